@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from oncely.contract import encode_message as encode_message
     from oncely.domain.effect_outcomes import Ambiguous as Ambiguous
     from oncely.domain.effect_outcomes import Anomalous as Anomalous
+    from oncely.domain.effect_outcomes import BusinessWrite as BusinessWrite
     from oncely.domain.effect_outcomes import Declined as Declined
     from oncely.domain.effect_outcomes import EffectOutcome as EffectOutcome
     from oncely.domain.effect_outcomes import InProgress as InProgress
+    from oncely.domain.effect_outcomes import Json as Json
     from oncely.domain.effect_outcomes import LookupFailed as LookupFailed
     from oncely.domain.effect_outcomes import LookupUnsupported as LookupUnsupported
     from oncely.domain.effect_outcomes import NotFound as NotFound
     from oncely.domain.effect_outcomes import NotSent as NotSent
     from oncely.domain.effect_outcomes import Pending as Pending
+    from oncely.domain.effect_outcomes import Precondition as Precondition
     from oncely.domain.effect_outcomes import Prepared as Prepared
     from oncely.domain.effect_outcomes import StillOpen as StillOpen
     from oncely.domain.effect_outcomes import Succeeded as Succeeded
@@ -51,12 +54,13 @@ if TYPE_CHECKING:
     from oncely.domain.profiles import RetryLimits as RetryLimits
     from oncely.domain.profiles import RetryPolicy as RetryPolicy
     from oncely.domain.profiles import RetrySafety as RetrySafety
-    from oncely.domain.times import format_time as format_time
-    from oncely.domain.times import parse_time as parse_time
-    from oncely.domain.writes import BusinessWrite as BusinessWrite
-    from oncely.domain.writes import Json as Json
-    from oncely.domain.writes import Precondition as Precondition
+    from oncely.domain.text import format_time as format_time
+    from oncely.domain.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
+    from oncely.health import Finding as Finding
+    from oncely.health import failed as failed
+    from oncely.health import passed as passed
+    from oncely.health import warned as warned
     from oncely.http.pace import RateLimiter as RateLimiter
     from oncely.ports import BusinessTable as BusinessTable
     from oncely.ports import Dependencies as Dependencies
@@ -68,6 +72,9 @@ if TYPE_CHECKING:
     from oncely.provider import ProviderAccess as ProviderAccess
     from oncely.provider import ProviderSettings as ProviderSettings
     from oncely.registry import ContractRegistry as ContractRegistry
+    from oncely.table_schema import IndexSchema as IndexSchema
+    from oncely.table_schema import KeySchema as KeySchema
+    from oncely.table_schema import TableSchema as TableSchema
 
 _PUBLIC_NAMES: Final = {
     "oncely.app": "App",
@@ -76,8 +83,8 @@ _PUBLIC_NAMES: Final = {
         "Message Mismatch PrecheckResult Proceed Resources encode_message"
     ),
     "oncely.domain.effect_outcomes": (
-        "Ambiguous Anomalous Declined EffectOutcome InProgress LookupFailed "
-        "LookupUnsupported NotFound NotSent Pending Prepared StillOpen Succeeded"
+        "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
+        "LookupUnsupported NotFound NotSent Pending Precondition Prepared StillOpen Succeeded"
     ),
     "oncely.domain.errors": (
         "InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError UnavailableError"
@@ -87,14 +94,15 @@ _PUBLIC_NAMES: Final = {
     "oncely.domain.lifecycle": "Status",
     "oncely.domain.money": "Money",
     "oncely.domain.profiles": "ProviderProfile RetryLimits RetryPolicy RetrySafety",
-    "oncely.domain.times": "format_time parse_time",
-    "oncely.domain.writes": "BusinessWrite Json Precondition",
+    "oncely.domain.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "Enqueuer",
     "oncely.http.pace": "RateLimiter",
     "oncely.ports": "BusinessTable Dependencies MessageSender",
     "oncely.producer": "create_producer",
     "oncely.provider": "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings",
     "oncely.registry": "ContractRegistry",
+    "oncely.health": "Finding failed passed warned",
+    "oncely.table_schema": "IndexSchema KeySchema TableSchema",
 }
 _MODULE_OF: Final = {
     name: module for module, names in _PUBLIC_NAMES.items() for name in names.split()

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from oncely.operate.repairer import Repairer
     from oncely.publish.publisher import EndedJobPublisher
     from oncely.reconcile.find_due_work import DueWorkFinder
-    from oncely.reconcile.finish_sweep import SweepFinisher
     from oncely.reconcile.reconciler import Reconciler
-    from oncely.reconcile.resolve_group import GroupResolver
+    from oncely.reconcile.resolve_group import GroupResolver, SweepFinisher
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
     from oncely.run.review_alerts import ReviewAlerter
@@ -96,7 +95,7 @@ class App:
         resources = [contract_type.resources for contract_type in registry]
         self.settings.require(
             *("jobs_table", "alert_topic_arn", "rejects_queue_url", "retention_days"),
-            *sorted({f"tables.{name}" for one in resources for name in one.tables}),
+            *sorted({f"tables.{name}" for one in resources for name in one.table_names}),
             *sorted({f"secrets.{name}" for one in resources for name in one.secret_names}),
             *sorted({f"queues.{name}" for one in resources for name in one.sends_to}),
         )
@@ -220,7 +219,7 @@ class App:
     @cached_property
     def sweep_finisher(self) -> "SweepFinisher":
         """Ends a sweep, and starts the next one if more is due."""
-        from oncely.reconcile.finish_sweep import SweepFinisher
+        from oncely.reconcile.resolve_group import SweepFinisher
 
         return SweepFinisher(leases=self.ports.sweep_leases, sweeps=self.ports.sweeps)
 

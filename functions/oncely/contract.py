@@ -13,12 +13,14 @@ from pydantic import BaseModel, ConfigDict
 from oncely.domain.contract_description import RETRY_DESCRIPTIONS, ContractDescription
 from oncely.domain.effect_outcomes import (
     Anomalous,
+    BusinessWrite,
     EffectOutcome,
+    Json,
     LookupUnsupported,
     Prepared,
     Succeeded,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, PROOF_RETENTION, Job
 from oncely.domain.keys import (
     MAX_IDEMPOTENCY_KEY_LENGTH,
     IdempotencyKey,
@@ -28,16 +30,10 @@ from oncely.domain.keys import (
 )
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
-from oncely.domain.profiles import RetryPolicy
-from oncely.domain.proof import default_retention
-from oncely.domain.writes import BusinessWrite, Json
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
-
-# Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
-# that tells whether it arrived when its reply did not.
-COMMIT_BUDGET: Final = timedelta(seconds=8)
-
+from oncely.table_schema import TableSchema
 
 # Far above any job that names things instead of carrying them, far below a row's 400 kB.
 MAX_MESSAGE_BYTES: Final = 64 * 1024
@@ -134,10 +130,16 @@ class Resources:
     """What a job type needs around it; the stack is derived from this."""
 
     queue: str
-    tables: tuple[str, ...] = ()
+    # Business tables; one that another stack owns is named by its short name alone.
+    tables: tuple[TableSchema | str, ...] = ()
     providers: tuple[AnyProvider, ...] = ()
     secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The short names of its business tables."""
+        return tuple(one if isinstance(one, str) else one.name for one in self.tables)
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -195,9 +197,11 @@ class Contract(ABC, Generic[M, F]):
     @classmethod
     def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
         """How long the row stays after the job has ended and owes nothing more."""
-        return cls.proof_retention or default_retention(
-            cls.policy.safety, takes_money=cls.takes_money, row_retention=row_retention
-        )
+        if cls.proof_retention:
+            return cls.proof_retention
+        if cls.policy.safety is RetrySafety.NATURAL and row_retention is not None:
+            return row_retention
+        return MONEY_RETENTION if cls.takes_money else PROOF_RETENTION
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
@@ -312,11 +316,6 @@ class Contract(ABC, Generic[M, F]):
         """The jobs to send after this one has ended, from its row alone."""
         del job
         return ()
-
-    @classmethod
-    def max_duration(cls) -> timedelta:
-        """What one run may take at worst; less time left, and it is not started."""
-        return cls.policy.profile.max_run_time + COMMIT_BUDGET
 
     @classmethod
     def describe_fields(cls) -> ContractDescription:

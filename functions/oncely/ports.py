@@ -7,12 +7,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
+from oncely.domain.effect_outcomes import BusinessWrite, Json
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import BusinessWrite, Json
 from oncely.provider import AnyProvider, Provider
 
 T = TypeVar("T")

@@ -1,13 +1,14 @@
 """The plug-in of a provider: one object that engine, CLI, constructs and sandbox read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from oncely.domain.profiles import ProviderProfile
+from oncely.health import Finding
 from oncely.http.pace import UNLIMITED, RateLimiter
 
 
@@ -89,6 +90,11 @@ class Provider(ABC, Generic[T_co, S]):
         """Ask the provider about an API key. Returns None if it cannot be asked."""
         del api_key, settings
         return None
+
+    def check_health(self, access: ProviderAccess[S], *, is_production: bool) -> Iterator[Finding]:
+        """Yield what `oncely doctor` should report beyond its API key."""
+        del access, is_production
+        yield from ()
 
     def iam_grants(self, settings: S) -> tuple[IamGrant, ...]:
         """The AWS permissions of a worker that calls it."""

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn, get_args
+from decimal import Decimal, InvalidOperation
+from typing import Final, NoReturn, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,7 +12,6 @@ from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message, encode_mess
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.storable import MAX_DEPTH, is_too_deep, number_fault
 
 
 class ContractRegistry:
@@ -168,3 +168,49 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
 
 def _raise_invalid_contract(contract: type[AnyContract], problem: str) -> NoReturn:
     raise InvariantError(f"contract {contract.__name__}: {problem}")
+
+
+# DynamoDB's own limits for one number and for one attribute.
+MAX_DIGITS: Final = 38
+MAX_EXPONENT: Final = 125  # up to 9.9999999999999999999999999999999999999E+125
+MIN_EXPONENT: Final = -130  # from 1E-130
+MAX_DEPTH: Final = 32
+
+_TOO_LARGE: Final = f"is too large to be stored (at most 9.99E+{MAX_EXPONENT})"
+_TOO_SMALL: Final = f"is too close to zero to be stored (at least 1E{MIN_EXPONENT})"
+
+
+def number_fault(text: str) -> str | None:
+    """What is wrong with a number as JSON writes it. Returns None if it can be stored."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent beyond those of Python's own decimals
+        return _TOO_SMALL if "e-" in text.lower() else _TOO_LARGE
+    if not number.is_zero() and number.adjusted() > MAX_EXPONENT:
+        return _TOO_LARGE
+    if not number.is_zero() and number.adjusted() < MIN_EXPONENT:
+        return _TOO_SMALL
+    if len(number.as_tuple().digits) > MAX_DIGITS:
+        return f"has more than {MAX_DIGITS} digits, so it cannot be stored exactly"
+    return None
+
+
+def is_too_deep(document: object) -> bool:
+    """Whether objects and lists are nested deeper than a row can be; the outermost is level 1."""
+    level = [document]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: object) -> list[object]:
+    """What an object or a list holds; a level that is empty is a level all the same."""
+    match value:
+        case dict():
+            return [*value.values()] or [None]
+        case list():
+            return [*value] or [None]
+        case _:
+            return []

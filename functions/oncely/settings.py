@@ -85,7 +85,7 @@ class Settings(BaseModel):
         resources = [contract_type.resources for contract_type in contracts]
         names = {
             "queues": {name for one in resources for name in (one.queue, *one.sends_to)},
-            "tables": {name for one in resources for name in one.tables},
+            "tables": {name for one in resources for name in one.table_names},
             "secrets": {name for one in resources for name in one.secret_names},
         }
         for field, variable in _ENV_VARS.items():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
@@ -15,7 +15,26 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import redacted_line
 from oncely.lambda_init import once
-from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, RowMissing
+from oncely.run.outcomes import (
+    AwaitingResolution,
+    Conflict,
+    Continued,
+    Duplicate,
+    DuplicateReason,
+    Failed,
+    Finished,
+    InternalError,
+    InvalidMessage,
+    LeasedElsewhere,
+    NeedsReview,
+    NotAttempted,
+    NotStarted,
+    OwnershipLost,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
+    Unknown,
+)
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
@@ -190,12 +209,12 @@ class Telemetry:
         self.logger.error("history gap", extra={"gap": gap.to_dict()})
 
     def _record_delivery(self, one: "ProcessedDelivery") -> None:
-        signal = signals.signal_for(one.outcome)
+        signal = signal_for(one.outcome)
         fields = {
             "message_id": one.delivery.message_id,
             "receives": one.delivery.receive_count,
             "reply": type(one.action).__name__,
-            **signals.log_fields(one.outcome),
+            **log_fields(one.outcome),
         }
         if signal.duplicate_reason:
             fields["deduplication"] = str(signal.duplicate_reason)
@@ -219,6 +238,78 @@ class Telemetry:
         ) as by_reason:
             by_reason.add_dimension(name="service", value=self.metrics.service)
             by_reason.add_dimension(name="reason", value=str(duplicate_reason))
+
+
+@dataclass(frozen=True)
+class OutcomeSignal:
+    """How an outcome is logged and counted."""
+
+    event: str
+    metric: str
+    level: str = "info"
+    duplicate_reason: DuplicateReason | None = None  # set for a duplicate message
+
+
+_DUPLICATE: Final = "message deduplicated"
+
+
+def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # one case for each
+    """The log event and metric of an outcome."""
+    match outcome:
+        case Finished():
+            return OutcomeSignal("job finished", signals.FINISHED)
+        case Failed():
+            return OutcomeSignal("job failed", signals.FAILED)
+        case Duplicate():
+            return OutcomeSignal(
+                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.FINISHED
+            )
+        case LeasedElsewhere() | AwaitingResolution():
+            return OutcomeSignal(
+                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.IN_PROGRESS
+            )
+        case Conflict():
+            return OutcomeSignal(
+                _DUPLICATE, signals.DEDUPLICATED, "error", DuplicateReason.CONFLICT
+            )
+        case Unknown():
+            return OutcomeSignal("job unknown", signals.UNKNOWN, "warning")
+        case NeedsReview():
+            return OutcomeSignal("job needs review", signals.NEEDS_REVIEW, "error")
+        case NotAttempted(credentials_rejected=True):
+            return OutcomeSignal("provider refuses us", signals.CREDENTIALS_REJECTED, "error")
+        case NotAttempted():
+            return OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning")
+        case Continued():
+            return OutcomeSignal("job goes on", signals.CONTINUED)
+        case OwnershipLost():
+            return OutcomeSignal("ownership lost", signals.OWNERSHIP_LOST, "warning")
+        case RowMissing():
+            return OutcomeSignal("row is gone", signals.ROW_MISSING, "error")
+        case NotStarted():
+            return OutcomeSignal("too little time, handed back", signals.NOT_STARTED)
+        case TableFenced():
+            return OutcomeSignal("job table refused", signals.TABLE_BLOCKED, "error")
+        case InvalidMessage():
+            return OutcomeSignal("message rejected", signals.REJECTED, "error")
+        case InternalError():
+            return OutcomeSignal("message not worked", signals.PROCESSING_ERROR, "error")
+        case unreachable:
+            assert_never(unreachable)
+
+
+def log_fields(outcome: RunOutcome) -> dict[str, Any]:
+    """What an outcome carries, under the names that log queries use; never a secret or a card."""
+    logged: dict[str, Any] = {}
+    for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
+        if hasattr(outcome, name):
+            value = getattr(outcome, name)
+            logged[name] = dict(value) if isinstance(value, Mapping) else str(value)
+    if "reason" in logged:  # a provider's words may name an address
+        logged["reason"] = redacted_line(logged["reason"])
+    if isinstance(outcome, InternalError):
+        logged["error"] = redacted_line(f"{type(outcome.error).__name__}: {outcome.error}")
+    return logged
 
 
 @cache

@@ -52,7 +52,7 @@ class AdminPage(Construct):
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
         self._shared = shared
-        self.user_pool = AdminUserPool(self, "People", stage=shared.stage)
+        self.user_pool = AdminUserPool(self, "Users", stage=shared.stage)
         # Known when the local engine runs, not at synthesis.
         self._engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
         self.api = apigateway.HttpApi(

@@ -43,7 +43,7 @@ def handler_path(entry: str) -> str:
 
 
 class CodeLayers(Construct):
-    """The layers of one stage; a function takes those of its providers."""
+    """The layers of one stage. A function gets those of its providers."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -62,6 +62,6 @@ class CodeLayers(Construct):
         }
 
     def for_providers(self, providers: tuple[AnyProvider, ...]) -> list[lambda_.ILayerVersion]:
-        """What every function needs, and the SDKs of these providers."""
+        """The runtime layer, and the layers with the SDKs of these providers."""
         extra = sorted({plugin.layer for plugin in providers if plugin.layer})
         return [self._layers[name] for name in (RUNTIME, *extra)]

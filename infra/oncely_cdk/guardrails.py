@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import COMMIT_BUDGET, AnyContract
+from oncely.contract import AnyContract
 from oncely.domain.jobs import CLOCK_SKEW
+from oncely.domain.profiles import COMMIT_BUDGET
 from oncely_cdk.stages import Stage
 
 # AWS's recommendation: a batch may be retried and throttled before its messages reappear.
@@ -56,10 +57,10 @@ def _time_for_one_job(stage: Stage, contract_type: type[AnyContract]) -> Iterato
     timeouts = {"worker_timeout_seconds": stage.worker_timeout_seconds}
     timeouts["reconciler_timeout_seconds"] = stage.reconciler_timeout_seconds
     for name, timeout in timeouts.items():
-        if contract_type.max_duration() >= timedelta(seconds=timeout):
+        if contract_type.policy.max_duration >= timedelta(seconds=timeout):
             yield (
                 f"{name} is {timeout} s but must be more than "
-                f"{_seconds(contract_type.max_duration())} s, the longest run of "
+                f"{_seconds(contract_type.policy.max_duration)} s, the longest run of "
                 f"{contract_type.job_type}: {profile.max_calls} calls of "
                 f"{_seconds(profile.request_timeout)} s to {profile.name}, and "
                 f"{_seconds(COMMIT_BUDGET)} s to record the result."
@@ -76,8 +77,8 @@ def _lease(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
             f"visibility_timeout_seconds is {stage.visibility_timeout_seconds} s but must be more "
             f"than {lease:g} s, the lease of {contract_type.job_type}: worker_timeout_seconds + "
             f"the request timeout of {contract_type.policy.profile.name} + "
-            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message "
-            "reappears before the lease expires."
+            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message reappears before the "
+            "lease expires."
         )
 
 

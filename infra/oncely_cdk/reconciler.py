@@ -13,7 +13,7 @@ from oncely.aws import dynamodb_sweep_leases as sweep_leases
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import DUE_INDEX, JOBS, TABLE_SCHEMAS
+from oncely_cdk.table_schemas import DUE_INDEX, JOBS
 from oncely_cdk.tables import Tables
 
 
@@ -90,7 +90,7 @@ class ReconcilerConstruct(Construct):
         self._grant_sweep(function, tables)
         for name in required.tables:
             function.grant("dynamodb:Query", resources=tables.index_arns(name))
-            if name not in TABLE_SCHEMAS:
+            if name not in tables.schemas:
                 function.suppress_nag_for_pattern(
                     f"{tables.arn(name)}/index/*",
                     reason="An existing table: only its contract knows the indexes.",

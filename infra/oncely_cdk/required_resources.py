@@ -1,31 +1,32 @@
-"""What the contracts ask of the stack: queues, tables, secrets and providers."""
+"""The queues, tables, secrets and providers that the contracts require."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oncely.contract import AnyContract, Resources
 from oncely.provider import AnyProvider
+from oncely.table_schema import TableSchema
 
 
 @dataclass(frozen=True)
 class RequiredResources:
-    """The resources of some contracts together; each name once, in a stable order."""
+    """The requirements of several contracts; each name once, sorted."""
 
     contracts: tuple[type[AnyContract], ...]
 
     @classmethod
     def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
-        """Everything that these contracts use."""
+        """The requirements of these contracts."""
         return cls(tuple(contracts))
 
     def for_queue(self, queue: str) -> "RequiredResources":
-        """Only the job types of a queue."""
+        """Only those of one queue's job types."""
         return RequiredResources(
             tuple(one for one in self.contracts if one.resources.queue == queue)
         )
 
     def detecting_missing_jobs(self) -> "RequiredResources":
-        """Only the job types that look for messages which were never sent."""
+        """Only those of job types that detect jobs whose message was never sent."""
         return RequiredResources(tuple(one for one in self.contracts if one.detects_missing_jobs()))
 
     @property
@@ -36,7 +37,13 @@ class RequiredResources:
     @property
     def tables(self) -> tuple[str, ...]:
         """The business tables that they read and write."""
-        return _sorted_unique(name for one in self._resources for name in one.tables)
+        return _sorted_unique(name for one in self._resources for name in one.table_names)
+
+    @property
+    def table_schemas(self) -> dict[str, TableSchema]:
+        """The schemas of the business tables that the stack may create."""
+        tables = (table for one in self._resources for table in one.tables)
+        return {table.name: table for table in tables if not isinstance(table, str)}
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -45,7 +52,7 @@ class RequiredResources:
 
     @property
     def sends_to(self) -> tuple[str, ...]:
-        """The queues that their effects feed."""
+        """The queues that their effects send to."""
         return _sorted_unique(name for one in self._resources for name in one.sends_to)
 
     @property

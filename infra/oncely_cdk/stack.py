@@ -65,7 +65,7 @@ class OncelyStack(Stack):
             stage=stage,
             required=required,
             layers=CodeLayers(self, "Layers", stage=stage),
-            tables=Tables(self, "Tables", stage=stage, business=required.tables),
+            tables=Tables(self, "Tables", stage=stage, required=required),
             queues=Queues(self, "Queues", stage=stage, names=required.queues),
             provider_secrets=ProviderSecrets(
                 self, "ProviderSecrets", stage=stage, names=required.secrets
@@ -84,7 +84,7 @@ class OncelyStack(Stack):
         self.history = StreamHistory(self, "History", shared=self.shared)
         self.dead_letters = DeadLetterConsumer(self, "DeadLetters", shared=self.shared)
         self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
-        self.admin_page = AdminPage(self, "Support", shared=self.shared)
+        self.admin_page = AdminPage(self, "AdminPage", shared=self.shared)
         self._add_alarms()
         self._add_outputs()
         Tags.of(self).add("app", "oncely")

@@ -24,7 +24,7 @@ _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # a suffix
 _READ_ONLY_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
 _CONCURRENCY: Final = "_worker_concurrency"
-_RATE: Final = "reads_per_second"  # shared by functions, so each gets its own value
+_RATE: Final = "reads_per_second"  # divided among concurrent functions
 
 
 class StageError(Exception):
@@ -101,7 +101,7 @@ class Stage(BaseModel):
 
     # Settings of the providers: `stripe_api_base` is the field `api_base` of the plug-in `stripe`.
     provider_settings: Mapping[str, str] = {}
-    # The sandbox on this machine, in the place of every provider.
+    # The address of the local sandbox, which replaces every provider.
     providers_address: str | None = None
 
     @model_validator(mode="after")
@@ -125,7 +125,7 @@ class Stage(BaseModel):
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
     def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The settings of these providers as functions read them."""
+        """The settings of these providers, as the functions read them."""
         found: dict[str, str] = {}
         for plugin in providers:
             found |= {
@@ -138,14 +138,14 @@ class Stage(BaseModel):
         return found
 
     def provider_outputs(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The same for the command line, which reads the stack's outputs."""
+        """The same as stack outputs, which the CLI reads."""
         env_vars = self.provider_env_vars(
             plugin for plugin in providers if not plugin.endpoint_env_var or not self.is_local
         )
         return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
     def reads_per_second(self, plugin: AnyProvider) -> float | None:
-        """The reads that all functions together may make of a provider."""
+        """The read rate of a provider for all functions together."""
         given = self.provider_settings.get(f"{plugin.name}_{_RATE}")
         if given:
             return float(given)
@@ -154,7 +154,7 @@ class Stage(BaseModel):
         return plugin.max_reads_per_second
 
     def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
-        """A provider's settings, parsed."""
+        """Parse the settings of a provider."""
         return plugin.read_settings(self.provider_env_vars([plugin]))
 
     def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
@@ -206,7 +206,10 @@ def _is_setting(name: str) -> bool:
 
 
 def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> dict[str, Any]:
-    """`-c orders_table=shop-orders` names an existing table; secrets and queues likewise."""
+    """Group settings such as `-c orders_table=shop-orders`, which names an existing table.
+
+    Secrets and queues work the same way.
+    """
     provider_settings = [
         f"{plugin.name}_{field}"
         for plugin in required.providers

@@ -7,8 +7,10 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from oncely.settings import pascal_case, table_env_var
+from oncely.table_schema import IndexSchema, TableSchema
+from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import Stage, StageError
-from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS, TTL_ATTRIBUTE, IndexSchema, TableSchema
+from oncely_cdk.table_schemas import JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 
 _TEXT = dynamodb.AttributeType.STRING
 _CLASSES = {
@@ -25,10 +27,11 @@ class Tables(Construct):
     """The job table, and every table that the contracts name."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, stage: Stage, business: Iterable[str]
+        self, scope: Construct, id_: str, *, stage: Stage, required: RequiredResources
     ) -> None:
         super().__init__(scope, id_)
-        self._tables = {name: self._table(name, stage) for name in (JOBS, *business)}
+        self.schemas = {JOBS: JOBS_SCHEMA, **required.table_schemas}
+        self._tables = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
         self._due_shards = str(stage.due_shards)
 
     @property
@@ -59,7 +62,7 @@ class Tables(Construct):
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
         """The ARNs of a table's indexes (default: all of its schema)."""
-        schema = TABLE_SCHEMAS.get(name)
+        schema = self.schemas.get(name)
         # Only its contract knows the indexes of an existing business table.
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
         wanted = indexes or planned
@@ -68,13 +71,12 @@ class Tables(Construct):
     def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
         if name in stage.existing_tables:
             return self._existing(name, stage)
-        if name not in TABLE_SCHEMAS:
+        if name not in self.schemas:
             raise StageError(
                 f"a contract requires the table {name!r}, which has no schema: name an existing "
-                f"table with -c {name}_table=…, or add a schema to "
-                "infra/oncely_cdk/table_schemas.py"
+                f"table with -c {name}_table=…, or give its TableSchema in the contract's resources"
             )
-        return _new_table(self, name, TABLE_SCHEMAS[name], stage)
+        return _new_table(self, name, self.schemas[name], stage)
 
     def _existing(self, name: str, stage: Stage) -> dynamodb.ITable:
         table_name = stage.existing_tables[name]

@@ -1,1 +1,1 @@
-"""The same stack on one machine: the engine, the deployment and the provider sandbox."""
+"""The local stack: the engine, its deployment, the demo, and `make local`."""

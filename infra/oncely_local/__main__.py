@@ -1,11 +1,11 @@
-"""The stack on this machine: `make demo`, `make local`, or `python -m oncely_local --help`."""
+"""Run the stack on this machine: `make demo`, `make local`."""
 
 from typing import Annotated
 
 import typer
 
+from oncely_local.chaos import FaultLevel
 from oncely_local.demo import demo
-from oncely_local.fault_levels import FaultLevel
 from oncely_local.local import LocalAction, local
 
 app = typer.Typer(
@@ -18,16 +18,20 @@ app = typer.Typer(
 
 @app.command("demo")
 def _demo(
-    jobs: Annotated[int, typer.Option(min=1, help="About how many jobs.")] = 300,
-    seed: Annotated[int, typer.Option(help="The same seed sends the same messages.")] = 1,
-    faults: Annotated[FaultLevel, typer.Option(help="How much goes wrong.")] = FaultLevel.SOME,
+    jobs: Annotated[int, typer.Option(min=1, help="Approximate number of jobs.")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed of the messages, faults and kills.")] = 1,
+    faults: Annotated[
+        FaultLevel, typer.Option(help="How many faults to inject.")
+    ] = FaultLevel.SOME,
     *,
-    keep_running: Annotated[bool, typer.Option("--keep", help="Stay up afterwards.")] = False,
+    keep_running: Annotated[
+        bool, typer.Option("--keep", help="Keep the stack running after the report.")
+    ] = False,
     ignore_idempotency_keys: Annotated[
-        bool, typer.Option("--ignore-keys", help="The provider ignores idempotency keys.")
+        bool, typer.Option("--ignore-keys", help="Let the provider ignore idempotency keys.")
     ] = False,
 ) -> None:
-    """Send jobs while everything goes wrong; exit code 1 if the promise is broken."""
+    """Run jobs under injected faults. Exits with code 1 if a guarantee was violated."""
     raise typer.Exit(
         demo(
             jobs=jobs,
@@ -42,11 +46,13 @@ def _demo(
 @app.command("local")
 def _local(
     action: Annotated[
-        LocalAction, typer.Argument(help="logs and redeploy: from another terminal.")
+        LocalAction, typer.Argument(help="up, or from another terminal: redeploy, logs.")
     ] = (LocalAction.UP),
-    job_key: Annotated[str, typer.Option(help="Only the logs of jobs whose key holds this.")] = "",
+    job_key: Annotated[
+        str, typer.Option(help="Show only logs of job keys that contain this.")
+    ] = "",
 ) -> None:
-    """Run the stack until Ctrl-C; r + Enter deploys a change in the code."""
+    """Run the stack until Ctrl-C. Press r + Enter to redeploy changed code."""
     raise typer.Exit(local(action, job_key=job_key))
 
 

@@ -1,4 +1,4 @@
-"""The account of a local engine, as its owner sees it: plain boto3, whatever its address."""
+"""The AWS account of a local engine, through boto3."""
 
 import json
 from collections.abc import Mapping
@@ -12,22 +12,22 @@ from oncely_cdk.table_schemas import TTL_ATTRIBUTE
 from oncely_local.engine import REGION
 
 STACK_NAME: Final = "Oncely-local"
-# What the providers on this machine are told; they take any key.
+# For the sandbox, which accepts any key with these prefixes.
 API_KEYS: Final = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
-# A machine that does other things as well may take its time to answer.
+# A loaded machine may respond slowly.
 _CLIENT_CONFIG: Final = Config(
     read_timeout=60, retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=32
 )
 
 
 class LocalAccount:
-    """One engine's account; clients are made once."""
+    """The account of one engine, with cached clients."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._session = boto3.Session(
             aws_access_key_id="test",
-            aws_secret_access_key="test",  # noqa: S106  # the engine takes any
+            aws_secret_access_key="test",  # noqa: S106  # the engine accepts any
             region_name=REGION,
         )
         self.client = cache(self._client)
@@ -38,14 +38,14 @@ class LocalAccount:
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def resources(self) -> dict[str, str]:
-        """What the deployment calls each resource of the template."""
+        """The physical id of each resource, by logical id."""
         listed = self.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
         return {
             one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
         }
 
     def protect_jobs(self) -> None:
-        """Enable what the engine's CloudFormation leaves off: TTL and point-in-time recovery."""
+        """Enable TTL and point-in-time recovery, which the engine's CloudFormation ignores."""
         dynamodb, table = self.client("dynamodb"), self.outputs()["JobsTableName"]
         dynamodb.update_time_to_live(
             TableName=table,
@@ -57,7 +57,7 @@ class LocalAccount:
         )
 
     def put_provider_secrets(self) -> None:
-        """Put the providers' keys in, as a person does after the first deployment."""
+        """Store the providers' API keys, as an operator does after the first deployment."""
         secrets = self.client("secretsmanager")
         for secret in secrets.list_secrets()["SecretList"]:
             for name, value in API_KEYS.items():
@@ -65,14 +65,14 @@ class LocalAccount:
                     secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
 
     def start_sweep(self, machine: str, **sweep: object) -> str:
-        """Start the reconciler by hand; gives the execution."""
+        """Start a sweep of the reconciler. Returns the execution's ARN."""
         states = self.client("stepfunctions")
         started = states.start_execution(stateMachineArn=machine, input=json.dumps(sweep))
         execution: str = started["executionArn"]
         return execution
 
     def sweep_result(self, execution: str) -> Mapping[str, Any] | None:
-        """What became of an execution; None while it runs."""
+        """The result of an execution. Returns None while it runs."""
         found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
             executionArn=execution
         )

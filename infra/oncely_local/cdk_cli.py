@@ -1,4 +1,4 @@
-"""Runs the CDK's command line, and says what to do when the account was never bootstrapped."""
+"""Runs the CDK CLI, and hints at a missing bootstrap or sign-in if it fails."""
 
 import os
 import subprocess
@@ -12,17 +12,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 from oncely_cdk.paths import REPOSITORY
 
 CDK: Final = REPOSITORY / "node_modules" / ".bin" / "cdk"
-# The bootstrap stack leaves its version here.
+# The bootstrap stack stores its version here.
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
 
 
 def cdk_environment(extra_env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that the command line runs with; it finds `python` and `node` by the path."""
+    """The environment of the CDK CLI, which finds `python` and `node` on the PATH."""
     own = os.pathsep.join((str(REPOSITORY / ".venv" / "bin"), os.environ.get("PATH", os.defpath)))
     return {
         **os.environ,
         "PATH": own,
-        # Node 20 does; a machine that has it keeps it.
+        # Node 20 works, although it is past its end of life.
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
         **(extra_env or {}),
@@ -32,8 +32,8 @@ def cdk_environment(extra_env: Mapping[str, str] | None = None) -> dict[str, str
 def run_cdk_command(
     *arguments: str, extra_env: Mapping[str, str] | None = None, quiet: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one command of it; `quiet` keeps what it says for the caller."""
-    return subprocess.run(  # noqa: S603  # this repository's own copy of it
+    """Run a CDK command. `quiet` captures its output."""
+    return subprocess.run(  # noqa: S603  # this repository's copy of the CLI
         [CDK, *arguments, "--no-notices"],
         cwd=REPOSITORY,
         env=cdk_environment(extra_env),
@@ -46,28 +46,28 @@ def run_cdk_command(
 
 
 def bootstrap_hint() -> str | None:
-    """What to do first, if this account and region were never bootstrapped."""
-    # boto3 alone reads AWS_DEFAULT_REGION only; the CDK and people say AWS_REGION.
+    """What to do if the account is not bootstrapped or not reachable. Returns None otherwise."""
+    # boto3 ignores AWS_REGION, which the CDK uses.
     region = os.environ.get("AWS_REGION")
     try:
         boto3.client("ssm", region_name=region).get_parameter(Name=BOOTSTRAP_PARAMETER)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == "ParameterNotFound":
             return (
-                "This account was never bootstrapped for the CDK in this region; once is enough:\n"
-                # Not the CDK itself: it finds `python` and `node` only on the path from here.
+                "This account is not bootstrapped for the CDK in this region. Run this once:\n"
+                # Not the CDK directly: this module sets its PATH.
                 "  .venv/bin/python -m oncely_local.cdk_cli bootstrap"
             )
     except BotoCoreError as error:
-        return f"AWS could not be asked ({error}): sign in, and set AWS_PROFILE and AWS_REGION."
+        return f"Cannot reach AWS ({error}). Sign in, and set AWS_PROFILE and AWS_REGION."
     return None
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command for a person; when it fails, look for the usual reason."""
+    """Run a CDK command, and print a hint if it fails. Returns the exit code."""
     local = any(argument == "stage=local" for argument in arguments)
     if local and "AWS_ENDPOINT_URL" not in os.environ:
-        sys.stderr.write("The stage `local` is for one machine: `make local` deploys it there.\n")
+        sys.stderr.write("Stage `local` runs on this machine only. Deploy it with `make local`.\n")
         return 2
     code = run_cdk_command(*arguments).returncode
     if code and arguments[:1] != ["synth"] and (advice := bootstrap_hint()):

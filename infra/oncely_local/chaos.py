@@ -1,29 +1,117 @@
-"""What the demo does to its own stack: workers die, banks take their time, sweeps are started."""
+"""Faults of the demo: provider errors, killed workers, slow banks and extra sweeps."""
 
 import itertools
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
+from oncely.testing.sandbox import FaultKind, FaultSet
 from oncely.testing.sandbox.ledger import IntentStatus
 from oncely_local.processes import kill_worker, list_busy_workers
 from oncely_local.stack import LocalStack
 
 KILL_POLL_SECONDS: Final = 0.02
-# How long a bank processes a payment that is not decided at once.
+# How long a bank takes to decide a pending payment.
 PROCESSING_SECONDS: Final = 5.0
-# The schedule sweeps once a minute; whoever cannot wait starts one, as `oncely` does.
+# The schedule sweeps once a minute, which is too slow for a demo.
 SWEEP_INTERVAL_SECONDS: Final = 5.0
-# At once; the next time, it is the turn of others.
+# Per call; the next call handles others.
 MAX_REQUESTED_SWEEPS: Final = 10
+# A killed function can leave an execution waiting for its timeout. Others run beside it.
+MAX_SWEEP_SECONDS: Final = 60.0
+
+_CREATE: Final = {"method": "POST", "path": "/v1/payment_intents"}
+_CONFIRM: Final = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
+_READ: Final = {"method": "GET", "path": "/v1/payment_intents/*"}
+_PUSH: Final = {"method": "P*", "path": "/crm/*"}
+_FETCH: Final = {"method": "GET", "path": "/crm/*"}
+_MAIL: Final = {"method": "POST", "path": "/v2/email/*"}
+
+# Fault rates in percent. The first match applies.
+_RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
+    (FaultKind.ACCEPT_THEN_DROP, _CONFIRM, 4),
+    (FaultKind.ERROR_AFTER, _CONFIRM, 2),
+    (FaultKind.ERROR_BEFORE, _CONFIRM, 1),
+    (FaultKind.GARBLED, _CONFIRM, 1),
+    (FaultKind.TRUNCATED, _CONFIRM, 1),
+    (FaultKind.SLOW, _CONFIRM, 2),
+    (FaultKind.CONFLICT, _CONFIRM, 1),
+    (FaultKind.RATE_LIMIT, _CREATE, 2),
+    (FaultKind.ACCEPT_THEN_DROP, _CREATE, 1),
+    (FaultKind.OUTAGE, _READ, 20),  # the lookup after an error often fails too
+    (FaultKind.ACCEPT_THEN_DROP, _PUSH, 5),
+    (FaultKind.RATE_LIMIT, _PUSH, 2),
+    (FaultKind.OUTAGE, _FETCH, 3),
+    (FaultKind.ACCEPT_THEN_DROP, _MAIL, 1),
+    (FaultKind.RATE_LIMIT, _MAIL, 2),
+)
+_PERCENT: Final = 100
+_REQUESTS_APART: Final = 50
+_ENDLESS_SECONDS: Final = 600.0  # far beyond any function's timeout
+
+
+class FaultLevel(StrEnum):
+    """How many faults the demo injects."""
+
+    NONE = "none"
+    SOME = "some"
+    HEAVY = "heavy"
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """The faults of one level."""
+
+    rate_factor: float  # multiplies the rates above
+    hanging_responses: int  # responses that never end: the function is stopped at its timeout
+    silent_responses: int  # responses that never start
+    kill_every: int  # average number of provider requests between kills; 0 means never
+
+    def apply(self, faults: FaultSet) -> None:
+        """Activate the providers' faults."""
+        # Spread out: each blocks a worker and its messages for a minute.
+        for n in range(self.hanging_responses):
+            endless: dict[str, Any] = {
+                "skip": _REQUESTS_APART * n + 15,
+                "seconds": _ENDLESS_SECONDS,
+                **_CONFIRM,
+            }
+            faults.add(FaultKind.ACCEPT_THEN_TRICKLE, **endless)
+        for n in range(self.silent_responses):
+            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_REQUESTS_APART * n + 5, **_CONFIRM)
+        for kind, pattern, percent in _RATES:
+            if rate := percent * self.rate_factor / _PERCENT:
+                matching: dict[str, Any] = dict(pattern)
+                faults.add(kind, times=None, rate=min(rate, 0.5), **matching)
+
+    def kill_intervals(self, seed: int) -> Iterator[int]:
+        """The numbers of requests between kills, repeatable by seed."""
+        draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
+        while self.kill_every:
+            yield draw.randint(self.kill_every // 2, self.kill_every * 3 // 2)
+
+
+FAULT_PLANS: Final = {
+    FaultLevel.NONE: FaultPlan(
+        rate_factor=0, hanging_responses=0, silent_responses=0, kill_every=0
+    ),
+    FaultLevel.SOME: FaultPlan(
+        rate_factor=1, hanging_responses=2, silent_responses=2, kill_every=60
+    ),
+    FaultLevel.HEAVY: FaultPlan(
+        rate_factor=2.5, hanging_responses=3, silent_responses=10, kill_every=50
+    ),
+}
 
 
 class WorkerKiller:
-    """Ends a worker process of the engine every so many requests to a provider.
+    """Kills a worker process of the engine after each interval of provider requests.
 
-    Counted in requests and not in seconds: however slow the machine, workers die while they act.
+    Intervals count requests, not seconds, so that workers die in the middle of work on any machine.
     """
 
     def __init__(self, stack: LocalStack, kill_intervals: Iterator[int], seed: int) -> None:
@@ -33,7 +121,7 @@ class WorkerKiller:
         self.kills = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Kill until told to stop."""
+        """Kill workers until stopped."""
         next_one = 0
         for more in self._kill_intervals:
             next_one += more
@@ -46,13 +134,13 @@ class WorkerKiller:
 
 
 class PendingPaymentResolver:
-    """Decides payments that were left processing, some time later."""
+    """Completes pending payments after a delay, as a bank does."""
 
     def __init__(self, stack: LocalStack) -> None:
         self._stack = stack
 
     def run(self, stop: threading.Event) -> None:
-        """Settle each when its time has come."""
+        """Complete each payment after PROCESSING_SECONDS."""
         sandbox = self._stack.sandbox
         while not stop.wait(1.0):
             now = sandbox.clock()
@@ -63,29 +151,25 @@ class PendingPaymentResolver:
 
 
 class SweepTrigger:
-    """Starts the reconciler's state machine between the schedule's minutes."""
+    """Starts sweeps in addition to the schedule."""
 
     def __init__(self, stack: LocalStack) -> None:
         self._stack = stack
         self.sweeps = 0
 
     def request_sweep(self, keys: Iterable[str]) -> None:
-        """Have these looked at though their time has not come, as support staff do."""
+        """Reconcile these jobs now, as `oncely reconcile` does."""
         for key in itertools.islice(keys, MAX_REQUESTED_SWEEPS):
             self._stack.account.start_sweep(self._stack.outputs["ReconcilerArn"], key=key)
             self.sweeps += 1
 
     def run(self, stop: threading.Event) -> None:
-        """One sweep at a time; each does what is due when it begins."""
+        """Run one sweep after the other until stopped."""
         account, machine = self._stack.account, self._stack.outputs["ReconcilerArn"]
         while not stop.wait(SWEEP_INTERVAL_SECONDS):
             execution = account.start_sweep(machine)
             self.sweeps += 1
             began = time.monotonic()
             while account.sweep_result(execution) is None:
-                if stop.wait(0.5) or time.monotonic() - began > _MAX_SWEEP_SECONDS:
+                if stop.wait(0.5) or time.monotonic() - began > MAX_SWEEP_SECONDS:
                     break
-
-
-# A killed function may leave an execution waiting for its own timeout; others go on beside it.
-_MAX_SWEEP_SECONDS: Final = 60.0

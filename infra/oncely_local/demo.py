@@ -1,31 +1,68 @@
-"""`make demo`: hundreds of jobs through the whole stack while everything around them goes wrong."""
+"""`make demo`: hundreds of jobs through the whole stack, with faults injected everywhere."""
 
 import contextlib
-from collections.abc import Mapping
+import itertools
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from rich.console import Console
+from rich.live import Live
 
 from oncely.domain.jobs import CLOCK_SKEW
+from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.jobs import CONTRACTS
 from oncely_cdk.stages import Stage
 from oncely_local.account import LocalAccount
-from oncely_local.chaos import WorkerKiller
-from oncely_local.demo_run import DemoRun
+from oncely_local.chaos import (
+    FAULT_PLANS,
+    FaultLevel,
+    PendingPaymentResolver,
+    SweepTrigger,
+    WorkerKiller,
+)
+from oncely_local.demo_report import (
+    DemoReport,
+    DemoSnapshot,
+    RunStats,
+    render_line,
+    render_tables,
+)
 from oncely_local.deploy import BUILD_FOLDER, DeployError
 from oncely_local.engine import EngineError
-from oncely_local.fault_levels import FAULT_PLANS, FaultLevel
-from oncely_local.interactive import run_until_interrupted
-from oncely_local.observer import QUEUE_OUTPUTS
-from oncely_local.shutdown import interrupt_on_signals
-from oncely_local.stack import LocalStack, running_stack
-from oncely_local.workload import FIRST_ORDER, generate_workload
+from oncely_local.local import run_until_interrupted
+from oncely_local.logs import LogCounts, LogStream, count_timeouts
+from oncely_local.observer import QUEUE_OUTPUTS, Observer
+from oncely_local.processes import memory_usage
+from oncely_local.stack import LocalStack, interrupt_on_signals, running_stack
+from oncely_local.traffic import Traffic
+from oncely_local.verdict import evaluate
+from oncely_local.workload import FIRST_ORDER, Workload, generate_workload
 
-# Not the one of `make local`, which may be up beside it.
+# Not the log of `make local`, which may run at the same time.
 ENGINE_LOG: Final = BUILD_FOLDER / "demo-engine.log"
 _INTERRUPTED_EXIT_CODE: Final = 130
-# Messages come back a little after the lease, so that they find it over.
+# Messages reappear shortly after the lease has expired.
 _LEASE_MARGIN_SECONDS: Final = 3
+
+# A snapshot costs the engine time, so it rests this many times as long afterwards.
+POLL_REST_FACTOR: Final = 9.0
+MIN_POLL_SECONDS: Final = 0.5
+LINE_INTERVAL_SECONDS: Final = 5.0
+# How long a producer waits for a result before it resends.
+RESEND_AFTER_SECONDS: Final = 25.0
+# Follow-up jobs to resend per round; the next round handles others.
+MAX_RESENT_JOBS: Final = 50
+# The stream needs only seconds. Records that it dropped would take the reconciler minutes.
+PUBLISH_TIMEOUT_SECONDS: Final = 20.0
+# Longer than any lease, sweep or backoff of the demo: without progress for so long, it is stuck.
+STALL_TIMEOUT_SECONDS: Final = 600.0
+
+BackgroundTask = Callable[[threading.Event], None]
 
 
 def demo(
@@ -36,18 +73,18 @@ def demo(
     keep_running: bool = False,
     ignore_idempotency_keys: bool = False,
 ) -> int:
-    """Run it and print the report; 1 if the promise was broken, or nothing could be run."""
+    """Run the demo and print its report. Returns 1 if a guarantee was violated or it failed."""
     console = Console()
     try:
-        with interrupt_on_signals(), contextlib.ExitStack() as until_the_end:
-            with console.status("starting the local AWS and the providers…") as status:
+        with interrupt_on_signals(), contextlib.ExitStack() as exit_stack:
+            with console.status("starting the local AWS and the provider sandbox…") as status:
                 steps = running_stack(
                     lambda step: status.update(f"{step}…"),
                     log=ENGINE_LOG,
                     honors_idempotency_keys=not ignore_idempotency_keys,
                     seed=seed,
                 )
-                stack = until_the_end.enter_context(steps)
+                stack = exit_stack.enter_context(steps)
                 run = _prepare_run(stack, jobs=jobs, seed=seed, level=FaultLevel(faults))
             report = run.run(console)
             console.print(report.render())
@@ -63,7 +100,7 @@ def demo(
         return 1
 
 
-def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: FaultLevel) -> DemoRun:
+def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: FaultLevel) -> "DemoRun":
     fault_plan = FAULT_PLANS[level]
     fault_plan.apply(stack.sandbox.faults)
     killer = WorkerKiller(stack, fault_plan.kill_intervals(seed), seed)
@@ -74,7 +111,7 @@ def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: FaultLevel) 
 
 
 def shorten_visibility(account: LocalAccount, outputs: Mapping[str, str]) -> None:
-    """Let the messages of killed workers return soon after the lease, not after six timeouts."""
+    """Redeliver the messages of killed workers soon after the lease, not after 6 timeouts."""
     timeout = Stage.from_context({"stage": "local"}, CONTRACTS).worker_timeout_seconds
     max_request_timeout = max(
         contract_type.policy.profile.request_timeout for contract_type in CONTRACTS
@@ -85,3 +122,167 @@ def shorten_visibility(account: LocalAccount, outputs: Mapping[str, str]) -> Non
         account.client("sqs").set_queue_attributes(
             QueueUrl=outputs[output], Attributes={"VisibilityTimeout": visibility}
         )
+
+
+class DemoRun:
+    """One run: sends the workload under faults, and waits until every job has ended."""
+
+    def __init__(self, stack: LocalStack, workload: Workload, killer: WorkerKiller) -> None:
+        self._stack = stack
+        self._workload = workload
+        self._killer = killer
+        self._traffic = Traffic(stack, workload)
+        self._sweep_trigger = SweepTrigger(stack)
+        self._observer = Observer(stack)
+        self._logs = LogStream(stack.account)
+        self._log_counts = LogCounts()
+        self._calm = threading.Event()  # set once no more workers are killed
+        self._peak_memory = 0
+        self._ended_counts: list[tuple[float, int]] = []
+        self._quiet_since = self._resent_at = self._progressed_at = 0.0
+        self._statuses: Counter[Status] = Counter()
+
+    def prepare(self) -> None:
+        """Write the orders, records and contacts of the jobs."""
+        self._traffic.prepare()
+
+    def run(self, console: Console) -> DemoReport:
+        """Send everything, wait until every job has ended, and evaluate the result."""
+        parts = (
+            self._traffic.run,
+            self._sweep_trigger.run,
+            PendingPaymentResolver(self._stack).run,
+        )
+        with _run_in_threads(parts), _run_in_threads([self._killer.run], stop=self._calm):
+            view = self._poll_until_done(console)
+        self._log_counts.add(self._logs.poll())
+        final_state = self._observer.final_state(self._workload)
+        return DemoReport(
+            final_state,
+            evaluate(final_state),
+            self._log_counts,
+            view.ledger_totals,
+            self._run_stats(view),
+        )
+
+    def _poll_until_done(self, console: Console) -> DemoSnapshot:
+        began = time.monotonic()
+        with _display(console) as show:
+            while True:
+                look_began = time.monotonic()
+                view = self._take_snapshot(look_began - began)
+                show(view)
+                if self._is_done(view) or self._is_stalled(view):
+                    return view
+                self._resend_unresolved(view)
+                time.sleep(
+                    max(MIN_POLL_SECONDS, POLL_REST_FACTOR * (time.monotonic() - look_began))
+                )
+
+    def _take_snapshot(self, seconds: float) -> DemoSnapshot:
+        view = DemoSnapshot(
+            seconds=seconds,
+            phase="finishing" if self._calm.is_set() else "running",
+            sent=self._traffic.sent,
+            kills=self._killer.kills,
+            sweeps=self._sweep_trigger.sweeps,
+            memory_bytes=self._memory(),
+            depths=self._observer.depths(),
+            jobs=self._observer.jobs(),
+            ledger_totals=self._observer.ledger_totals(),
+        )
+        self._log_counts.add(self._logs.poll())
+        self._ended_counts.append((seconds, view.ended))
+        if self._traffic.done.is_set() and not view.waiting:
+            # Everything was sent: stop injecting faults.
+            self._calm.set()
+            self._stack.sandbox.faults.deactivate()
+        return view
+
+    def _is_done(self, view: DemoSnapshot) -> bool:
+        """Whether every job has ended and is published."""
+        if view.waiting or not self._traffic.done.is_set() or view.unresolved:
+            self._quiet_since = 0.0
+            return False
+        now = evaluate(self._observer.final_state(self._workload))
+        if now.lost or now.unresolved:
+            # Maybe not lost: messages of a killed worker are invisible until their timeout.
+            self._quiet_since = 0.0
+            return False
+        self._quiet_since = self._quiet_since or view.seconds
+        behind = (*now.unpublished, *now.not_in_history)
+        return not behind or view.seconds - self._quiet_since > PUBLISH_TIMEOUT_SECONDS
+
+    def _is_stalled(self, view: DemoSnapshot) -> bool:
+        """Whether no job has changed for STALL_TIMEOUT_SECONDS."""
+        if view.statuses != self._statuses:
+            self._statuses, self._progressed_at = view.statuses, view.seconds
+        return view.seconds - self._progressed_at > STALL_TIMEOUT_SECONDS
+
+    def _resend_unresolved(self, view: DemoSnapshot) -> None:
+        """Resend the messages of unresolved jobs, and reconcile unknown ones now."""
+        if not self._traffic.done.is_set():
+            self._resent_at = view.seconds
+        if view.waiting or view.seconds - self._resent_at < RESEND_AFTER_SECONDS:
+            return
+        self._resent_at = view.seconds
+        jobs, first = view.jobs, self._workload.jobs
+        self._traffic.send(
+            first[key] for key in first if key not in jobs or jobs[key].status in UNRESOLVED
+        )
+        # Follow-up jobs have no producer, and their next retry may be minutes away.
+        followed = (key for key in jobs if key not in first and jobs[key].status is Status.READY)
+        self._traffic.resend(itertools.islice(followed, MAX_RESENT_JOBS))
+        # Jobs whose lookup failed under faults are due again only minutes later.
+        self._sweep_trigger.request_sweep(key for key in jobs if jobs[key].status is Status.UNKNOWN)
+
+    def _memory(self) -> int:
+        now = memory_usage(os.getpid())  # includes the engine and its workers
+        self._peak_memory = max(self._peak_memory, now)
+        return now
+
+    def _run_stats(self, view: DemoSnapshot) -> RunStats:
+        p90_count = 0.9 * view.ended
+        return RunStats(
+            sent=self._traffic.sent,
+            kills=self._killer.kills,
+            timeouts=count_timeouts(self._stack.log),
+            sweeps=self._sweep_trigger.sweeps,
+            seconds=view.seconds,
+            p90_seconds=next((at for at, ended in self._ended_counts if ended >= p90_count), 0.0),
+            peak_memory_bytes=self._peak_memory,
+        )
+
+
+@contextlib.contextmanager
+def _run_in_threads(
+    parts: Sequence[BackgroundTask], *, stop: threading.Event | None = None
+) -> Iterator[None]:
+    """Run tasks in threads while the block runs. Raises their exceptions at the end."""
+    over = stop or threading.Event()
+    with ThreadPoolExecutor(len(parts)) as pool:
+        running = [pool.submit(part, over) for part in parts]
+        try:
+            yield
+        finally:
+            over.set()
+        for one in running:
+            one.result()
+
+
+@contextlib.contextmanager
+def _display(console: Console) -> Iterator[Callable[[DemoSnapshot], None]]:
+    """Show a live table on a terminal, or a line every few seconds elsewhere."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda view: live.update(render_tables(view))
+        return
+    last = -LINE_INTERVAL_SECONDS
+
+    def print_now_and_then(view: DemoSnapshot) -> None:
+        nonlocal last
+        if view.seconds - last >= LINE_INTERVAL_SECONDS:
+            last = view.seconds
+            print(render_line(view), flush=True)
+
+    yield print_now_and_then

@@ -1,31 +1,41 @@
-"""Deploys stage `local` into an engine with the CDK's own command line; unchanged, nothing runs."""
+"""Deploys stage `local` to an engine with the CDK CLI. Synthesis is cached by source digests."""
 
 import fcntl
+import hashlib
+import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from oncely_cdk.paths import REPOSITORY
+from oncely_cdk.paths import FUNCTIONS, REPOSITORY
 from oncely_cdk.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
 from oncely_local.account import LocalAccount
 from oncely_local.cdk_cli import CDK, run_cdk_command
 from oncely_local.engine import ACCOUNT, REGION, account_environment, aws_environment
-from oncely_local.source_digests import source_digest, synthesis_inputs
 
 BUILD_FOLDER: Final = REPOSITORY / ".build" / "local"
 CONTEXT: Final = {"stage": "local", "ses_sender_address": "receipts@example.com"}
 
+_INFRA: Final = REPOSITORY / "infra"
+_LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack
+# The stack derives queues, tables, variables, timeouts and statuses from these.
+_DERIVED_FROM: Final = (
+    *("jobs", "providers", "contract.py", "registry.py", "settings.py", "telemetry.py"),
+    *("domain/lifecycle.py", "domain/profiles.py"),
+)
+_BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
+
 
 class DeployError(Exception):
-    """The CDK's command line failed; what it said is the message."""
+    """The CDK CLI failed. The message is its output."""
 
 
 def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
-    """Run one command of the CDK; returns its output."""
+    """Run a CDK command. Returns its output."""
     if not CDK.exists():
-        raise DeployError("no CDK command line: `make setup` installs it")
+        raise DeployError("The CDK CLI is not installed. Run `make setup`.")
     done = run_cdk_command(*arguments, extra_env=environment, quiet=True)
     if done.returncode:
         raise DeployError(f"cdk {' '.join(arguments)}\n{done.stdout}")
@@ -33,10 +43,10 @@ def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
 
 
 def cached_assembly() -> Path:
-    """The cloud assembly; synthesized only if a file that goes into it has changed."""
+    """The cloud assembly, synthesized only if one of its sources has changed."""
     folder = BUILD_FOLDER / f"assembly-{source_digest(synthesis_inputs(), CONTEXT)}"
     BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
-    # Two test runs that want the same assembly synthesize it once.
+    # Concurrent test runs synthesize an assembly once.
     with (BUILD_FOLDER / ".synthesizing").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -58,18 +68,59 @@ def _synthesize(folder: Path) -> None:
 
 
 def bootstrap(url: str, assembly: Path) -> None:
-    """Prepare the engine's account for the CDK, as any account."""
+    """Bootstrap the engine's account for the CDK."""
     run_cdk(aws_environment(url), "bootstrap", "--app", str(assembly))
-    # The engine speaks plain HTTP, which the bucket of the bootstrap refuses.
+    # The engine uses plain HTTP, which the bootstrap bucket's policy denies.
     bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     LocalAccount(url).client("s3").delete_bucket_policy(Bucket=bucket)
 
 
 def deploy(url: str, assembly: Path, *, providers: str) -> str:
-    """Deploy the assembly to the engine at `url`; returns the command line's output."""
+    """Deploy the assembly to the engine at `url`. Returns the CLI's output."""
     addresses = {ENGINE_ADDRESS: url, PROVIDERS_ADDRESS: providers}
     parameters = [f"--parameters={name}={value}" for name, value in addresses.items()]
     unattended = ("--app", str(assembly), "--require-approval", "never")
     output = run_cdk(aws_environment(url), "deploy", *unattended, *parameters)
     LocalAccount(url).protect_jobs()
     return output
+
+
+def synthesis_inputs() -> Iterator[Path]:
+    """All sources of a synthesis."""
+    yield from stack_sources()
+    yield from function_sources()
+
+
+def stack_sources() -> Iterator[Path]:
+    """The sources that can change more than a function's code."""
+    yield from (path for path in _list_files(_INFRA) if not path.is_relative_to(_LOCAL))
+    yield from (path for name in _DERIVED_FROM for path in _list_files(FUNCTIONS / "oncely" / name))
+    yield from (REPOSITORY / "requirements").glob("layer-*.txt")
+    yield from (REPOSITORY / name for name in ("cdk.json", "package-lock.json"))
+
+
+def function_sources() -> Iterator[Path]:
+    """The sources of the functions' code."""
+    yield from _list_files(FUNCTIONS)
+
+
+def source_digest(files: Iterable[Path], more: Mapping[str, str] | None = None) -> str:
+    """Hash the contents of files, independent of the repository's location."""
+    mark = hashlib.sha256(json.dumps(more or {}, sort_keys=True).encode())
+    for path in sorted(set(files)):
+        mark.update(f"\n{path.relative_to(REPOSITORY)}\n".encode())
+        mark.update(hashlib.sha256(path.read_bytes()).digest())
+    return mark.hexdigest()[:16]
+
+
+def _list_files(root: Path) -> Iterator[Path]:
+    if root.is_file():
+        yield root
+        return
+    for path in sorted(root.rglob("*")):
+        if (
+            path.is_file()
+            and not _BUILD_ARTIFACTS.intersection(path.parts)
+            and path.suffix != ".pyc"
+        ):
+            yield path

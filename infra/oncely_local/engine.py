@@ -1,4 +1,4 @@
-"""Starts and stops MiniStack, the local AWS, and leaves nothing of it running."""
+"""Starts and stops MiniStack, the local AWS, without leaving processes behind."""
 
 import contextlib
 import http.client
@@ -23,11 +23,11 @@ HOST: Final = "127.0.0.1"
 ACCOUNT: Final = "000000000000"
 REGION: Final = "us-east-1"
 
-# It is ready in under a second; a loaded build machine may need many.
+# Usually under 1 second, but longer on a loaded build machine.
 START_TIMEOUT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 RESPONSE_TIMEOUT_SECONDS: Final = 1.0
-# A free port may be taken before the engine binds it; this often in a row means something else.
+# Another process may bind a free port first. Failing this often has another cause.
 PORT_ATTEMPTS: Final = 5
 TAIL_LINES: Final = 20
 
@@ -37,11 +37,11 @@ class EngineError(Exception):
 
 
 class _PortTakenError(EngineError):
-    """Someone else bound the port first; another one may do."""
+    """Another process bound the port first."""
 
 
 def free_port() -> int:
-    """Ask the system for a loopback port that nobody listens on."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 def account_environment() -> dict[str, str]:
-    """The variables that sign boto3, the CDK and the AWS CLI in to the engine's account."""
+    """The credentials and region of the engine's account, as environment variables."""
     return {
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -58,7 +58,7 @@ def account_environment() -> dict[str, str]:
         "AWS_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
-        # The developer's own AWS profile must never send this to a real account.
+        # Never use the developer's AWS profile: it could reach a real account.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -66,12 +66,12 @@ def account_environment() -> dict[str, str]:
 
 
 def aws_environment(url: str) -> dict[str, str]:
-    """The variables that boto3, the CDK and the AWS CLI need to reach the engine at an address."""
+    """The environment variables with which boto3, the CDK and the AWS CLI reach an engine."""
     return {"AWS_ENDPOINT_URL": url, "AWS_ENDPOINT_URL_S3": url, **account_environment()}
 
 
 class Engine:
-    """One running MiniStack; `start_engine` and `running_engine` make it."""
+    """A running MiniStack, created by `start_engine` or `running_engine`."""
 
     def __init__(
         self, *, environment: Path, port: int, log: Path, settings: Mapping[str, str]
@@ -88,19 +88,19 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """The engine's process, which leads the group of its function workers."""
+        """The engine's process id, which is also the process group of its workers."""
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the engine still runs."""
         return self._process.poll() is None
 
     def environment(self) -> dict[str, str]:
-        """Give what boto3, the CDK or the AWS CLI needs to reach this engine and no other."""
+        """The environment variables that reach this engine."""
         return aws_environment(self.url)
 
     def wait_until_ready(self) -> None:
-        """Return when the engine answers; raise with the end of its log if it cannot."""
+        """Wait until the engine responds. Raises EngineError with the end of its log."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None:
@@ -113,8 +113,8 @@ class Engine:
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """End the engine and its function workers; stopping twice is harmless."""
-        # Only while unreaped is the number certainly ours: a dead group's id may be given away.
+        """Kill the engine and its workers. Idempotent."""
+        # Until the process is reaped, the system cannot reuse its id.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -126,19 +126,19 @@ class Engine:
     def _launch(
         self, interpreter: Path, settings: Mapping[str, str], output: IO[bytes]
     ) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603 - both paths are this repository's own
+        return subprocess.Popen(  # noqa: S603  # both paths are in this repository
             [interpreter, "-I", WATCHDOG_SCRIPT],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**self._own_environment(), **settings},
             cwd=self._scratch,
-            # A group of its own: Ctrl-C reaches the starter only, and one signal ends all workers.
+            # A new process group: Ctrl-C reaches only the parent, and one signal kills all workers.
             start_new_session=True,
         )
 
     def _own_environment(self) -> dict[str, str]:
-        # Function workers inherit it, so it holds nothing of the starter's but the search path.
+        # Workers inherit it, so it contains nothing of the parent's but the PATH.
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": self._scratch,
@@ -150,15 +150,15 @@ class Engine:
             "GATEWAY_PORT": str(self.port),
             "MINISTACK_REGION": REGION,
             "MINISTACK_ACCOUNT_ID": ACCOUNT,
-            # Its health page shows this, so another engine on our port is not taken for ours.
+            # Shown by its health page, which identifies this engine.
             "MINISTACK_EDITION": self._name,
-            # Both would listen on fixed ports.
+            # These would listen on fixed ports.
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
         }
 
     def _is_ready(self) -> bool:
-        # Not urllib: it would obey the starter's proxy settings.
+        # Not urllib, which honors proxy settings.
         connection = http.client.HTTPConnection(HOST, self.port, timeout=RESPONSE_TIMEOUT_SECONDS)
         try:
             connection.request("GET", "/_ministack/health")
@@ -174,15 +174,15 @@ class Engine:
     def _exit_error(self) -> EngineError:
         tail = self._tail()
         if "already in use" in tail.lower():
-            return _PortTakenError(f"port {self.port} was taken\n{tail}")
+            return _PortTakenError(f"Port {self.port} is in use\n{tail}")
         code = self._process.returncode
-        return EngineError(f"MiniStack ended with code {code} before it was ready\n{tail}")
+        return EngineError(f"MiniStack exited with code {code} before it was ready\n{tail}")
 
     def _tail(self) -> str:
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             lines = log.read().decode(errors="replace").splitlines()
-        return "\n".join([f"the end of {self.log}:", *lines[-TAIL_LINES:]])
+        return "\n".join([f"End of {self.log}:", *lines[-TAIL_LINES:]])
 
     def __enter__(self) -> Self:
         return self
@@ -198,10 +198,10 @@ def start_engine(
     settings: Mapping[str, str] | None = None,
     pick_port: Callable[[], int] = free_port,
 ) -> Engine:
-    """Start an engine and wait until it answers; `settings` are MiniStack's own variables."""
+    """Start an engine and wait until it responds. `settings` are MiniStack's variables."""
     if not (environment / "bin" / "python").exists():
-        raise EngineError(f"no engine in {environment}: `make setup` installs it")
-    taken = EngineError("no port was tried")
+        raise EngineError(f"MiniStack is not installed in {environment}. Run `make setup`.")
+    taken = EngineError("No port was tried")
     for _ in range(PORT_ATTEMPTS):
         engine = Engine(environment=environment, port=pick_port(), log=log, settings=settings or {})
         try:
@@ -209,7 +209,7 @@ def start_engine(
         except _PortTakenError as error:
             engine.stop()
             taken = error
-        except BaseException:  # Ctrl-C as well: nothing may stay behind
+        except BaseException:  # Ctrl-C too: leave no process behind
             engine.stop()
             raise
         else:

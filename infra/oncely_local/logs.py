@@ -1,28 +1,32 @@
-"""The functions' logs as one stream: what happened to which job, in the order it happened."""
+"""The functions' logs as one stream in order of time, and counts of their events."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from oncely_local.account import STACK_NAME, LocalAccount
 
-# Written by the functions, beside Lambda's own lines and the metrics.
+# The prefix of the functions' log groups.
 _GROUPS: Final = f"/aws/cloudformation/{STACK_NAME}/"
-# Lines reach CloudWatch when an invocation ends; two that end at once may come in any order.
+# Lines arrive when an invocation ends, so those of concurrent invocations arrive out of order.
 _MAX_LATENESS_MS: Final = 1000
-# In one answer; more is read from where it ended.
+# The page size; the next page starts where this one ended.
 _MAX_EVENTS: Final = 10_000
-# What explains a line, in this order; the rest is there for queries.
+# The fields to show, in this order. The others are for queries.
 _DETAILS: Final = ("deduplication", "old", "new", "outcome", "fate", "reason", "result", "error")
-# Said for each batch of the stream, of any job: too often to follow a job by.
+# Not about one job, and too frequent to show.
 _IGNORED_EVENTS: Final = frozenset({None, "history"})
+# What the engine logs for a function that timed out.
+_TIMED_OUT: Final = "killing worker"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """One thing that a function said about a job."""
+    """One log event of a function about a job."""
 
     at: datetime
     function: str
@@ -32,14 +36,14 @@ class LogLine:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The line as a person reads it: time, job, function, what happened and why."""
+        """The line as shown: time, job, function, event and details."""
         details = (f"{name}={self.fields[name]}" for name in _DETAILS if self.fields.get(name))
         job = self.job_key or "-"
         return f"{self.at:%H:%M:%S} {job:<42} {self.function:<18} {self.event}  {' '.join(details)}"
 
 
 def parse_event(message: str, *, function: str, at: datetime) -> LogLine | None:
-    """One event of CloudWatch; None for Lambda's own lines and for metrics."""
+    """Parse a CloudWatch event. Returns None for Lambda's own lines and for metrics."""
     try:
         entry = json.loads(message)
     except ValueError:
@@ -64,20 +68,20 @@ def _written_at(entry: Mapping[str, Any]) -> datetime | None:
 
 
 def function_name(group: str) -> str:
-    """The function whose log group it is: `PaymentsWorker`."""
+    """The function of a log group, such as `PaymentsWorker`."""
     return group.removeprefix(_GROUPS).partition("Logs")[0]
 
 
 @dataclass
 class LogStream:
-    """Gives each line once; a second reader makes its own."""
+    """Returns each line once. Each reader needs its own instance."""
 
     account: LocalAccount
     since: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
 
     def poll(self) -> list[LogLine]:
-        """All that was said since the last call, oldest first."""
+        """Return the lines since the last call, oldest first."""
         return sorted(self._poll(), key=lambda line: line.at)
 
     def _poll(self) -> Iterator[LogLine]:
@@ -93,7 +97,7 @@ class LogStream:
         return [one["logGroupName"] for one in listed]
 
     def _events(self, group: str) -> Iterator[Mapping[str, Any]]:
-        """What is new in one group; the newest moments are read again, for what came late."""
+        """The new events of a group. The most recent time is read again, for late arrivals."""
         seen = self._seen.setdefault(group, set())
         while True:
             since = self.since.get(group, 0)
@@ -113,5 +117,47 @@ class LogStream:
 
 
 def _identity(event: Mapping[str, Any]) -> tuple[object, ...]:
-    """The engine gives a stream to each invocation, and no ids to events."""
+    """Identify an event: the engine has one stream per invocation, but no event ids."""
     return (event["logStreamName"], event["timestamp"], event["message"])
+
+
+@dataclass
+class LogCounts:
+    """Counts of log events."""
+
+    deliveries: int = 0  # messages that a worker processed
+    redelivered: int = 0  # of these, second and later deliveries
+    duplicates_by_reason: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    resolved: int = 0  # jobs whose status the reconciler changed
+    dead_letters: int = 0
+    errors: int = 0
+
+    def add(self, lines: Iterable[LogLine]) -> None:
+        """Count these lines."""
+        for line in lines:
+            if "receives" in line.fields and line.event != "reply failed":
+                self._add_delivery(line)
+            elif line.event == "job resolved":
+                self.resolved += line.fields.get("old") != line.fields.get("new")
+            elif line.event == "dead letter":
+                self.dead_letters += 1
+
+    @property
+    def duplicates(self) -> int:
+        """The number of duplicate messages."""
+        return self.duplicates_by_reason.total()
+
+    def _add_delivery(self, line: LogLine) -> None:
+        self.deliveries += 1
+        self.redelivered += int(line.fields["receives"]) > 1
+        self.rejected += line.fields.get("reply") == "Reject"
+        self.errors += line.event == "message not worked"
+        if how := line.fields.get("deduplication"):
+            self.duplicates_by_reason[how] += 1
+
+
+def count_timeouts(log: Path) -> int:
+    """Count the functions that the engine stopped at their timeout."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return sum(_TIMED_OUT in line for line in lines)

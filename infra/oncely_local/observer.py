@@ -1,4 +1,4 @@
-"""Reads both sides while the demo runs: queues and tables from the engine, books from providers."""
+"""Reads the state of the demo: queues and tables from the engine, the ledger from the sandbox."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ _READ_CONCURRENCY: Final = 8
 
 @dataclass(frozen=True)
 class QueueDepth:
-    """How many messages a queue holds."""
+    """The number of messages in a queue."""
 
     waiting: int
     in_flight: int
@@ -38,7 +38,7 @@ class QueueDepth:
 
 @dataclass(frozen=True)
 class LedgerTotals:
-    """What the providers did."""
+    """Totals of the providers' ledger."""
 
     charges: int = 0
     declined: int = 0
@@ -46,11 +46,11 @@ class LedgerTotals:
     double_charges: int = 0
     mails: int = 0
     contacts_written: int = 0
-    faults: Counter[str] = field(default_factory=Counter)  # answers that went wrong, by how
+    faults: Counter[str] = field(default_factory=Counter)  # injected faults, by kind
 
     @classmethod
     def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
-        """Count them in a ledger."""
+        """Count the entries of a ledger."""
         by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
         waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
         return cls(
@@ -68,23 +68,23 @@ class LedgerTotals:
 
 @dataclass
 class Observer:
-    """Looks at one stack."""
+    """Reads the state of one stack."""
 
     stack: LocalStack
-    _rejects: dict[str, str] = field(default_factory=dict)  # the bodies that were read already
+    _rejects: dict[str, str] = field(default_factory=dict)  # bodies by object key, read once
 
     def depths(self) -> dict[str, QueueDepth]:
-        """Every queue."""
+        """The depth of every queue."""
         return {
             name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
         }
 
     def ledger_totals(self) -> LedgerTotals:
-        """The providers' side."""
+        """The totals of the ledger."""
         return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
 
     def jobs(self) -> dict[str, JobSnapshot]:
-        """Every job; the table's other items have no status."""
+        """All jobs, by key. Items without a status are not jobs."""
         rows = self._scan(
             "JobsTableName",
             ProjectionExpression="job_key, #status, last_error, due_at",
@@ -103,7 +103,7 @@ class Observer:
         return {job.key: job for job in seen}
 
     def final_state(self, workload: Workload) -> DemoFinalState:
-        """Everything that the verdict is made from."""
+        """The state that the verdict is based on."""
         ledger = self.stack.sandbox.ledger
         orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
         return DemoFinalState(
@@ -133,13 +133,13 @@ class Observer:
         )
 
     def history(self) -> dict[str, str | None]:
-        """The newest status of each job that the archive knows."""
+        """The newest status of each job in the history."""
         bucket = self.stack.outputs["ArchiveBucketName"]
         reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
         return {key: line.status for key, line in reader.newest().items()}
 
     def rejects(self) -> list[str]:
-        """The bodies of the messages that were put aside and archived."""
+        """The bodies of the rejected messages in the archive."""
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
         names = {one["Key"] for page in pages for one in page.get("Contents", [])}

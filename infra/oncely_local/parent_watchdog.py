@@ -1,8 +1,8 @@
-"""Runs MiniStack until the process that started it is gone, then ends it and its workers.
+"""Runs MiniStack until its parent process exits, then kills it and its workers.
 
-The engine's own interpreter runs this file by its path, so it imports nothing of this repository.
-The starter holds the other end of a pipe and writes nothing to it: however it ends, even killed,
-the system closes that end, and the read below returns. This works on Linux and on macOS alike.
+The engine's interpreter runs this file by path, so it imports nothing of this repository.
+The parent holds the other end of a pipe and never writes to it. When it exits, even by SIGKILL,
+the system closes that end and the read below returns, on Linux and on macOS.
 """
 
 import os
@@ -14,18 +14,18 @@ import threading
 
 
 def exit_with_parent(pipe: int) -> None:
-    """Wait for the far end of the pipe to close, then kill this process group."""
+    """Wait until the pipe closes, then kill this process group."""
     while os.read(pipe, 1):
         pass
-    # Nobody else is left to remove it; the temporary folder is this engine's alone.
+    # The temporary folder belongs to this engine alone, and the parent cannot delete it.
     shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Take the leash off standard input, watch it, and become MiniStack."""
+    """Watch the pipe on standard input, and run MiniStack."""
     pipe = os.dup(0)
-    # A worker that inherited the pipe could read from it; it gets an empty input instead.
+    # Workers must not inherit the pipe, so they get an empty standard input.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

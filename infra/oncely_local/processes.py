@@ -1,4 +1,4 @@
-"""The engine's worker processes: which there are, how much memory all take, and ending one."""
+"""The engine's worker processes: list them, measure their memory, kill one."""
 
 import os
 import signal
@@ -12,28 +12,28 @@ from typing import Final
 _PROC: Final = Path("/proc")
 # The engine writes this file for each worker that it starts.
 _WORKER: Final = "_worker.py"
-# Ten of the ticks in which Linux counts a processor's time.
+# 10 ticks of Linux's CPU accounting.
 _SAMPLE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process of this machine."""
+    """A process of this machine."""
 
     pid: int
     parent_pid: int
-    memory_bytes: int  # bytes that lie in memory; what is shared with others counts in each
-    cpu_seconds: float  # seconds of a processor
+    memory_bytes: int  # resident; shared memory counts in each process
+    cpu_seconds: float
     command: str
 
 
 def list_workers(engine: int) -> list[Process]:
-    """The processes in which an engine runs functions."""
+    """List the processes in which an engine runs functions."""
     return [one for one in _list_processes() if one.parent_pid == engine and _WORKER in one.command]
 
 
 def list_busy_workers(engine: int) -> list[Process]:
-    """Those that have done anything in this very moment; without any, all of them."""
+    """List the workers that use CPU now. Returns all workers if none does."""
     before = {one.pid: one.cpu_seconds for one in list_workers(engine)}
     time.sleep(_SAMPLE_SECONDS)
     after = list_workers(engine)
@@ -42,7 +42,7 @@ def list_busy_workers(engine: int) -> list[Process]:
 
 
 def memory_usage(root: int) -> int:
-    """What a process and all below it take together."""
+    """The memory of a process and its descendants, in bytes."""
     processes = {one.pid: one for one in _list_processes()}
 
     def belongs(one: Process) -> bool:
@@ -56,7 +56,7 @@ def memory_usage(root: int) -> int:
 
 
 def kill_worker(worker: Process) -> bool:
-    """End a worker at once, as the kernel does with one that takes too much memory."""
+    """Kill a worker, as the kernel's OOM killer would. Returns False if it has exited."""
     try:
         os.kill(worker.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -72,18 +72,18 @@ def _from_proc() -> Iterator[Process]:
     page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
     for folder in _PROC.glob("[0-9]*"):
         try:
-            # The name in brackets may hold anything; what follows the last one is numbers.
+            # The name in parentheses can contain anything; numbers follow the last one.
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             command = (folder / "cmdline").read_bytes()
         except OSError:
-            continue  # it ended while we looked
+            continue  # it exited in the meantime
         parent, worked, pages = int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[21])
         words = command.replace(b"\0", b" ").decode("utf-8", "replace")
         yield Process(int(folder.name), parent, pages * page, worked / tick, words)
 
 
 def _from_ps() -> Iterator[Process]:
-    """The same on macOS."""
+    """List the processes on macOS."""
     listed = subprocess.run(
         ["/bin/ps", "-A", "-ww", "-o", "pid=,ppid=,rss=,time=,command="],
         capture_output=True,

@@ -1,19 +1,25 @@
-"""A few orders and contacts to try things with, on a stack that was just started."""
+"""Sample orders, contacts and users of a local stack, and how rows are written to its tables."""
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from oncely_local.stack import LocalStack
-from oncely_local.table_writes import put_rows
-from oncely_local.workload import DECLINED, PAID
+from oncely_local.workload import DECLINED, PAID, SeedRow
 
 FIRST_ORDER: Final = 1001
 DECLINED_ORDER: Final = 1013
 _ORDERS: Final = 20
 _CONTACTS: Final = 5
 
+# By group: support reads, operator also repairs.
+SAMPLE_USERS: Final = {"support": "sam@example.com", "operator": "olga@example.com"}
+SAMPLE_PASSWORD: Final = "Only-on-this-machine-1"  # noqa: S105  # printed by `make local`
+
+_BATCH_SIZE: Final = 25  # DynamoDB's limit of one call
+
 
 def write_sample_data(stack: LocalStack) -> None:
-    """Orders wait for their payment, and the CRM has some contacts."""
+    """Add orders that wait for payment, and contacts in the CRM."""
     orders = (
         {
             "order_id": str(number),
@@ -29,3 +35,32 @@ def write_sample_data(stack: LocalStack) -> None:
     )
     put_rows(stack, "OrdersTableName", orders)
     stack.sandbox.hubspot.add_contacts(_CONTACTS)
+
+
+def create_sample_users(stack: LocalStack) -> None:
+    """Add one user per group to the admin page, with a permanent password."""
+    cognito = stack.account.client("cognito-idp")
+    for group, name in SAMPLE_USERS.items():
+        user = {"UserPoolId": stack.outputs["UserPoolId"], "Username": name}
+        cognito.admin_create_user(
+            **user, TemporaryPassword=SAMPLE_PASSWORD, MessageAction="SUPPRESS"
+        )
+        cognito.admin_set_user_password(**user, Password=SAMPLE_PASSWORD, Permanent=True)
+        cognito.admin_add_user_to_group(**user, GroupName=group)
+
+
+def put_rows(stack: LocalStack, table: str, rows: Iterable[SeedRow]) -> None:
+    """Write rows to the table that a stack output names."""
+    requests = [{"PutRequest": {"Item": serialize_row(row)}} for row in rows]
+    dynamodb = stack.account.client("dynamodb")
+    for first in range(0, len(requests), _BATCH_SIZE):
+        batch = requests[first : first + _BATCH_SIZE]
+        dynamodb.batch_write_item(RequestItems={stack.outputs[table]: batch})
+
+
+def serialize_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a row to DynamoDB's typed JSON."""
+    return {
+        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+        for name, value in row.items()
+    }

@@ -1,6 +1,7 @@
-"""The whole of Oncely running on this machine: engine, providers, deployed stack, and its end."""
+"""The local stack: the engine, the provider sandbox and the deployed stack."""
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,15 @@ from oncely_local.deploy import BUILD_FOLDER, bootstrap, cached_assembly, deploy
 from oncely_local.engine import Engine, running_engine
 
 ENGINE_LOG: Final = BUILD_FOLDER / "engine.log"
+# Sent when a terminal closes, and by process managers.
+_SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 
 ProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class LocalStack:
-    """A deployed stack: `running_stack` makes it, and ends all of it."""
+    """A deployed local stack, created by `running_stack`."""
 
     engine: Engine
     sandbox: ProviderSandbox
@@ -27,7 +30,7 @@ class LocalStack:
 
     @property
     def log(self) -> Path:
-        """Where the engine writes what it does."""
+        """The engine's log file."""
         return self.engine.log
 
 
@@ -39,20 +42,31 @@ def running_stack(
     honors_idempotency_keys: bool = True,
     seed: int = 0,
 ) -> Iterator[LocalStack]:
-    """Start, deploy and fill everything; `tell` hears of each step."""
+    """Start everything and deploy the stack. Calls `report_progress` with each step."""
     BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     with (
         ProviderSandbox(honors_idempotency_keys=honors_idempotency_keys, seed=seed) as sandbox,
-        # Ends before what its functions call, so that none of them sees a dead provider.
+        # Stops before the sandbox, so that no function sees the providers disappear.
         running_engine(log) as engine,
     ):
-        report_progress("synthesizing the stack (once for each change)")
+        report_progress("synthesizing the stack (cached until a source changes)")
         assembly = cached_assembly()
-        report_progress("preparing the local account for the CDK")
+        report_progress("bootstrapping the local account")
         bootstrap(engine.url, assembly)
-        report_progress("deploying with the CDK")
+        report_progress("deploying the stack")
         deploy(engine.url, assembly, providers=sandbox.url)
         account = LocalAccount(engine.url)
         account.put_provider_secrets()
         yield LocalStack(engine, sandbox, account, account.outputs())
+
+
+@contextlib.contextmanager
+def interrupt_on_signals() -> Iterator[None]:
+    """Treat these signals like Ctrl-C, so that everything is cleaned up."""
+    previous_handlers = {one: signal.signal(one, signal.default_int_handler) for one in _SIGNALS}
+    try:
+        yield
+    finally:
+        for one, handler in previous_handlers.items():
+            signal.signal(one, handler)

@@ -1,4 +1,4 @@
-"""Sends a workload through the queues, as its producers would, and again what gets no answer."""
+"""Sends a workload through the queues, and resends the messages of unresolved jobs."""
 
 import itertools
 import threading
@@ -10,23 +10,23 @@ from typing import Final
 from oncely.jobs import CONTRACTS
 from oncely.settings import pascal_case
 from oncely_local.account import LocalAccount
+from oncely_local.sample_data import put_rows
 from oncely_local.stack import LocalStack
-from oncely_local.table_writes import put_rows
 from oncely_local.workload import PAYMENTS, SYNC, ScheduledMessage, Workload
 
-_BATCH_SIZE: Final = 10  # messages in one call; so many does SQS take
+_BATCH_SIZE: Final = 10  # SQS's limit of one call
 _MAX_CONCURRENCY: Final = 4
-# Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
+# What two cores process. Sending faster only makes the queues longer.
 _JOBS_PER_SECOND: Final = 25
 _MIN_DURATION_SECONDS: Final = 10.0
-# The engine looks through all of a queue for each batch: a long one slows everything down.
+# The engine scans the whole queue for each batch, so long queues slow everything down.
 _MAX_BACKLOG: Final = 400
 
 
 def stored_messages(
     account: LocalAccount, table: str, keys: Iterable[str]
 ) -> Iterator[ScheduledMessage]:
-    """The messages of some jobs, each from its row."""
+    """The messages of some jobs, read from their rows."""
     queues = {contract_type.job_type: contract_type.resources.queue for contract_type in CONTRACTS}
     for key in keys:
         row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
@@ -35,7 +35,7 @@ def stored_messages(
 
 
 class Traffic:
-    """Everything that the demo's producers do."""
+    """The producers of the demo."""
 
     def __init__(self, stack: LocalStack, workload: Workload) -> None:
         self._stack = stack
@@ -44,13 +44,13 @@ class Traffic:
         self.done = threading.Event()
 
     def prepare(self) -> None:
-        """Write what the jobs are about: orders, records, and the CRM's contacts."""
+        """Write the orders and records, and the contacts in the CRM."""
         put_rows(self._stack, "OrdersTableName", self._workload.orders)
         put_rows(self._stack, "RecordsTableName", self._workload.records)
         self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
 
     def run(self, stop: threading.Event) -> None:
-        """Send all of it, each message in its moment."""
+        """Send each message at its time."""
         duration_seconds = max(_MIN_DURATION_SECONDS, len(self._workload.jobs) / _JOBS_PER_SECOND)
         began = time.monotonic()
         for at, messages in itertools.groupby(
@@ -65,7 +65,7 @@ class Traffic:
         self.done.set()
 
     def send(self, messages: Iterable[ScheduledMessage]) -> None:
-        """Send some now, a batch of them in one call."""
+        """Send messages now, in batches."""
         by_queue: dict[str, list[str]] = {}
         for one in messages:
             by_queue.setdefault(one.queue, []).append(one.body)
@@ -78,11 +78,11 @@ class Traffic:
             self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
 
     def resend(self, keys: Iterable[str]) -> None:
-        """Send what the rows of these jobs keep, as `oncely redrive` does."""
+        """Resend the messages of these jobs from their rows, as `oncely redrive` does."""
         self.send(stored_messages(self._stack.account, self._stack.outputs["JobsTableName"], keys))
 
     def _backlog(self) -> int:
-        """How many messages nobody has received yet."""
+        """The number of messages that are not received yet."""
         sqs, name = self._stack.account.client("sqs"), "ApproximateNumberOfMessages"
         found = (
             sqs.get_queue_attributes(QueueUrl=self._stack.outputs[queue], AttributeNames=[name])
@@ -95,5 +95,5 @@ class Traffic:
         sqs = self._stack.account.client("sqs")
         answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
         if answer.get("Failed"):
-            raise RuntimeError(f"the queue did not take {answer['Failed']}")
+            raise RuntimeError(f"SQS rejected {answer['Failed']}")
         return len(entries)

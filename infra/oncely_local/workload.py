@@ -1,4 +1,4 @@
-"""What the demo sends: the same jobs, duplicates, races and bad messages for the same seed."""
+"""The demo's messages: jobs, duplicates, races and invalid messages, repeatable by seed."""
 
 import json
 import random
@@ -13,16 +13,16 @@ PAID: Final = "pm_card_visa"
 DECLINED: Final = "pm_card_chargeDeclined"
 PROCESSED_LATER: Final = "pm_processing"
 
-# Of all jobs, counting the receipts and contacts that follow by themselves.
+# Shares of all jobs, including receipts and contacts that follow other jobs.
 SHARE_OF_PAYMENTS: Final = 0.40
 SHARE_OF_IMPORTED: Final = 0.12
 SHARE_OF_EVENTS: Final = 0.05
 SHARE_OF_PUSHES: Final = 0.06
-# Of the payments; of the missing ones nobody ever wrote the order.
+# Shares of the payments. Those without an order are `missing`.
 SHARE_DECLINED: Final = 0.05
 SHARE_PROCESSED_LATER: Final = 0.02
 SHARE_MISSING: Final = 0.01
-# Of the messages.
+# Shares of the messages.
 SHARE_DUPLICATED: Final = 0.30
 SHARE_CONFLICTING: Final = 0.02
 SHARE_INVALID: Final = 0.02
@@ -33,7 +33,7 @@ SeedRow = Mapping[str, str | int]
 
 @dataclass(frozen=True)
 class ScheduledMessage:
-    """One message, and when it is sent: at a share of the sending time."""
+    """A message, and when it is sent: at a fraction of the sending time."""
 
     time_fraction: float
     queue: str
@@ -42,21 +42,19 @@ class ScheduledMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """All that the demo puts in, and what must come of it."""
+    """The input of the demo."""
 
     orders: tuple[SeedRow, ...]
-    records: tuple[SeedRow, ...]  # of our own, for the CRM
-    contacts: int  # that are in the CRM already
-    events: tuple[str, ...]  # the contacts that an event tells of; their ids begin at 1
-    jobs: Mapping[str, ScheduledMessage]  # the first message of each job that a producer asks for
-    duplicates: tuple[ScheduledMessage, ...]  # the same messages once more, at once or later
-    invalid: tuple[
-        ScheduledMessage, ...
-    ]  # messages that must be put aside, each told apart by its body
+    records: tuple[SeedRow, ...]  # to push to the CRM
+    contacts: int  # that the CRM has at the start
+    events: tuple[str, ...]  # ids of changed contacts; the first is 1
+    jobs: Mapping[str, ScheduledMessage]  # the first message of each requested job
+    duplicates: tuple[ScheduledMessage, ...]  # the same messages again, concurrently or later
+    invalid: tuple[ScheduledMessage, ...]  # must be rejected; all bodies differ
 
     @property
     def messages(self) -> list[ScheduledMessage]:
-        """Everything, in the order of sending."""
+        """All messages, in the order of sending."""
         return sorted(
             (*self.jobs.values(), *self.duplicates, *self.invalid),
             key=lambda one: one.time_fraction,
@@ -64,7 +62,7 @@ class Workload:
 
 
 def generate_workload(*, jobs: int, seed: int) -> Workload:
-    """Draw a workload of about this many jobs."""
+    """Generate a workload of about this many jobs."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
     orders = list(_orders(draw, _at_least_one(jobs * SHARE_OF_PAYMENTS)))
     missing = [f"missing-{n}" for n in range(_at_least_one(len(orders) * SHARE_MISSING))]
@@ -134,7 +132,7 @@ def _record(n: int) -> SeedRow:
 def _duplicates(
     draw: random.Random, first: Sequence[ScheduledMessage]
 ) -> Iterator[ScheduledMessage]:
-    """A third are sent again: some in the same moment, a race, and some later."""
+    """Duplicate 30 % of the messages: half of them concurrently, half later."""
     for one in first:
         if draw.random() >= SHARE_DUPLICATED:
             continue
@@ -146,7 +144,7 @@ def _duplicates(
 def _conflicting_messages(
     draw: random.Random, orders: Sequence[SeedRow]
 ) -> Iterator[ScheduledMessage]:
-    """The same order for another amount: never charged, never mixed up with the right one."""
+    """Messages with another amount than their order. They must be rejected."""
     for n in range(_at_least_one(len(orders) * SHARE_CONFLICTING)):
         order = draw.choice(orders)
         body = _charge(order["order_id"], amount=int(order["amount"]) + 1 + n)
@@ -154,7 +152,7 @@ def _conflicting_messages(
 
 
 def _invalid_messages(draw: random.Random, messages: int) -> Iterator[ScheduledMessage]:
-    """What no contract takes: unknown jobs, missing and unknown fields, no JSON at all."""
+    """Messages with unknown job types, missing or unknown fields, or without JSON."""
     shapes = (
         '{{"job": "no.such", "v": 1, "n": {n}}}',
         '{{"job": "payment.charge", "v": 1, "note": "{n} has no order"}}',

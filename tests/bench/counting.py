@@ -9,13 +9,14 @@ from typing import Any, Final
 from oncely.aws.job_rows import Attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import job_key
-from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS, TTL_ATTRIBUTE
+from oncely_cdk.table_schemas import JOBS, TTL_ATTRIBUTE
 from tests.bench.capacity import item_bytes, stored_bytes
 from tests.bench.metering import Meter, MeteredCall, UnitsByIndex, total_units
 from tests.bench.shipped_jobs import JobSample, new_world, samples, seed_order
 from tests.support.bulk_rows import add_due_jobs, count_items_read
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.table_schemas import TABLE_SCHEMAS
 
 # The ports that stand for a priced service; one that the engine does not have counts nothing.
 PORTS: Final = ("archive", "bus", "outbox", "alerts")

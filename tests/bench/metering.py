@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS
+from oncely_cdk.table_schemas import JOBS
 from tests.bench.capacity import (
     TABLE,
     TRANSACTION,
@@ -21,6 +21,7 @@ from tests.bench.capacity import (
     write_units,
 )
 from tests.support.dynamo import DynamoFixture
+from tests.support.table_schemas import TABLE_SCHEMAS
 
 TableOrIndex: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
 UnitsByIndex: TypeAlias = Counter[TableOrIndex]

@@ -7,7 +7,7 @@ from string import digits
 from typing import Final, NamedTuple
 
 from oncely.aws.dynamodb_due_index import INDEX as DUE_INDEX
-from oncely.jobs.payment_charge import REQUESTED_INDEX
+from oncely.jobs.tables import REQUESTED_INDEX
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stages import Stage
 from oncely_cdk.table_schemas import JOBS

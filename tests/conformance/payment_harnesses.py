@@ -10,7 +10,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.support.payments import FakePayments, PaymentFault
 
 
@@ -65,7 +65,7 @@ class FakePaymentHarness:
 
 @dataclass
 class StripeHarness:
-    sandbox: StripeSandbox
+    sandbox: ProviderSandbox
     provider: StripePayments
 
     def charges(self) -> int:
@@ -110,7 +110,7 @@ def payment_harness(name: str) -> Iterator[PaymentHarness]:
     if name == "fake":
         yield FakePaymentHarness()
         return
-    with StripeSandbox() as sandbox:
+    with ProviderSandbox() as sandbox:
         yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
 
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
+from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import BusinessWrite, Precondition
 from oncely.ports import Claimed, JobStore
 from tests.support.fakes import START
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.writes import BusinessWrite, Precondition
+from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.ports import BusinessWriteConflict, Swapped
 from tests.conformance.samples import KEY, ORDER_KEY, claim_job, finish_job
 from tests.conformance.store_fixtures import StoreFixture

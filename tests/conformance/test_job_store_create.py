@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import get_args, get_type_hints
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
-from oncely.domain.writes import Json
 from oncely.ports import AlreadyExists, Created, JobStore
 from tests.conformance.samples import KEY, ORDER_KEY, claim_job, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from oncely.domain.effect_outcomes import Precondition
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import Precondition
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from tests.conformance.samples import (
     KEY,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import TRANSITIONS, Event, Status
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import BusinessWriteConflict
 from tests.conformance.samples import make_claim, make_ready_job, paid_order_write, time_at
 from tests.conformance.store_fixtures import StoreFixture, dynamodb_fixture, memory_fixture

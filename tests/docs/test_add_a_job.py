@@ -11,7 +11,7 @@ import pytest
 import stripe
 
 from oncely.domain.effect_outcomes import Ambiguous, NotFound, Succeeded
-from oncely.testing.sandbox import FaultKind, StripeSandbox
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
 
@@ -98,7 +98,7 @@ def test_guide_provider_finds_refund_after_lost_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stripe, "enable_telemetry", False)
-    with StripeSandbox() as sandbox:
+    with ProviderSandbox() as sandbox:
         refunds = guide.StripeRefunds("sk_test_guide", api_base=sandbox.url)
         order = guide.Refund("18452", _seed_charge(sandbox))
         before = refunds.find(order, "payment.refund:order_18452")
@@ -115,7 +115,7 @@ def test_guide_provider_finds_refund_after_lost_reply(
     assert [one.refund_id for one in given] == [found.ref]
 
 
-def _seed_charge(sandbox: StripeSandbox) -> str:
+def _seed_charge(sandbox: ProviderSandbox) -> str:
     client = stripe.StripeClient("sk_test_guide", base_addresses={"api": sandbox.url})
     intent = client.v1.payment_intents.create(
         {

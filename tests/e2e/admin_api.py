@@ -1,4 +1,4 @@
-"""People who sign in as a browser does: the hosted page, a code, and the proof of it."""
+"""Users who sign in as a browser does: hosted page, authorization code, PKCE."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ from tests.e2e.deployed_stack import StackClient
 PASSWORD: Final = "Correct-Horse-7-Battery"
 SUPPORT: Final = "api.support@example.com"
 OPERATOR: Final = "api.operator@example.com"
-UNGROUPED_USER: Final = "api.nobody@example.com"  # signed in, and in no group
+UNGROUPED_USER: Final = "api.nobody@example.com"
 GROUPS: Final = {SUPPORT: "support", OPERATOR: "operator"}
 
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
@@ -55,7 +55,7 @@ class AdminApiClient:
         return self._call_api(method, path, token, "{}" if method == "POST" else None)
 
     def token(self, name: str) -> str:
-        """The token that the page would show for this person; signing in once is enough."""
+        """The ID token of this user, who signs in once."""
         if name not in self.tokens:
             self.tokens[name] = self.sign_in(name)
         return self.tokens[name]["id_token"]
@@ -101,7 +101,7 @@ class AdminApiClient:
         body: str | None = None,
         known: str | None = None,
     ) -> ApiReply:
-        # By its host name, which the engine routes by and which not every machine resolves.
+        # The engine routes by host name, which not every machine resolves.
         headers = {"host": urlsplit(self.stack.outputs["AdminUrl"]).netloc}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
@@ -122,8 +122,8 @@ class AdminApiClient:
         try:
             connection.request(method, path, body=body, headers=dict(headers or {}))
             answer = connection.getresponse()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            return ApiReply(answer.status, told, answer.read().decode())
+            lowered = {name.lower(): value for name, value in answer.getheaders()}
+            return ApiReply(answer.status, lowered, answer.read().decode())
         finally:
             connection.close()
 
@@ -141,7 +141,7 @@ def add_user(stack: StackClient, pool: str, name: str, group: str | None = None)
 
 
 def with_users(stack: StackClient) -> AdminApiClient:
-    """The support view with its people; once for each stack."""
+    """The admin API with its users, created once per stack."""
     view: AdminApiClient = stack.once(_create_users)
     return view
 

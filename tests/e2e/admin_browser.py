@@ -1,4 +1,4 @@
-"""The admin page as a person uses it, in a real browser."""
+"""The admin page in a real browser."""
 
 import re
 from typing import Any, Final, Literal
@@ -14,14 +14,14 @@ WIDE: Final = ViewportSize(width=1280, height=900)
 NARROW: Final = ViewportSize(width=390, height=844)
 NARROWEST: Final = ViewportSize(width=320, height=640)
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
-# Cold functions on a machine that does other things as well.
+# Covers cold functions on a busy machine.
 TIMEOUT_MS: Final = 30_000
 
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 class AdminBrowser:
-    """One tab of one person; whatever the browser complains of is kept in `complaints`."""
+    """One tab of one user. Console errors are collected in `browser_errors`."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:  # noqa: ANN401  # playwright's own
         settings = {"viewport": WIDE, "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
@@ -45,13 +45,13 @@ class AdminBrowser:
         self.button("Sign in").click()
 
     def open_hash(self, hash_path: str) -> None:
-        # The page's own listener came first: when ours is called, the view is being loaded.
-        script = """place => new Promise(resolve => {
+        # The page's listener runs first, so the view is loading when ours is called.
+        script = """hash => new Promise(resolve => {
             addEventListener("hashchange", resolve, { once: true });
-            if (location.hash === place) dispatchEvent(new HashChangeEvent("hashchange"));
-            else location.hash = place;
+            if (location.hash === hash) dispatchEvent(new HashChangeEvent("hashchange"));
+            else location.hash = hash;
         })"""
-        self.page.evaluate(f"place => ({script})(place).then(() => null)", hash_path)
+        self.page.evaluate(f"hash => ({script})(hash).then(() => null)", hash_path)
         self.wait_for_view()
 
     def open_job(self, key: str) -> None:
@@ -90,8 +90,8 @@ class AdminBrowser:
         script = """async ([path, options]) => {
             const { token } = JSON.parse(sessionStorage.getItem("oncely.tokens"));
             const headers = { authorization: `Bearer ${token}` };
-            const answer = await fetch(path, { ...options, headers });
-            return [answer.status, await answer.json().catch(() => null)];
+            const response = await fetch(path, { ...options, headers });
+            return [response.status, await response.json().catch(() => null)];
         }"""
         status, body = self.page.evaluate(script, [path, options])
         return status, body
@@ -122,6 +122,6 @@ class AdminBrowser:
         return bool(self.page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))
 
     def _record_console_error(self, message: ConsoleMessage) -> None:
-        # A refusal by the server is a part of some tests; the page shows it.
+        # Some tests expect an error response. The page shows it.
         if message.type == "error" and not re.search("Failed to load resource", message.text):
             self.browser_errors.append(message.text)

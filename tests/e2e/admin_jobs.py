@@ -1,4 +1,4 @@
-"""Jobs that only a test would think of, in a deployed stack."""
+"""Unusual jobs in a deployed stack."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,14 @@ def hostile_job(stack: StackClient) -> str:
     return key
 
 
+def unreadable_job(stack: StackClient) -> JobKey:
+    """A job whose row was edited by hand into one that cannot be read."""
+    job = _review_job("payment.charge:order_edited", "edited")
+    row = {**serialize_job(job), "attempts": {"S": "many"}}
+    stack.client("dynamodb").put_item(TableName=stack.outputs["JobsTableName"], Item=row)
+    return job.job_key
+
+
 def many_jobs(stack: StackClient) -> None:
     rows = [
         serialize_job(_review_job(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
@@ -39,7 +47,7 @@ def many_jobs(stack: StackClient) -> None:
 
 
 def _review_job(key: str, text: str) -> Job:
-    """It is not due: somebody was told, and the schedule leaves it alone."""
+    # Without a due time the scheduled sweep leaves it alone.
     job_type = key.partition(":")[0]
     before = datetime.now(UTC) - timedelta(minutes=5)
     return Job(

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.account import LocalAccount
 from oncely_local.engine import Engine
-from oncely_local.table_writes import serialize_row
+from oncely_local.sample_data import serialize_row
 
 # Every call is checked against the caller's policies, as on AWS, and written down.
 ENGINE_SETTINGS: Final = {

@@ -1,4 +1,4 @@
-"""The support view through the deployed stack: who is let in, who may repair, and what is told."""
+"""The admin API of the deployed stack: access, repairs, and responses."""
 
 import base64
 import csv
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(600)
 
 READ_ROUTES = sorted(key for key, route in READ.items() if route.groups)
 REPAIR_ROUTES = sorted(REPAIR)
-# Let in, whatever it is then told: nothing was asked for.
+# The status for an allowed user whose request has no parameters.
 ALLOWED_STATUSES = {
     "GET /api/me": 200,
     "GET /api/find": 400,
@@ -58,7 +58,7 @@ def test_user_without_group_is_forbidden(admin_api: AdminApiClient, route: str) 
     answer = admin_api.call(route, token=admin_api.token(UNGROUPED_USER))
 
     assert answer.status == 403
-    assert "this needs the group" in answer.json["error"]
+    assert "this requires the group" in answer.json["error"]
 
 
 @pytest.mark.parametrize("route", READ_ROUTES)
@@ -77,9 +77,9 @@ def test_only_operators_can_repair_and_export(admin_api: AdminApiClient, route: 
 
 def tamper_token(token: str) -> str:
     header, claims, signature = token.split(".")
-    said = json.loads(base64.urlsafe_b64decode(claims + "=="))
-    said["cognito:groups"] = ["operator"]
-    forged = base64.urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
+    payload = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    payload["cognito:groups"] = ["operator"]
+    forged = base64.urlsafe_b64encode(json.dumps(payload).encode()).rstrip(b"=").decode()
     return f"{header}.{forged}.{signature}"
 
 
@@ -266,7 +266,7 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     done = admin_api.post("/api/repair", {**asked, "version": version}, token=token)
 
     assert stale.status == 409
-    assert stale.json["error"] == "changed, reload"
+    assert "changed since you opened it" in stale.json["error"]
     assert stale.json["job"]["version"] == version
     assert (dry.status, dry.json["dry_run"]) == (200, True)
     assert dry.json["job"]["status"] == "finished"

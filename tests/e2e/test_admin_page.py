@@ -1,4 +1,4 @@
-"""The admin page on the deployed stack: what it finds and shows, to everyone who may look."""
+"""The admin page on the deployed stack: search, lists, jobs and accessibility."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_heading_says_customer_was_charged_once(
     expect(admin_browser.detail("Amount")).to_have_text("49.00 EUR")
     expect(admin_browser.detail("Customer")).to_have_text("customer_18452")
     expect(admin_browser.detail("Provider reference")).to_contain_text(reference)
-    expect(admin_browser.detail("Request id")).to_contain_text("req_")
+    expect(admin_browser.detail("Request ID")).to_contain_text("req_")
     expect(admin_browser.page.locator(".contract")).to_contain_text(
         "charged the order's amount, at most once"
     )
@@ -67,12 +67,14 @@ def test_timeline_is_in_order_and_in_local_time(
 ) -> None:
     admin_browser.open_job(PAID)
 
-    story = admin_browser.page.locator(".timeline > li")
-    expect(story.filter(has_text="A worker took it")).to_be_visible()
-    expect(story.filter(has_text="The provider said yes")).to_contain_text("started → finished")
-    stamps = [str(one.get_attribute("datetime")) for one in story.locator("> time").all()]
+    timeline = admin_browser.page.locator(".timeline > li")
+    expect(timeline.filter(has_text="Claimed by a worker")).to_be_visible()
+    expect(timeline.filter(has_text="Confirmed by the provider")).to_contain_text(
+        "started → finished"
+    )
+    stamps = [str(one.get_attribute("datetime")) for one in timeline.locator("> time").all()]
     assert stamps == sorted(stamps)
-    first = story.locator("> time").first
+    first = timeline.locator("> time").first
     assert str(first.get_attribute("title")).endswith("UTC")
     local, utc = (re.search(r"(\d\d):\d\d", text) for text in (first.inner_text(), stamps[0]))
     assert local
@@ -100,10 +102,10 @@ def test_empty_list_and_failed_search_say_what_to_do(admin_browser: AdminBrowser
     expect(admin_browser.page.locator("main").get_by_text("Widen them")).to_be_visible()
 
     admin_browser.search("no such order")
-    expect(admin_browser.page.get_by_text("Check it for a typing mistake")).to_be_visible()
+    expect(admin_browser.page.get_by_text("Check the text for typos")).to_be_visible()
 
     admin_browser.open_job("payment.charge:order_never")
-    expect(admin_browser.heading).to_have_text("There is no such job")
+    expect(admin_browser.heading).to_have_text("Job not found")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_link_cannot_inject_text_into_page(chromium: Browser, admin_browser: Adm
     visitor = AdminBrowser(chromium, admin_browser.url)
     visitor.page.goto(f"{admin_browser.url}/?error=x&error_description=Call+0900+123&state=y")
 
-    expect(visitor.page.get_by_role("alert")).to_contain_text("did not ask for that sign-in")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("did not start that sign-in")
     expect(visitor.page.locator("body")).not_to_contain_text("0900")
     assert visitor.browser_errors == []
     visitor.context.close()
@@ -153,7 +155,7 @@ def test_page_is_usable_by_keyboard_alone(admin_browser: AdminBrowser, reference
     page.reload()
     admin_browser.wait_for_view()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
 
@@ -199,14 +201,14 @@ def test_repair_dialog_is_accessible_in_every_state(
 ) -> None:
     unknown = create_unresolved_job(deployment, "page-dialog", method="pm_processing")
     operator.open_job(unknown.key)
-    dialog = operator.open_repair_dialog("Ask the provider now")
+    dialog = operator.open_repair_dialog("Look up at the provider")
     found = [f"empty {fault}" for fault in operator.layout_violations()]
 
-    dialog.get_by_role("button", name="Ask the provider now").click()
+    dialog.get_by_role("button", name="Look up at the provider").click()
     expect(dialog.get_by_role("alert")).to_be_visible()
     found += [f"refused {fault}" for fault in operator.layout_violations()]
-    dialog.get_by_role("button", name="Show what it would do").click()
-    expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_text("nothing was changed")).to_be_visible()
     found += [f"foretold {fault}" for fault in operator.layout_violations()]
     operator.page.keyboard.press("Escape")
 
@@ -226,7 +228,7 @@ def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrows
     over = """() => sessionStorage.setItem("oncely.tokens", '{"token": null}')"""
     visitor.page.evaluate(over)
     visitor.page.goto(f"{operator.url}/#/list/failed")
-    expect(visitor.heading).to_have_text("Your sign-in has ended")
+    expect(visitor.heading).to_have_text("Your session has expired")
     found += [f"ended {fault}" for fault in visitor.layout_violations()]
 
     assert found == []

@@ -1,4 +1,4 @@
-"""Repairs from the admin page of the deployed stack, by those who may, and by those who may not."""
+"""Repairs on the admin page of the deployed stack, by operators and by support agents."""
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -13,13 +13,13 @@ from tests.e2e.unresolved_jobs import create_unresolved_job, get_job
 
 pytestmark = pytest.mark.timeout(600)
 
-ASK = "Ask the provider now"
+ASK = "Look up at the provider"
 # The server gets the request; what it answers does not arrive.
 LOSE_ONE_ANSWER = """() => {
-    const whole = window.fetch;
+    const original = window.fetch;
     window.fetch = async (...request) => {
-        await whole(...request);
-        window.fetch = whole;
+        await original(...request);
+        window.fetch = original;
         throw new TypeError("the connection was cut");
     };
 }"""
@@ -28,21 +28,19 @@ LOSE_ONE_ANSWER = """() => {
 def test_unknown_job_is_finished_from_page(operator: AdminBrowser, deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "page-unknown")
     operator.open_job(left.key)
-    expect(operator.heading).to_contain_text("Not known yet")
+    expect(operator.heading).to_contain_text("Unknown whether it was charged")
     dialog = operator.open_repair_dialog(ASK)
 
-    dialog.get_by_role("button", name="Show what it would do").click()
-    expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
-    expect(dialog.locator(".answers")).to_contain_text("Stripe saysSucceeded, charged 49.00 EUR")
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_text("nothing was changed")).to_be_visible()
+    expect(dialog.locator(".comparison")).to_contain_text("StripeSucceeded: charged 49.00 EUR")
     assert get_job(deployment, left.key).status is Status.UNKNOWN
     dialog.get_by_label("Reason").fill("The customer is on the phone")
     dialog.get_by_role("button", name=ASK).click()
 
-    expect(operator.page.get_by_role("heading", name=f"{ASK}: recorded")).to_be_focused()
+    expect(operator.page.get_by_role("heading", name=f"{ASK}: done")).to_be_focused()
     expect(operator.heading).to_contain_text("Charged once")
-    expect(operator.page.locator(".outcome")).to_contain_text(
-        "Stripe saysSucceeded, charged 49.00 EUR"
-    )
+    expect(operator.page.locator(".outcome")).to_contain_text("StripeSucceeded: charged 49.00 EUR")
     ended = get_job(deployment, left.key)
     assert ended.status is Status.FINISHED
     assert any(
@@ -59,7 +57,7 @@ def test_repair_without_reason_is_not_sent(operator: AdminBrowser, deployment: S
 
     dialog.get_by_role("button", name=ASK).click()
 
-    expect(dialog.get_by_role("alert")).to_contain_text("Say why")
+    expect(dialog.get_by_role("alert")).to_contain_text("Enter a reason")
     expect(dialog.get_by_label("Reason")).to_be_focused()
     operator.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -78,7 +76,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
 
     dialog.get_by_role("button", name=ASK).click()
 
-    expect(dialog.get_by_role("alert")).to_contain_text("has changed since you opened it")
+    expect(dialog.get_by_role("alert")).to_contain_text("changed since you opened it")
     # A worker may have moved it on meanwhile; nothing of it is in the person's name.
     assert operator_actor(OPERATOR) not in {
         entry.actor for entry in get_job(deployment, left.key).evidence
@@ -89,7 +87,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
     again = operator.open_repair_dialog(ASK)
     expect(again.get_by_label("Reason")).to_have_value("Nothing came for an hour")
     operator.page.go_back()
-    expect(again).to_be_hidden()  # whoever leaves the job leaves its dialog
+    expect(again).to_be_hidden()  # leaving the job closes its dialog
 
 
 def test_lost_reply_says_repair_may_be_done(
@@ -101,7 +99,7 @@ def test_lost_reply_says_repair_may_be_done(
     dialog = operator.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("To be sure")
     dialog.get_by_role("button", name=ASK).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("may have been done")
+    expect(dialog.get_by_role("alert")).to_contain_text("may have been applied")
     dialog.get_by_role("button", name="Reload").click()
 
     expect(operator.heading).to_contain_text("Charged once")
@@ -112,7 +110,7 @@ def test_support_agent_cannot_repair(support: AdminBrowser, deployment: StackCli
     support.open_job(left.key)
 
     repairs = support.page.locator(".repairs")
-    expect(repairs).to_contain_text("that takes the group operator")
+    expect(repairs).to_contain_text("You have read-only access")
     expect(repairs.get_by_role("button")).to_have_count(0)
     order = f'{{"key": "{left.key}", "repair": "lookup", "version": 2, "reason": "me"}}'
     assert support.fetch_json("/api/repair", method="POST", body=order)[0] == 403
@@ -126,7 +124,7 @@ def test_expired_sign_in_returns_to_same_page_and_reason(
     left = create_unresolved_job(deployment, "page-expired")
     desk = AdminBrowser(chromium, operator.url)
     desk.sign_in(OPERATOR, f"#/job/{left.key}")
-    expect(desk.heading).to_contain_text("Not known yet")
+    expect(desk.heading).to_contain_text("Unknown whether it was charged")
     dialog = desk.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("Half a thought")
     over = '{"token": "over", "until": 0}'
@@ -136,7 +134,7 @@ def test_expired_sign_in_returns_to_same_page_and_reason(
     dialog.get_by_role("button", name="Sign in again").click()
     desk.type_password(OPERATOR)
 
-    expect(desk.heading).to_contain_text("Not known yet")
+    expect(desk.heading).to_contain_text("Unknown whether it was charged")
     expect(desk.open_repair_dialog(ASK).get_by_label("Reason")).to_have_value("Half a thought")
     desk.page.keyboard.press("Escape")
     desk.button("Sign out").click()

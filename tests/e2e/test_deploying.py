@@ -99,6 +99,6 @@ def test_deploy_names_bootstrap_command_when_not_bootstrapped(
         )
 
     assert done.returncode != 0
-    assert "never bootstrapped" in done.stderr
+    assert "not bootstrapped" in done.stderr
     # The CDK by itself would not find the `python` of .venv, and could not synthesize.
     assert ".venv/bin/python -m oncely_local.cdk_cli bootstrap" in done.stderr

@@ -43,10 +43,10 @@ NEVER_RECORDED = {
     "* dynamodb:GetItem Tables/ImportEvents": "events are only written",
     "Reconciler/Resolve dynamodb:UpdateItem Tables/ImportEvents": "imports run again instead",
     # A person may repair a job of any type; here it was a payment without a reference.
-    "Support/Repair dynamodb:* Tables/ImportEvents": "a job of another type would",
-    "Support/Repair dynamodb:* Tables/Records": "the same",
-    "Support/Repair secretsmanager:GetSecretValue ProviderSecrets/*": "the same",
-    "Support/Repair sqs:SendMessage *": "the same",
+    "AdminPage/Repair dynamodb:* Tables/ImportEvents": "a job of another type would",
+    "AdminPage/Repair dynamodb:* Tables/Records": "the same",
+    "AdminPage/Repair secretsmanager:GetSecretValue ProviderSecrets/*": "the same",
+    "AdminPage/Repair sqs:SendMessage *": "the same",
 }
 # The same, but some runs do see it.
 RARELY_RECORDED = {

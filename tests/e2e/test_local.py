@@ -16,7 +16,7 @@ import pytest
 
 from oncely_cdk.paths import FUNCTIONS, REPOSITORY
 from oncely_local.cdk_cli import CDK
-from oncely_local.state_file import STATE_FILE, RunningStack
+from oncely_local.redeploy import STATE_FILE, RunningStack
 from tests.support.engines import skip_or_fail
 
 pytestmark = pytest.mark.timeout(600)
@@ -84,7 +84,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path / "said.txt")
     with terminal.process:
         try:
-            terminal.wait_for_output(lambda said: "Ctrl-C ends everything." in said)
+            terminal.wait_for_output(lambda said: "Ctrl-C stops." in said)
             yield terminal
         finally:
             terminal.end()
@@ -102,7 +102,7 @@ def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
     assert "duplicate" in terminal.run_in_second_terminal(oncely_send)
 
     terminal.press("r")
-    terminal.wait_for_output(lambda said: "nothing changed" in said)
+    terminal.wait_for_output(lambda said: "Nothing changed." in said)
 
     found = RunningStack.find()
     assert found

@@ -12,7 +12,7 @@ from oncely.domain.decisions import MAX_BACKOFF
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 from oncely.testing.sandbox import FaultKind
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import charge_message, count_charges, put_order

@@ -18,10 +18,18 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.domain.effect_outcomes import Declined, EffectOutcome, Prepared, StillOpen, Succeeded
+from oncely.domain.effect_outcomes import (
+    BusinessWrite,
+    Declined,
+    EffectOutcome,
+    Json,
+    Precondition,
+    Prepared,
+    StillOpen,
+    Succeeded,
+)
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.domain.writes import BusinessWrite, Json, Precondition
 from oncely.ports import BusinessTable
 from oncely.providers.interfaces import Payment, PaymentProvider
 

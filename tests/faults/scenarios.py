@@ -5,13 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import NotSent, Prepared
+from oncely.domain.effect_outcomes import Json, NotSent, Prepared
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
-from oncely.domain.writes import Json
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact

@@ -9,12 +9,11 @@ import pytest
 from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, Job, awaits_publishing, mark_published
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.proof import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.run import ending
+from oncely.run import write_decision
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
@@ -271,7 +270,7 @@ def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_row_that_expires_before_publication_is_found(
     name: str, owed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_has_follow_ups", lambda _contract, _job: False)
+    monkeypatch.setattr(write_decision, "_has_follow_ups", lambda _contract, _job: False)
 
     script = first_violation(BY_NAME[name], SearchLimits(injections=1))
 

@@ -1,4 +1,4 @@
-"""Reads a synthesized stack: its resources by their paths, its functions and what they ship."""
+"""A synthesized stack: its resources by path, and its functions."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-# The banner about Node 20 says nothing about our stack; set before the CDK starts its Node.
+# Hides the banner about Node 20. Must be set before the CDK starts Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from app import build_app
 
-# With the jobs that ship; each queue of a job of the reader's own adds a worker.
+# With the shipped jobs. A job with its own queue adds a worker.
 SHIPPED_FUNCTIONS = 12
 PROD = {
     "stage": "prod",
@@ -26,7 +26,7 @@ PROD = {
 class FunctionResource:
     """One function of the template."""
 
-    name: str  # such as PaymentsWorker: the path of its construct, without the last part
+    name: str  # the parent path of its construct, such as PaymentsWorker
     properties: Mapping[str, Any]
     folder: Path  # its asset
     layers: tuple[str, ...]
@@ -38,7 +38,7 @@ class FunctionResource:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Its environment, with a made-up value for what only a deployment knows."""
+        """The environment, with placeholders for deploy-time values."""
         environment = self.properties.get("Environment", {}).get("Variables", {})
         return {
             name: value if isinstance(value, str) else f"the {next(iter(value))} of {name}"
@@ -47,7 +47,7 @@ class FunctionResource:
 
 
 class Assembly:
-    """What `cdk synth` wrote for one stage."""
+    """The output of `cdk synth` for one stage."""
 
     def __init__(self, folder: Path, stack: str) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Assembly:
 
     @classmethod
     def from_folder(cls, folder: Path, **context: str) -> "Assembly":
-        """Synthesize a stage; every finding of cdk-nag ends it."""
+        """Synthesize a stage. Findings of cdk-nag fail it."""
         paths = {"aws:cdk:enable-path-metadata": True}
         build_app({**paths, **context}, folder=folder).synth()
         return cls(folder, f"Oncely-{context['stage']}")

@@ -13,7 +13,7 @@ from tests.infra.assembly import PROD, Assembly
 
 @pytest.fixture(scope="session", autouse=True)
 def stub_layers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Empty archives where built layers would be: no template shows what a layer contains."""
+    """Empty archives in place of built layers: templates do not show their contents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers, "BUILD", tmp_path_factory.mktemp("layers"))
         for target in layers.TARGETS.values():
@@ -35,7 +35,7 @@ def no_lambda_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let this interpreter pass for Lambda's."""
+    """This interpreter in place of Lambda's."""
     monkeypatch.setenv("PYTHON313", sys.executable)
     for module in (layers, packaging):
         monkeypatch.setattr(module, "CACHE_TAG", sys.implementation.cache_tag)
@@ -44,13 +44,13 @@ def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture(scope="session")
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """The stack as it goes to production."""
+    """The production stack."""
     return Assembly.from_folder(tmp_path_factory.mktemp("prod"), **PROD)
 
 
 @pytest.fixture(scope="session")
 def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """The same with what is off by default, and tables that are paid for in another way."""
+    """The same with optional features and provisioned tables."""
     return Assembly.from_folder(
         tmp_path_factory.mktemp("optional"),
         **PROD,

@@ -1,4 +1,4 @@
-"""Who may do what on what, as the template's policies say it."""
+"""The permissions in a template's policies: role, action, resource and condition."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from tests.infra.assembly import Assembly
 class Permission:
     """One action that one role may perform on one resource."""
 
-    role: str  # the path of the construct that has the role
+    role: str  # path of the role's construct
     action: str
-    resource: str  # the path of a construct, with what is behind its ARN
-    condition: str = ""  # as "ses:FromAddress = receipts@example.com"
+    resource: str  # path of a construct, with the suffix of its ARN
+    condition: str = ""  # such as "ses:FromAddress = receipts@example.com"
 
     def __str__(self) -> str:
         condition = f" if {self.condition}" if self.condition else ""
@@ -22,7 +22,7 @@ class Permission:
 
 
 def permissions(assembly: Assembly) -> set[Permission]:
-    """Every permission of every role that the stack makes."""
+    """Every permission of every role of the stack."""
     return set(_permissions(assembly))
 
 
@@ -38,8 +38,8 @@ def _permissions(assembly: Assembly) -> Iterator[Permission]:
                         yield Permission(name, action, format_value(assembly, on), condition)
 
 
-def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever a template holds
-    """A resource as people name it: the path of its construct instead of a reference."""
+def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # any template value
+    """Render a resource with the path of its construct instead of a reference."""
     match value:
         case str():
             return _machine(assembly, value) or value
@@ -55,14 +55,14 @@ def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # what
 
 
 def _machine(assembly: Assembly, arn: str) -> str | None:
-    """The state machine whose ARN was made from its name."""
+    """The state machine whose ARN is built from its name."""
     machines = assembly.of_type("AWS::StepFunctions::StateMachine").items()
     names = {one["Properties"].get("StateMachineName"): path for path, one in machines}
     return names.get(arn.rpartition(":stateMachine:")[2])
 
 
 def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
-    """A condition in words; an operator that is not known here must be added first."""
+    """Render a condition. New operators must be added here."""
     words = {"StringEquals": "=", "ForAllValues:StringLike": "like"}
     return " and ".join(
         f"{key} {words[operator]} {' or '.join(_as_list(value))}"
@@ -72,7 +72,7 @@ def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def inline_policies(assembly: Assembly) -> Mapping[str, Any]:
-    """Policies that are written into a role; there should be none."""
+    """Inline policies of roles; there should be none."""
     return {
         path: role["Properties"]
         for path, role in assembly.of_type("AWS::IAM::Role").items()

@@ -1,4 +1,4 @@
-"""What the stack was when someone last looked; `UPDATE_SNAPSHOTS=1` rewrites it for review."""
+"""Snapshots of the stack. `UPDATE_SNAPSHOTS=1` rewrites them for review."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ FOLDER: Final = Path(__file__).with_name("snapshots")
 
 
 def assert_matches_snapshot(name: str, text: str) -> None:
-    """Compare with the kept file, or keep this one instead."""
+    """Compare with the stored file, or replace it."""
     kept = FOLDER / name
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
         FOLDER.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Who reaches the support view: every route but the page's own files needs a token."""
+"""The admin page: every route but the page's own files needs a token."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
 def test_sign_in_domain_is_unique_per_stack(prod: Assembly) -> None:
     prefix = single_resource(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
 
-    # Of two stacks that the same machine made, the UUIDs differ in their first parts only.
+    # UUIDs of two stacks can have the same last group.
     whole_uuid = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
     assert prefix == {"Fn::Join": ["", ["oncely-prod-", whole_uuid]]}
 

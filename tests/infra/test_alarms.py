@@ -1,4 +1,4 @@
-"""Alarms say what they mean; the dashboard shows what the functions emit."""
+"""Alarms link the runbook; the dashboard shows the metrics that functions emit."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Seams: every handler runs from what is shipped alone; every environment is what it reads."""
+"""Every handler runs with shipped code only, and every environment parses as its settings."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from oncely_cdk.required_resources import RequiredResources
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, FunctionResource
 from tests.support.engines import skip_or_fail
 
-# Runs without site-packages: what it finds is in the asset, in the layers or in Python itself.
+# Runs without site-packages, so imports come from the asset, the layers or the stdlib.
 IMPORTS = """
 import importlib, json, os, sys
 handler, *paths = sys.argv[1:]
@@ -29,7 +29,7 @@ importlib.import_module("oncely.telemetry").Telemetry.create()
 files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
 """
-# As Lambda's init phase does it: the function's variables are there, and no network is needed.
+# Like Lambda's init phase: with the function's variables and without network.
 INIT = """
 import gc, importlib, sys
 handler, *paths = sys.argv[1:]
@@ -50,8 +50,9 @@ LAMBDA = {
     "AWS_ACCESS_KEY_ID": "key",
     "AWS_SECRET_ACCESS_KEY": "secret",
 }
-# What a function with this layer imports when it first needs it.
+# Imported on first use by functions with this layer.
 LAZY_IMPORTS = {
+    "runtime": "botocore.httpsession",
     "payments": "oncely.providers.stripe.payments",
     "sync": "oncely.providers.hubspot.crm",
 }
@@ -59,7 +60,7 @@ LAZY_IMPORTS = {
 
 @pytest.fixture(scope="session")
 def unpacked() -> dict[str, Path]:
-    """The real layers for this machine, by name; `make test` has built them."""
+    """The real local layers by name, built by `make test`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers, "BUILD", BUILD)
         local = layers_for(Target.this_machine())
@@ -70,24 +71,24 @@ def unpacked() -> dict[str, Path]:
         return {name: layer.unpacked for name, layer in local.items()}
 
 
-# The layer for one machine stands for `runtime`, and brings what Lambda has by itself.
+# The local layer replaces `runtime` and includes what Lambda provides.
 LAMBDA_RUNTIME_MODULES = {"boto3", "botocore", "python_dateutil", "s3transfer", "six", "urllib3"}
 
 
 @dataclass(frozen=True)
 class ImportedModules:
-    """What importing a handler loads."""
+    """The modules that importing a handler loads."""
 
     files: list[Path]
     names: set[str]
 
 
 def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> ImportedModules:
-    """What a handler loads with nothing else of this repository in reach."""
+    """The modules that a handler loads without the rest of this repository."""
     paths = [function.folder, *(unpacked[name] for name in function.layers)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
-        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers if name in LAZY_IMPORTS]),
+        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers]),
         cwd="/",
         env={},
         capture_output=True,
@@ -183,6 +184,6 @@ def test_code_size_is_bounded(prod: Assembly) -> None:
     folder = prod.functions["PaymentsWorker/Worker"].folder
     size = sum(file.stat().st_size for file in folder.rglob("*.py"))
 
-    # All functions share it: what only developers run stays out, and the rest fits with room.
+    # All functions share it, so developer tools must stay out.
     assert {one.folder for one in prod.functions.values()} == {folder}
     assert size < 700_000

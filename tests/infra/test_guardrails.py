@@ -1,4 +1,4 @@
-"""Guardrails: numbers that would break the promise are refused, in a sentence with both."""
+"""Guardrails reject settings that would break a guarantee, and name the setting and its bound."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -63,7 +63,7 @@ def test_every_shipped_stage_passes(name: str) -> None:
 def test_unsafe_configuration_error_names_both_numbers(
     context: dict[str, str], sentence: str
 ) -> None:
-    # Not all contracts: another one may take longer, and is then the one that is named.
+    # One contract only: the error names the one that takes longest.
     stage = Stage.from_context({"stage": "prod", **context}, CONTRACTS)
 
     with pytest.raises(UnsafeStageError, match=sentence):
@@ -71,7 +71,7 @@ def test_unsafe_configuration_error_names_both_numbers(
 
 
 class ShortRetentionCharge(PaymentCharge):
-    """A charge whose proof is kept for half a day."""
+    """A charge whose proof is kept for 12 hours."""
 
     proof_retention = timedelta(hours=12)
 
@@ -143,7 +143,7 @@ def test_provider_key_window_counts_for_proof_retention() -> None:
 
 def test_unsafe_stack_is_not_built() -> None:
     with pytest.raises(
-        UnsafeStageError, match="visibility_timeout_seconds must be at least 6 times"
+        UnsafeStageError, match="visibility_timeout_seconds is 719 s but must be at least 720 s"
     ):
         build_app({"stage": "prod", "visibility_timeout_seconds": "719"})
 

@@ -1,4 +1,4 @@
-"""How many objects the history writes, from the batches that the template asks Lambda for."""
+"""The number of objects that the history writes, from the template's batch settings."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.infra.assembly import Assembly
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job
 
-# Lambda hands over at most this much at once; the images of a batch count as their JSON.
+# Lambda's limit for a batch, counted as JSON.
 MAX_PAYLOAD = 6 * 1024 * 1024
 # A new on-demand table has four partitions, so its stream has four shards.
 SHARDS = 4

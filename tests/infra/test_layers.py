@@ -1,4 +1,4 @@
-"""Layers: built from pinned wheels once for each set of pins, the same wherever they are built."""
+"""Layers are built once for each set of pins, and are reproducible."""
 
 import hashlib
 import subprocess
@@ -14,7 +14,7 @@ from oncely_cdk.layers import Layer, Target, layers_for
 
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A layer of one small package, and a place of its own to build it in."""
+    """A layer of one small package, with its own build folder."""
     monkeypatch.setattr(layers, "REQUIREMENTS", tmp_path)
     monkeypatch.setattr(layers, "BUILD", tmp_path / "build")
     written = tmp_path / "layer-small.txt"

@@ -1,4 +1,4 @@
-"""Least privilege: one role for each function, named actions on named resources, all in a table."""
+"""Least privilege: one role per function, with named actions on named resources."""
 
 from fnmatch import fnmatchcase
 
@@ -10,7 +10,7 @@ from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
 from tests.infra.policies import inline_policies, permissions
 from tests.infra.snapshots import assert_matches_snapshot
 
-# Actions on which IAM knows no resources to name.
+# Actions without resource-level permissions.
 NO_RESOURCES = {
     "dynamodb:ListStreams",
     "xray:GetSamplingRules",
@@ -68,14 +68,14 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
         for kind in CONTRACTS
         for name in kind.resources.secret_names
         for role in (
-            *("Reconciler/Resolve", "Support/Repair"),
+            *("Reconciler/Resolve", "AdminPage/Repair"),
             f"{pascal_case(kind.resources.queue)}Worker/Worker",
         )
     }
 
 
 def test_support_reader_can_change_nothing(prod: Assembly) -> None:
-    allowed = {one.action for one in permissions(prod) if one.role == "Support/Read"}
+    allowed = {one.action for one in permissions(prod) if one.role == "AdminPage/Read"}
     own_traces = {name for name in allowed if name.startswith(("logs:", "xray:"))}
 
     assert allowed - own_traces == {
@@ -93,7 +93,7 @@ def test_no_role_may_delete_rows_or_objects(prod: Assembly) -> None:
 
 
 def test_find_and_finish_may_write_only_sweep_leases(prod: Assembly) -> None:
-    """MiniStack is not given `dynamodb:LeadingKeys`, so no engine here can show it."""
+    """MiniStack does not evaluate `dynamodb:LeadingKeys`, so the policy is checked here."""
     writes = {
         (one.role, one.action, one.condition)
         for one in permissions(prod)
@@ -143,7 +143,7 @@ def test_only_mail_worker_may_send_mail(prod: Assembly) -> None:
 
 
 def may_send(assembly: Assembly, resource: str, *, from_address: str) -> bool:
-    """What IAM would say: MiniStack is not given `ses:FromAddress`."""
+    """Evaluate the policy here: MiniStack does not evaluate `ses:FromAddress`."""
     return any(
         fnmatchcase(resource, permission.resource.replace("[", "[[]"))
         and permission.condition in ("", f"ses:FromAddress = {from_address}")

@@ -1,4 +1,4 @@
-"""The reconciler's state machine: bounded, total, and only ever calling functions."""
+"""The reconciler's state machine is bounded, complete, and calls only functions."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
 
 
 def test_group_is_one_state_and_page_three_more() -> None:
-    """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
+    """State transitions cost money: 4 for 25 jobs, 43 for a page of 1,000."""
     machine = definition(max_concurrency=8)
     group = machine["States"]["Process groups"]["ItemProcessor"]
 

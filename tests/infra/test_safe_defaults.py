@@ -1,9 +1,10 @@
-"""Safe defaults: what nobody has to remember to switch on."""
+"""Safe defaults: what is on without a setting, and what costs extra is off."""
 
 import json
 from typing import Any
 
 from oncely.contract import MAX_MESSAGE_BYTES
+from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
 ONE_MIB = 1024 * 1024
@@ -158,7 +159,7 @@ def test_history_stream_takes_every_change_and_reports_gaps(prod: Assembly) -> N
     assert "FilterCriteria" not in stream
     assert (stream["BatchSize"], stream["MaximumBatchingWindowInSeconds"]) == (10_000, 60)
     assert stream["BisectBatchOnFunctionError"] is True
-    # Given up by Lambda, which reports it, before the stream forgets it in silence.
+    # Lambda drops and reports a record before the stream drops it silently.
     assert stream["MaximumRetryAttempts"] == -1
     assert stream["MaximumRecordAgeInSeconds"] == 22 * 3600 < 24 * 3600
     assert stream["DestinationConfig"] == {"OnFailure": {"Destination": gaps}}
@@ -241,7 +242,7 @@ def test_outputs_include_names_that_tools_use(prod: Assembly) -> None:
 def test_fixed_names_include_stage(
     prod: Assembly,
 ) -> None:
-    # Everything else is named by CloudFormation, which makes it unique.
+    # CloudFormation generates all other names, which makes them unique.
     fixed = {
         "AWS::ApiGatewayV2::Api": "Name",
         "AWS::Events::EventBus": "Name",
@@ -260,3 +261,12 @@ def test_fixed_names_include_stage(
 
 def _id(assembly: Assembly, path: str) -> str:
     return next(id_ for id_ in assembly.resources if assembly.path(id_) == path)
+
+
+COSTS = (REPOSITORY / "docs" / "costs.md").read_text(encoding="utf-8")
+
+
+def test_dashboard_is_off_by_default(prod: Assembly) -> None:
+    assert prod.of_type("AWS::CloudWatch::Dashboard") == {}
+    assert "| dashboard |" not in COSTS
+    assert "`-c dashboard=true` adds a dashboard: 3.00 a month" in COSTS

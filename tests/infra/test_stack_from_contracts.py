@@ -1,4 +1,4 @@
-"""The stack follows the registry and the stage: new contracts, tables that are there already."""
+"""The stack follows the contracts and the stage: new contracts, existing tables."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from oncely_cdk.stages import Stage, StageError
 from tests.infra.assembly import PROD, Assembly
 from tests.infra.policies import Permission, permissions
 
-# As `cdk deploy` has them: what the CDK writes differs with its feature flags.
+# As for `cdk deploy`: the CDK's output depends on its feature flags.
 FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
 PATHS = {"aws:cdk:enable-path-metadata": True}
 
@@ -92,7 +92,7 @@ def test_new_contract_gets_permissions_and_concurrency_limit(
     assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 3}
 
 
-@pytest.mark.parametrize("asking", ["Reconciler/Resolve", "Support/Repair"])
+@pytest.mark.parametrize("asking", ["Reconciler/Resolve", "AdminPage/Repair"])
 def test_lookup_functions_can_use_read_only_api_key(derived: Assembly, asking: str) -> None:
     granted = {one.resource for one in permissions(derived) if one.role == asking}
 

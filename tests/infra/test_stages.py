@@ -1,4 +1,4 @@
-"""Stages: what may differ between two deployments, and who may say so."""
+"""Stages: their settings, defaults and validation."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""The template as a whole: linted, clean for cdk-nag, and kept for review."""
+"""The whole template: linted, without cdk-nag findings, and kept as a snapshot."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from app import build_app
 from tests.infra.assembly import Assembly
 from tests.infra.snapshots import assert_matches_snapshot
 
-# The CDK writes a dependency that a reference implies already; that does no harm.
+# The CDK adds dependencies that references already imply, which is harmless.
 NOT_OURS = ["W3005"]
 
 
@@ -52,8 +52,8 @@ def test_template_matches_snapshot(prod: Assembly) -> None:
     )
 
 
-def _mask_value(value: Any) -> Any:  # noqa: ANN401  # whatever a template holds
-    """Without what changes with every line of code: the hashes of assets."""
+def _mask_value(value: Any) -> Any:  # noqa: ANN401  # any template value
+    """Mask asset hashes, which change with every line of code."""
     match value:
         case dict():
             return {name: _mask_value(one) for name, one in value.items() if name != "Metadata"}

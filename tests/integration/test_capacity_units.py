@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS
+from oncely_cdk.table_schemas import JOBS
 from tests.bench.capacity import TABLE, WRITE_BYTES, item_bytes
 from tests.bench.counting import count_usage
 from tests.bench.metering import Meter, MeteredCall
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind, requested_engines
+from tests.support.table_schemas import TABLE_SCHEMAS
 
 pytestmark = [
     pytest.mark.timeout(300),

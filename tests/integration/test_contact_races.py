@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 from oncely.run.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
 from oncely.run.run_job import JobRunner
 from tests.support.dynamo import DynamoFixture

@@ -1,4 +1,4 @@
-"""The demo sends again what followed another job, from its row: no producer has that message."""
+"""The demo resends follow-up jobs from their rows: no producer has their messages."""
 
 import json
 

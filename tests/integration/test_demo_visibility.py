@@ -1,4 +1,4 @@
-"""The demo kills workers of every kind: each queue must show what they held before it ends."""
+"""Messages of killed workers reappear on every queue before the demo ends."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from oncely_local.account import LocalAccount
 from oncely_local.demo import shorten_visibility
 from oncely_local.observer import QUEUE_OUTPUTS
 
-# The demo has three minutes for everything.
+# The demo should end within 3 minutes.
 SOON = 90
 
 

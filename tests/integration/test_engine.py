@@ -1,4 +1,4 @@
-"""The local AWS starts clean, works, and leaves nothing running however its starter ends."""
+"""The local AWS starts clean, and exits with its parent however that ends."""
 
 import io
 import itertools
@@ -41,7 +41,7 @@ pytestmark = [
     ),
 ]
 
-# Killing is immediate; the rest is a busy machine's scheduling.
+# Killing is immediate; the rest is for a loaded machine.
 EXIT_TIMEOUT_SECONDS = 5.0
 
 STARTER = """
@@ -49,7 +49,7 @@ import signal, sys, time
 from pathlib import Path
 from oncely_local.engine import running_engine
 
-# What starts the tests in the background lets its children ignore Ctrl-C.
+# Processes started in the background ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with running_engine(Path(sys.argv[1])) as engine:
     print(engine.pid, engine.port, flush=True)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.api_key import check_api_key
 from oncely.providers.hubspot.paths import CONTACTS
+from oncely.providers.stripe import STRIPE
 from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from oncely_local.engine import free_port
 
@@ -67,8 +69,8 @@ def test_api_key_is_checked_at_hubspot_of_stack(
     place = AwsStackConnection(StackSelector())
     monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})
 
-    asked = place.check_api_key("hubspot", "pat-test-1")
+    asked = place.check_api_key(HUBSPOT, "pat-test-1")
 
     assert asked is not None
     assert asked.accepted is True
-    assert place.check_api_key("stripe", "sk_test_1") is None
+    assert place.check_api_key(STRIPE, "sk_test_1") is None

@@ -1,4 +1,4 @@
-"""The HubSpot side of the sandbox, as a client that is not ours sees it."""
+"""The HubSpot API of the sandbox, as a foreign client sees it."""
 
 import sys
 from collections.abc import Iterator

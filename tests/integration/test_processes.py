@@ -1,4 +1,4 @@
-"""Worker processes are found below their engine, and one can be ended."""
+"""Worker processes are listed by engine, and can be killed."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def start_process(script: Path, code: str) -> "subprocess.Popen[bytes]":
 
 @pytest.fixture
 def pair(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]":
-    """A worker that works and one that waits; this process is their engine."""
+    """A busy and an idle worker of an engine, which is this process."""
     folders = [tmp_path / name for name in ("busy", "idle")]
     for folder in folders:
         folder.mkdir()
@@ -62,7 +62,7 @@ def test_busy_workers_are_distinguished_from_idle_ones(
     pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Long enough for a machine that does other things as well.
+    # Long enough for a loaded machine.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
     busy, _ = pair
 

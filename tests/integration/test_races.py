@@ -25,7 +25,7 @@ from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 from oncely.run.run_job import JobRunner
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
 from tests.support.dynamo import DynamoFixture
@@ -56,9 +56,9 @@ def run_concurrently(racers: Sequence[Callable[[], T]]) -> list[T]:
 
 
 @pytest.fixture
-def stripe() -> Iterator[StripeSandbox]:
+def stripe() -> Iterator[ProviderSandbox]:
     """A provider that charges twice when it is asked twice."""
-    with StripeSandbox(honors_idempotency_keys=False) as sandbox:
+    with ProviderSandbox(honors_idempotency_keys=False) as sandbox:
         yield sandbox
 
 
@@ -109,7 +109,7 @@ def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
 
 @pytest.mark.mass
 def test_concurrent_workers_charge_each_order_once(
-    dynamo: DynamoFixture, stripe: StripeSandbox
+    dynamo: DynamoFixture, stripe: ProviderSandbox
 ) -> None:
     orders = [str(number) for number in range(ORDERS)]
     payments = [

@@ -10,7 +10,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
 
-from oncely import signals
 from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.errors import NotConfiguredError
@@ -23,6 +22,7 @@ from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
 from oncely.settings import Settings
 from oncely.signals import CREDENTIALS_REJECTED
+from oncely.telemetry import signal_for
 from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
@@ -184,9 +184,7 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
     world.clock.advance(hours=1)
     fixed = world.run(receipt)
 
-    assert [signals.signal_for(outcome).metric for outcome in outcomes] == [
-        CREDENTIALS_REJECTED
-    ] * 3
+    assert [signal_for(outcome).metric for outcome in outcomes] == [CREDENTIALS_REJECTED] * 3
     assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
     assert isinstance(fixed, Finished)
     assert len(sandbox.ledger.mails) == 1

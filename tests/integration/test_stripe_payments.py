@@ -27,7 +27,7 @@ from oncely.providers.stripe.payments import (
     stripe_client,
 )
 from oncely.run.outcomes import Failed, Finished, NeedsReview
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -38,13 +38,13 @@ KEY = "payment.charge:order_18452"
 
 
 @pytest.fixture
-def sandbox() -> Iterator[StripeSandbox]:
-    with StripeSandbox() as running:
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
         yield running
 
 
 @pytest.fixture
-def provider(sandbox: StripeSandbox) -> StripePayments:
+def provider(sandbox: ProviderSandbox) -> StripePayments:
     return StripePayments.from_api_key("sk_test_1", api_base=sandbox.url)
 
 
@@ -85,7 +85,7 @@ def confirm_payment(provider: StripePayments, asked: Payment) -> EffectOutcome:
     ],
 )
 def test_confirm_error_returns_state_of_intent(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type, charges: int
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
 
@@ -96,7 +96,7 @@ def test_confirm_error_returns_state_of_intent(
 
 
 def test_changed_payment_is_charged_at_most_requested_amount(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     asked = make_payment()
     prepared = provider.prepare(asked, idempotency_key=IdempotencyKey("create:1"))
@@ -127,7 +127,7 @@ def test_changed_payment_is_charged_at_most_requested_amount(
     ],
 )
 def test_create_error_is_ambiguous_unless_request_was_rejected(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
 
@@ -138,7 +138,7 @@ def test_create_error_is_ambiguous_unless_request_was_rejected(
 
 
 def test_confirm_is_ambiguous_when_reply_and_read_hang(
-    sandbox: StripeSandbox,
+    sandbox: ProviderSandbox,
 ) -> None:
     client = stripe_client("sk_test_1", api_base=sandbox.url)
     hurried = stripe.StripeClient(
@@ -173,7 +173,7 @@ def test_failed_connection_sends_nothing(host: str) -> None:
     assert isinstance(answer, NotSent)
 
 
-def test_library_never_retries_effect(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_library_never_retries_effect(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     sandbox.faults.add("drop_before", path=CONFIRM, times=None)
     sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
 
@@ -215,7 +215,7 @@ def test_request_with_missing_resource_is_anomalous(
     assert "req_" in answer.reason
 
 
-def test_refunded_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_refunded_charge_is_anomalous(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     done = confirm_payment(provider, make_payment())
     assert isinstance(done, Succeeded)
     stripe_client("sk_test_1", api_base=sandbox.url).v1.refunds.create(
@@ -228,7 +228,7 @@ def test_refunded_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePa
     assert "refunded" in answer.reason
 
 
-def test_disputed_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_disputed_charge_is_anomalous(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     done = confirm_payment(provider, make_payment())
     assert isinstance(done, Succeeded)
     (charged,) = sandbox.ledger.charges
@@ -241,7 +241,7 @@ def test_disputed_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePa
 
 
 def add_payment_behind_newer(
-    sandbox: StripeSandbox, provider: StripePayments, *, under: int
+    sandbox: ProviderSandbox, provider: StripePayments, *, under: int
 ) -> tuple[str, str]:
     """A paid intent of our job, one more below so many newer ones; gives the ids of both."""
     other = confirm_payment(provider, make_payment())
@@ -256,7 +256,7 @@ def add_payment_behind_newer(
 
 
 def test_other_payment_of_same_job_is_found_on_third_page(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
 
@@ -267,7 +267,7 @@ def test_other_payment_of_same_job_is_found_on_third_page(
 
 
 def test_search_that_reaches_its_limit_says_so(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
@@ -279,12 +279,12 @@ def test_search_that_reaches_its_limit_says_so(
     assert len(lists) == MAX_PAGES
 
 
-def read_paths(sandbox: StripeSandbox) -> list[str]:
+def read_paths(sandbox: ProviderSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
 def test_lookup_of_paid_charge_takes_one_read(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     done = confirm_payment(provider, make_payment())
     assert isinstance(done, Succeeded)
@@ -298,7 +298,7 @@ def test_lookup_of_paid_charge_takes_one_read(
 
 
 def test_lookup_reads_intent_when_list_does_not_show_it_paid(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     declined = make_payment(method="pm_card_chargeDeclined")
     confirm_payment(provider, declined)
@@ -312,7 +312,7 @@ def test_lookup_reads_intent_when_list_does_not_show_it_paid(
 
 
 def test_lookup_reads_intent_when_list_lacks_its_charge(
-    sandbox: StripeSandbox, provider: StripePayments, monkeypatch: pytest.MonkeyPatch
+    sandbox: ProviderSandbox, provider: StripePayments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refund is seen only on the charge; without it, the list proves nothing."""
     done = confirm_payment(provider, make_payment())
@@ -332,7 +332,7 @@ def test_lookup_reads_intent_when_list_lacks_its_charge(
 
 
 def stripe_world(
-    sandbox: StripeSandbox, provider: StripePayments, **order: object
+    sandbox: ProviderSandbox, provider: StripePayments, **order: object
 ) -> InMemoryStack:
     world = InMemoryStack(payments=provider)
     world.add_order(**order)  # type: ignore[arg-type]  # columns of the order
@@ -340,7 +340,7 @@ def stripe_world(
 
 
 def test_repeated_confirm_of_paid_intent_ends_finished(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider)
     sandbox.faults.add("accept_then_drop", path=CONFIRM)
@@ -362,7 +362,7 @@ def test_repeated_confirm_of_paid_intent_ends_finished(
 @pytest.mark.parametrize("path", [CREATE, CONFIRM])
 @pytest.mark.parametrize("fault", ["error_before", "error_after"])
 def test_error_500_stored_under_key_does_not_livelock(
-    sandbox: StripeSandbox, provider: StripePayments, path: str, fault: str
+    sandbox: ProviderSandbox, provider: StripePayments, path: str, fault: str
 ) -> None:
     world = stripe_world(sandbox, provider)
     sandbox.faults.add(fault, method="POST", path=path)
@@ -375,7 +375,7 @@ def test_error_500_stored_under_key_does_not_livelock(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     world = stripe_world(sandbox, provider)
 
     outcomes = [world.run(charge_message()) for _ in range(3)]
@@ -387,7 +387,7 @@ def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripeP
 
 
 def test_decline_cancels_payment_before_job_fails(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
 
@@ -403,7 +403,7 @@ def test_decline_cancels_payment_before_job_fails(
 
 @pytest.mark.parametrize("fault", ["error_before", "error_after", "accept_then_drop", "rate_limit"])
 def test_ambiguous_cancel_never_fails_job_before_cancellation(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
     sandbox.faults.add(fault, method="POST", path=CANCEL)
@@ -419,7 +419,7 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
 
 
 def test_unknown_customer_needs_review_at_once(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider, payment_customer="cus_missing_1")
 

@@ -16,8 +16,7 @@ from typing import Final
 
 from oncely.domain.lifecycle import ENDED
 from oncely.testing.sandbox import ProviderSandbox
-from oncely_local.chaos import PendingPaymentResolver
-from oncely_local.fault_levels import FAULT_PLANS, FaultLevel
+from oncely_local.chaos import FAULT_PLANS, FaultLevel, PendingPaymentResolver
 from oncely_local.observer import Observer
 from oncely_local.stack import LocalStack
 from oncely_local.traffic import Traffic

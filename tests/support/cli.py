@@ -11,11 +11,11 @@ from typer.testing import CliRunner, Result
 from oncely.aws.clients import AwsClients
 from oncely.aws.operator_services import OperatorServices
 from oncely.cli.main import app
-from oncely.cli.stack_connection import StackSelector
+from oncely.cli.stack_connection import StackSelector, settings_from_outputs
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.repairer import Repairer
-from oncely.provider import ApiKeyCheck
+from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryFinishedJobs,
@@ -48,8 +48,11 @@ class FakeStackConnection:
     name: str = "Oncely-dev"
     key_checks: dict[str, ApiKeyCheck] = field(default_factory=dict)  # by provider
 
-    def check_api_key(self, provider: str, key: str) -> ApiKeyCheck | None:
-        return self.key_checks.get(provider)
+    def provider_settings(self, plugin: AnyProvider) -> ProviderSettings:
+        return settings_from_outputs(plugin, self.outputs)
+
+    def check_api_key(self, plugin: AnyProvider, key: str) -> ApiKeyCheck | None:
+        return self.key_checks.get(plugin.name)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # a test's fake
         return self.clients[service]

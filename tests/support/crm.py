@@ -12,12 +12,12 @@ from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
+    Json,
     LookupFailed,
     NotSent,
     Succeeded,
 )
-from oncely.domain.times import time_until_next
-from oncely.domain.writes import Json
+from oncely.domain.text import time_until_next
 from oncely.providers.hubspot.paths import is_contact_id, is_path_traversal
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound

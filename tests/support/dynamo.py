@@ -20,17 +20,12 @@ from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
 from oncely.aws.job_rows import Attributes, serialize, serialize_field
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.keys import JobKey
-from oncely.domain.writes import BusinessWrite
-from oncely_cdk.table_schemas import (
-    JOBS,
-    TABLE_SCHEMAS,
-    TTL_ATTRIBUTE,
-    IndexSchema,
-    KeySchema,
-    TableSchema,
-)
+from oncely.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely_cdk.table_schemas import JOBS, TTL_ATTRIBUTE
 from oncely_local.engine import REGION
+from tests.support.table_schemas import TABLE_SCHEMAS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -9,18 +9,18 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from oncely.alarm_description import AlarmDescription
-from oncely.cli.health_checks.tables import INDEXES
 from oncely.jobs import CONTRACTS
 from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
 from tests.support.cli import FakeStackConnection, FakeSts
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.table_schemas import TABLE_SCHEMAS
 
 DAY = 86_400
 # Whatever is registered: a job of the reader's own has its place here as well.
 QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in CONTRACTS))
 TABLES = tuple(
-    dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.resources.tables)))
+    dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.resources.table_names)))
 )
 
 
@@ -43,7 +43,8 @@ def _table(name: str) -> dict[str, Any]:
         "TableStatus": "ACTIVE",
         "TableId": "T1",
         "GlobalSecondaryIndexes": [
-            {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
+            {"IndexName": index.name, "IndexStatus": "ACTIVE"}
+            for index in TABLE_SCHEMAS[name].indexes
         ],
         "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     }
@@ -99,9 +100,6 @@ class FakeAwsAccount:
     functions: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {
             **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
-            "mail": _function(
-                "mail", QUEUE_NAME="mail", SES_SENDER_ADDRESS="Shop <receipts@mail.example.com>"
-            ),
             "receive": _function("receive"),
             "archive": _function("archive"),
             "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
@@ -201,6 +199,7 @@ class FakeAwsAccount:
             "EventBusName": "bus",
             "ReconcilerArn": "arn:machine",
             "RowRetentionDays": "35",
+            "SesSenderAddress": "Shop <receipts@mail.example.com>",
         }
         clients: dict[str, Any] = dict.fromkeys(services, self)
         given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": FakeSts()}}

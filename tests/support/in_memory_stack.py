@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from oncely.app import App
 from oncely.contract import AnyContract
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.writes import BusinessWrite
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.jobs import CONTRACTS
 from oncely.operate.job_queries import JobQueries

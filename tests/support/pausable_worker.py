@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from oncely.aws.ports import app_from_env
+from oncely.domain import profiles
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
 from oncely.run import execute_effect as acting
@@ -33,10 +34,6 @@ class ShortTimeoutCharge(PaymentCharge):
         profile=replace(PaymentCharge.policy.profile, request_timeout=REQUEST_TIMEOUT, max_calls=2),
     )
 
-    @classmethod
-    def max_duration(cls) -> timedelta:
-        return cls.policy.profile.max_run_time + COMMIT_TIME
-
 
 def signal(word: str) -> None:
     print(word, flush=True)  # noqa: T201  # the process that froze us reads it
@@ -50,7 +47,8 @@ def signal_and_wait() -> None:
 
 def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
-    patch.setattr(acting, "COMMIT_BUDGET", COMMIT_TIME)
+    for module in (acting, profiles):
+        patch.setattr(module, "COMMIT_BUDGET", COMMIT_TIME)
     patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
     app = app_from_env(os.environ, [ShortTimeoutCharge])
     app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone

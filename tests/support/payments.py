@@ -11,6 +11,7 @@ from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
+    Json,
     LookupFailed,
     NotFound,
     NotSent,
@@ -20,7 +21,6 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.writes import Json
 from oncely.providers.interfaces import Payment
 
 

@@ -22,7 +22,7 @@ from oncely.operate.set_up_table import TableInitializer
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.engine import REGION
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 from tests.support.fakes import FakeClock, FakeMessageSource
@@ -98,7 +98,7 @@ class FakeContext:
 class WorkerHarness:
     """What the stack puts around the worker of `payments`, on a local AWS; fresh for each test."""
 
-    def __init__(self, dynamo: DynamoFixture, stripe: StripeSandbox) -> None:
+    def __init__(self, dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
         self._name = uuid.uuid4().hex
         self.dynamo = dynamo
         self.stripe = stripe
@@ -213,7 +213,7 @@ class WorkerHarness:
 def worker_harness(
     dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WorkerHarness]:
-    with StripeSandbox() as stripe:
+    with ProviderSandbox() as stripe:
         stage = WorkerHarness(dynamo, stripe)
         for name, value in stage.environment().items():
             monkeypatch.setenv(name, value)

@@ -8,7 +8,6 @@ from functools import cache, cached_property
 from typing import Final, TypeVar
 
 from oncely.domain.decide import decide
-from oncely.domain.decisions import Decision
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -24,7 +23,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.samples import NOW, PROFILE, TICK, make_job

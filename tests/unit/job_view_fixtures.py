@@ -1,4 +1,4 @@
-"""Jobs for people to look at: one that was paid, and many that need a review."""
+"""Jobs to show: one that was paid, and many that need review."""
 
 from datetime import timedelta
 

@@ -202,7 +202,7 @@ def test_declined_payment_is_closed_before_restored_row_fails() -> None:
 def test_closing_payment_is_not_charged_after_restore() -> None:
     payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
     world = world_after_restore(payments)
-    closing = {"reason": "paid by hand", "code": "ruled_by_a_person", "result": {}}
+    closing = {"reason": "paid by hand", "code": "resolved_by_operator", "result": {}}
     add_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
 
     job = world.run_until_idle(KEY)

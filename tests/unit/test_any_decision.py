@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.domain.claims import Claim, apply_claim
-from oncely.domain.decide import absence_conclusive_at, decide, guard_before_effect
-from oncely.domain.decisions import Decision
+from oncely.domain.decide import decide, guard_before_effect
+from oncely.domain.decisions import absence_conclusive_at
 from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
@@ -20,7 +20,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Job
+from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Decision, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import ANSWERS, FRAUD

@@ -12,7 +12,7 @@ from oncely.domain.history import HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import RowPage
-from oncely.publish.backfill import Backfill, BackfillResult
+from oncely.publish.archive_history import Backfill, BackfillResult
 from oncely.testing.history import MemoryHistory
 from tests.support.fakes import FakeClock
 from tests.unit.samples import NOW, make_job

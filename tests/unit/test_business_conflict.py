@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import on_business_conflict
-from oncely.domain.decisions import Decision
-from oncely.domain.jobs import Job
+from oncely.domain.decisions import on_business_conflict
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
 from tests.unit.samples import NOW, TERMS, TICK, make_job

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncely_cdk.table_schemas import IndexSchema, KeySchema, TableSchema
+from oncely.table_schema import IndexSchema, KeySchema, TableSchema
 from tests.bench.capacity import (
     TABLE,
     item_bytes,
@@ -15,6 +15,7 @@ from tests.bench.capacity import (
 )
 
 PLAN = TableSchema(
+    name="jobs",
     key=KeySchema(partition="id"),
     indexes=(
         IndexSchema(name="due", key=KeySchema(partition="shard", sort="due_at")),
@@ -88,6 +89,7 @@ def test_index_units_follow_entry_changes(
 
 def test_index_entry_is_rounded_up_by_its_own_size() -> None:
     plan = TableSchema(
+        name="jobs",
         key=KeySchema(partition="id"),
         indexes=(IndexSchema(name="all", key=KeySchema(partition="status"), include=("note",)),),
     )

@@ -114,7 +114,7 @@ def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConn
     result = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
     assert result.exit_code == 1
-    assert "Repair resubmit is not allowed: only a job that has failed" in result.stderr
+    assert "Repair resubmit is not allowed: only a failed job can" in result.stderr
     assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in result.stderr
 
 
@@ -259,7 +259,7 @@ def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> N
     result = run_cli("redrive", KEY, "--yes", connection=review)
 
     assert result.exit_code == 1
-    assert "only a job that is ready is sent" in result.stdout
+    assert "only a ready job can be resent" in result.stdout
 
 
 def test_empty_redrive_succeeds() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from oncely.aws.job_rows import serialize_job
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.unit.samples import make_job
 from tests.unit.test_command_archive import Bucket

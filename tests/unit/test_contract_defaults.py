@@ -3,9 +3,8 @@
 import pytest
 
 from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import Declined, Succeeded
+from oncely.domain.effect_outcomes import BusinessWrite, Declined, Succeeded
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import BusinessWrite
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand

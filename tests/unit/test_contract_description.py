@@ -1,12 +1,11 @@
-"""The contract in plain language: what support staff and managers read."""
+"""The contract in plain language."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.contract import COMMIT_BUDGET
-from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import COMMIT_BUDGET, RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
@@ -66,7 +65,10 @@ def test_description_states_limits_in_numbers() -> None:
 
 
 def test_run_time_covers_every_call_and_commit() -> None:
-    assert PaymentCharge.max_duration() == STRIPE.request_timeout * STRIPE.max_calls + COMMIT_BUDGET
+    assert (
+        PaymentCharge.policy.max_duration
+        == STRIPE.request_timeout * STRIPE.max_calls + COMMIT_BUDGET
+    )
 
 
 def _with_terms(terms: RetryPolicy) -> type[PaymentCharge]:

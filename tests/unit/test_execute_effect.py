@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contract import COMMIT_BUDGET, EffectCall
+from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.domain.errors import NotConfiguredError
-from oncely.domain.profiles import RetrySafety
+from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
 from oncely.run.write_decision import DecisionWriter
 from oncely.testing.memory import MemoryJobStore

@@ -15,8 +15,8 @@ from oncely.aws.expressions import (
     compare_and_swap_update,
 )
 from oncely.aws.job_rows import serialize_field
+from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import BusinessWrite, Precondition
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")

@@ -1,11 +1,11 @@
-"""How much goes wrong in the demo."""
+"""The fault levels of the demo."""
 
 from itertools import islice
 
 import pytest
 
 from oncely.testing.sandbox import FaultKind, FaultSet
-from oncely_local.fault_levels import FAULT_PLANS, FaultLevel
+from oncely_local.chaos import FAULT_PLANS, FaultLevel
 
 
 def active_faults(level: FaultLevel) -> list[FaultKind]:

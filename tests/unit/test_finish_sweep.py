@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.writes import Json
-from oncely.reconcile.finish_sweep import SweepFinisher
+from oncely.domain.effect_outcomes import Json
+from oncely.reconcile.resolve_group import SweepFinisher
 from oncely.testing.memory import MemorySweepLeases
 from tests.unit.samples import NOW, TICK
 

@@ -1,4 +1,4 @@
-"""The HTTP side: who is let in, what is refused, and that every refusal is a sentence."""
+"""HTTP: authentication, authorization, and error messages."""
 
 import base64
 import json

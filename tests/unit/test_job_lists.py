@@ -1,4 +1,4 @@
-"""Lists with pages, and counts: each job once, whatever changes meanwhile."""
+"""Lists and counts: each job once, whatever changes between pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -371,9 +371,9 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
     inspector = world.inspector()
 
     page = inspector.list_page(status="needs_review")
-    (whole,) = inspector.iter_pages(status="needs_review")
+    (only,) = inspector.iter_pages(status="needs_review")
 
-    assert whole == page
+    assert only == page
     shown: Any = page.to_json()
     assert [one["job_key"] for one in shown["jobs"]] == [
         "payment.charge:order_2",

@@ -20,8 +20,8 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.text import truncate_to_milliseconds
 from oncely.domain.timeline import describe_event
-from oncely.domain.times import truncate_to_milliseconds
 from tests.unit.samples import NOW, make_entry, make_job
 
 ZONES = st.sampled_from(
@@ -183,9 +183,11 @@ def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: 
         {"updated_at": {"N": "20260101"}},
         {"expires_at": {"N": "1E+60"}},
         {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker","","x"]]'}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,5,""]]'}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker",null]]'}},
         {"message": {"S": "[" * 200_000}},
     ],
-    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:40],
+    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:70],
 )
 def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match="order_18452"):

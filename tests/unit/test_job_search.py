@@ -1,4 +1,4 @@
-"""One search box: a job is found however people name it."""
+"""Search finds a job by each of its ids."""
 
 from collections.abc import Sequence
 from dataclasses import replace

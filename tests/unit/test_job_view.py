@@ -1,4 +1,4 @@
-"""One job in plain words: the sentence that answers, its timeline, and nobody's address."""
+"""The view of one job: headline, timeline, and masked addresses."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,15 +26,17 @@ def test_headline_says_whether_customer_was_charged() -> None:
     declined.payments.declines = True
     unknown.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
 
-    told = []
+    headlines = []
     for world in (declined, unknown):
         world.run(charge_message())
         view = world.inspector().get(KEY)
         assert view is not None
-        told.append(view.headline)
+        headlines.append(view.headline)
 
-    assert told[0].startswith("Not charged: ")
-    assert told[1] == "Unknown whether it was charged. Oncely is looking it up at the provider."
+    assert headlines[0].startswith("Not charged: ")
+    assert (
+        headlines[1] == "Unknown whether it was charged. Oncely is looking it up at the provider."
+    )
 
 
 def test_slow_charge_has_one_headline_and_timeline() -> None:
@@ -48,15 +50,15 @@ def test_slow_charge_has_one_headline_and_timeline() -> None:
     view = world.inspector().get(KEY)
 
     assert view is not None
-    told = view.to_json()
-    assert told["headline"] == "Charged once: 12.50 EUR (ch_pi_1). It took 2 attempts."
-    assert (told["status_label"], told["amount_label"]) == ("done", "12.50 EUR")
-    assert (told["subject"], told["customer_id"]) == ("18452", "customer_7")
-    timeline: Any = told["timeline"]
+    shown = view.to_json()
+    assert shown["headline"] == "Charged once: 12.50 EUR (ch_pi_1). It took 2 attempts."
+    assert (shown["status_label"], shown["amount_label"]) == ("done", "12.50 EUR")
+    assert (shown["subject"], shown["customer_id"]) == ("18452", "customer_7")
+    timeline: Any = shown["timeline"]
     assert [line["event"] for line in timeline][:3] == ["claim", "checkpoint", "mark_unknown"]
     assert [line["event"] for line in timeline][-1] == "confirm"
     assert sorted(line["at"] for line in timeline) == [line["at"] for line in timeline]
-    assert told["next_check_at"] is None
+    assert shown["next_check_at"] is None
 
 
 def test_view_shows_time_of_last_status_change() -> None:
@@ -69,18 +71,18 @@ def test_view_shows_time_of_last_status_change() -> None:
     view = world.inspector().get(KEY)
 
     assert view is not None
-    whole = view.to_json()
-    assert whole["since"] == whole["created_at"] != whole["updated_at"]
+    full = view.to_json()
+    assert full["since"] == full["created_at"] != full["updated_at"]
 
 
 def test_list_entry_is_short_and_single_job_is_complete() -> None:
     (view,) = world_with_paid_job().inspector().search("18452").jobs
 
-    short, whole = view.to_summary_json(), view.to_json()
+    short, full = view.to_summary_json(), view.to_json()
 
     assert short["matched_by"] == "order"
-    assert set(whole) - set(short) == {"timeline", "repairs", "contract", "message", "result"}
-    contract: Any = whole["contract"]
+    assert set(full) - set(short) == {"timeline", "repairs", "contract", "message", "result"}
+    contract: Any = full["contract"]
     assert (contract["job_type"], contract["queue"]) == ("payment.charge", "payments")
 
 
@@ -167,9 +169,9 @@ def test_view_of_one_job_is_complete() -> None:
     repairs: Any = shown["repairs"]
     assert repairs[-1] == {
         "repair": "resubmit",
-        "label": "Try again as a new attempt",
+        "label": "Resubmit as a new job",
         "allowed": True,
-        "reason": "a new job is sent; it runs only while this one stays failed",
+        "reason": "sends a new job, which runs only while this one stays failed",
         "needs_reference": False,
     }
 

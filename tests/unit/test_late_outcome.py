@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import on_late_outcome
+from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined, Succeeded
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NOW, make_job

@@ -1,11 +1,10 @@
-"""The functions' logs as a person reads them, and what is counted from them."""
+"""The functions' log lines, and the counts of their events."""
 
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from oncely_local.log_counts import LogCounts, count_timeouts
-from oncely_local.logs import LogLine, function_name, parse_event
+from oncely_local.logs import LogCounts, LogLine, count_timeouts, function_name, parse_event
 
 AT = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 

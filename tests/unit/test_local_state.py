@@ -1,4 +1,4 @@
-"""How other tools find the stack on this machine, and how it knows what changed."""
+"""How tools find the local stack, and how it detects changes."""
 
 import json
 import os
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oncely_local import source_digests as sources
-from oncely_local.redeploy import package_code
-from oncely_local.source_digests import source_digest
-from oncely_local.state_file import RunningStack, advertise
+from oncely_local import deploy as deploy_module
+from oncely_local.deploy import source_digest
+from oncely_local.redeploy import RunningStack, advertise, package_code
 
 HERE = RunningStack(
     pid=os.getpid(),
@@ -21,7 +20,7 @@ HERE = RunningStack(
     code="c",
     shape="s",
 )
-# The largest that a system gives away is far below.
+# Larger than any process id.
 NOBODY = 2**22 + 1
 
 
@@ -57,7 +56,7 @@ def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str)
 def test_digest_covers_names_content_and_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(deploy_module, "REPOSITORY", tmp_path)
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")
     before = source_digest([one])
@@ -71,7 +70,7 @@ def test_digest_covers_names_content_and_settings(
 
 
 def test_stack_sources_exclude_local_runner() -> None:
-    names = {str(path) for path in sources.synthesis_inputs()}
+    names = {str(path) for path in deploy_module.synthesis_inputs()}
 
     assert not any("/oncely_local/" in name or "__pycache__" in name for name in names)
     assert any(name.endswith("functions/oncely/handlers/process_queue.py") for name in names)

@@ -10,7 +10,7 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Succeeded,
 )
-from oncely.domain.fingerprint import fingerprint
+from oncely.domain.keys import fingerprint
 from oncely.ports import TableOpen
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step

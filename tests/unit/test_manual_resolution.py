@@ -1,4 +1,4 @@
-"""Marking a job as done or as failed: a person's word, and true to our own rows."""
+"""Marking a job as done or failed, in agreement with the business rows."""
 
 import json
 from collections.abc import Callable
@@ -6,19 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from oncely.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
-from oncely.domain.decide import on_late_outcome
-from oncely.domain.effect_outcomes import Anomalous, Declined, Succeeded
-from oncely.domain.fingerprint import fingerprint
+from oncely.domain.decisions import on_late_outcome
+from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
+from oncely.domain.keys import fingerprint
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.domain.writes import BusinessWrite
-from oncely.operate.manual_resolution import values_changed_since
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     NotAllowed,
     ProviderUnavailable,
     Repaired,
 )
+from oncely.operate.repair_write import values_changed_since
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import FakeIntent, PaymentFault
@@ -56,7 +55,7 @@ def test_mark_failed_fails_order_after_payment_is_closed() -> None:
     outcome = world.run(world.outbox.sent.pop())
 
     assert isinstance(outcome, Failed)
-    assert outcome.result["code"] == "ruled_by_a_person"
+    assert outcome.result["code"] == "resolved_by_operator"
     assert world.payments.intents["pi_1"].status == "canceled"
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
 
@@ -199,7 +198,7 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
         (lambda: Mismatch("another errand"), "another errand"),
         (
             lambda: Proceed(facts=None, values=PROCEED.values),
-            "our own rows do not tell any more what was asked for",
+            "the business rows no longer say what the job should do",
         ),
     ],
 )
@@ -211,7 +210,7 @@ def test_mark_finished_conflicts_without_matching_rows(
     )
 
     assert outcome == BusinessRowConflict(
-        f"{why}: mend them, or undo it outside and mark it as failed"
+        f"{why}: fix them, or undo it at the provider and mark it as failed"
     )
 
 

@@ -8,15 +8,19 @@ from typing import Final
 
 import pytest
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import Json
 from oncely.http.pace import RateLimiter
 from oncely.reconcile.find_due_work import SweepItem, SweepRequest
-from oncely.reconcile.finish_sweep import SweepFinisher
-from oncely.reconcile.resolve_group import GroupResolver
-from oncely.reconcile.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
+from oncely.reconcile.resolve_group import (
+    GROUP_SIZE,
+    GroupResolver,
+    SweepFinisher,
+    build_group_summary,
+    split_into_groups,
+)
 from oncely.testing.memory import MemorySweepLeases
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message

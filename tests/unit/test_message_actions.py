@@ -5,7 +5,8 @@ from typing import get_args
 
 import pytest
 
-from oncely.run.message_actions import (
+from oncely.run.outcomes import Conflict, LeasedElsewhere, NotAttempted, RunOutcome
+from oncely.run.process_batch import (
     Ack,
     LeaveInvisible,
     MessageAction,
@@ -14,7 +15,6 @@ from oncely.run.message_actions import (
     Reject,
     action_for,
 )
-from oncely.run.outcomes import Conflict, LeasedElsewhere, NotAttempted, RunOutcome
 from tests.unit.samples import KEY, NOW, OUTCOMES
 
 REPLIES: dict[str, MessageAction] = {

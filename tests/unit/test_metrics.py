@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide, save_progress
+from oncely.domain.decide import decide
+from oncely.domain.decisions import save_progress
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     InProgress,

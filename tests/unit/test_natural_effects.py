@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide, on_business_conflict
-from oncely.domain.decisions import PENDING_RECHECK_INTERVAL
+from oncely.domain.decide import decide
+from oncely.domain.decisions import PENDING_RECHECK_INTERVAL, on_business_conflict
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     LeaseExpired,

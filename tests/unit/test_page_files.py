@@ -1,4 +1,4 @@
-"""The page's files: only what is in the folder, under a policy that lets nothing else in."""
+"""The page's files: only those of the folder, under a strict content security policy."""
 
 import json
 import re

@@ -9,12 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import Anomalous, Prepared, Succeeded
+from oncely.domain.effect_outcomes import Anomalous, Json, Prepared, Succeeded
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.writes import Json
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview

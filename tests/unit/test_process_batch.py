@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 import pytest
 
 from oncely.contract import (
-    COMMIT_BUDGET,
     AnyContract,
     Contract,
     Description,
@@ -19,7 +18,7 @@ from oncely.contract import (
 )
 from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.domain.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.run.process_batch import Delivery
 from tests.support.crash_points import SimulatedCrashError
@@ -234,7 +233,7 @@ def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
 
     worked = bench.process(*ten_deliveries(), seconds_left=5)
 
-    assert contract.max_duration() == timedelta(seconds=4) + COMMIT_BUDGET
+    assert contract.policy.max_duration == timedelta(seconds=4) + COMMIT_BUDGET
     assert bench.world.store.jobs == {}
     assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in worked)
     assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in worked}

@@ -5,22 +5,23 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide, on_late_outcome
+from oncely.domain.decide import decide
+from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.proof import (
+from oncely.domain.jobs import (
     MONEY_RETENTION,
     PROOF_RETENTION,
     PUBLISH_GRACE,
     ROLLBACK_GRACE,
+    Job,
     awaits_publishing,
-    default_retention,
     finalize_if_ended,
     mark_published,
     publishable_without_follow_ups,
 )
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import RetrySafety
+from tests.unit.errand_contract import Errand
 from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 
 STARTED = make_job()
@@ -111,9 +112,12 @@ def test_contradiction_clears_expiry_until_next_resolution() -> None:
 def test_default_retention_follows_safety_and_money(
     safety: RetrySafety, *, takes_money: bool, row_retention: timedelta | None, expected: timedelta
 ) -> None:
-    kept = default_retention(safety, takes_money=takes_money, row_retention=row_retention)
+    class Sample(Errand):
+        policy = replace(TERMS, safety=safety)
 
-    assert kept == expected
+    Sample.takes_money = takes_money
+
+    assert Sample.effective_retention(row_retention) == expected
 
 
 @pytest.mark.parametrize(

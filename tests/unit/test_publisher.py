@@ -4,13 +4,12 @@ from threading import Barrier
 
 import pytest
 
-from oncely.domain.decide import on_late_outcome
+from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE, Job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.proof import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.repairs import Repair
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge

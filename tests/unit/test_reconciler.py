@@ -6,12 +6,11 @@ from datetime import timedelta
 import pytest
 
 from oncely.contract import AlreadyResolved, Contract, EffectCall
-from oncely.domain.effect_outcomes import Prepared, Succeeded
+from oncely.domain.effect_outcomes import Json, Prepared, Succeeded
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import Json
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
 from tests.support.crash_points import (

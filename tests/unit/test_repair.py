@@ -51,7 +51,7 @@ def test_lookup_finishes_unknown_charge_as_operator() -> None:
     assert (asked.actor, asked.event, asked.reason) == (
         operator_actor(OPERATOR),
         Event.NOTE,
-        f"asked the provider: {REASON}",
+        f"looked up: {REASON}",
     )
     assert (ended.actor, ended.event) == (operator_actor(OPERATOR), Event.CONFIRM)
 
@@ -218,7 +218,7 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
     assert isinstance(outcome, Repaired)
     assert str(outcome.details) == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
-    assert world.job(KEY).evidence[-1].reason == f"tried again as {KEY}:2: {REASON}"
+    assert world.job(KEY).evidence[-1].reason == f"resubmitted as {KEY}:2: {REASON}"
     (body,) = world.outbox.sent
     assert isinstance(world.run(body), Finished)
     assert world.order()["status"] == "paid"
@@ -289,7 +289,7 @@ def test_lookup_of_review_conflicts_when_order_is_missing() -> None:
     outcome = repair_job(world, Repair.LOOK_UP)
 
     assert isinstance(outcome, BusinessRowConflict)
-    assert outcome.reason.endswith(": mend our own rows first")
+    assert outcome.reason.endswith(": fix the business rows first")
 
 
 @pytest.mark.parametrize("what", [Repair.LOOK_UP, Repair.REOPEN])

@@ -1,4 +1,4 @@
-"""The body of a repair: what a page may send, and how anything else is refused."""
+"""The JSON body of a repair: valid fields, and errors for all others."""
 
 import json
 

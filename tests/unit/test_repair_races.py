@@ -90,7 +90,7 @@ def test_dry_run_shows_result_and_writes_nothing(world: InMemoryStack, what: Rep
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
 def test_impossible_job_key_is_invalid(key: str) -> None:
-    with pytest.raises(InvalidRequestError, match="a job key has"):
+    with pytest.raises(InvalidRequestError, match="a job key must have"):
         RepairRequest(key=JobKey(key), repair=Repair.LOOK_UP, version=1, reason="x", actor="ada")
 
 

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.decide import absence_conclusive_at
-from oncely.domain.decisions import MESSAGE_GRACE, Decision
+from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Pending, Succeeded
+from oncely.domain.jobs import Decision
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.domain.repairs import (
@@ -165,7 +165,7 @@ def test_unproved_absence_does_not_reopen_job_too_early() -> None:
     proved = NotFound("never prepared", conclusive=True)
 
     assert isinstance(why, str)
-    assert "try again after 2026-11-16 03:01 UTC" in why
+    assert "retry after 2026-11-16 03:01 UTC" in why
     assert isinstance(reopen(REVIEW, TERMS, reason="x", lookup=proved, looked_up_at=NOW), Decision)
 
 
@@ -205,7 +205,7 @@ def test_manual_resolution_ends_review_with_reference(
         (Repair.MARK_FINISHED, {"reference": "ch_9"}, None),
         (
             Repair.MARK_FAILED,
-            {"code": "ruled_by_a_person", "reference": "ch_9"},
+            {"code": "resolved_by_operator", "reference": "ch_9"},
             "seen at Stripe (reference ch_9)",
         ),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.gaps import HistoryGap
 from oncely.domain.history import (
     HistoryLine,
@@ -15,13 +16,11 @@ from oncely.domain.history import (
     history_line,
     unreadable_line,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, Job, mark_published
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proof import MONEY_RETENTION, mark_published
 from oncely.domain.restore import park_copied_row, restore_row
 from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.domain.writes import Json
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from oncely.ports import RowPage, SwapResult
 from oncely.testing.history import MemoryHistory

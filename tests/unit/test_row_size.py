@@ -10,10 +10,9 @@ import pytest
 from oncely.aws.job_rows import serialize_job
 from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
-from oncely.domain.effect_outcomes import EffectOutcome, Prepared, Succeeded
+from oncely.domain.effect_outcomes import BusinessWrite, EffectOutcome, Prepared, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import IdempotencyKey
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import ClaimResult, SwapResult
 from oncely.providers.interfaces import Email, Payment
 from oncely.testing.memory import MemoryJobStore

@@ -7,10 +7,10 @@ from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
 from oncely.reconcile.reconciler import Resolution
-from oncely.reconcile.resolve_group import HandledItem
-from oncely.reconcile.sweep_report import (
+from oncely.reconcile.resolve_group import (
     GROUP_SIZE,
     MAX_RESULT_BYTES,
+    HandledItem,
     build_group_summary,
     build_report,
     made_progress,

@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 
 from oncely import signals, telemetry
-from oncely.run.message_actions import Ack
 from oncely.run.outcomes import (
     Conflict,
     DuplicateReason,
@@ -18,9 +17,8 @@ from oncely.run.outcomes import (
     NotAttempted,
     RunOutcome,
 )
-from oncely.run.process_batch import Delivery, ProcessedDelivery
-from oncely.signals import signal_for
-from oncely.telemetry import Telemetry
+from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
+from oncely.telemetry import Telemetry, signal_for
 from tests.unit.samples import KEY, OUTCOMES
 
 BY_NAME = {type(outcome).__name__: outcome for outcome in OUTCOMES}

@@ -1,4 +1,4 @@
-"""A job's history as people read it: every event has words, and claims stand in their place."""
+"""The timeline: every event has a label, and claims appear in order."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from tests.unit.samples import NOW, make_entry, make_job
 
 
 @pytest.mark.parametrize("event", Event)
-def test_every_event_has_its_words(event: Event) -> None:
+def test_every_event_has_label(event: Event) -> None:
     assert describe_event(event)
 
 
@@ -21,18 +21,18 @@ def test_claim_is_shown_in_order_without_own_entry() -> None:
     )
     job = make_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
 
-    told = timeline(job)
+    entries = timeline(job)
 
-    assert [line.event for line in told] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
-    assert (told[1].from_status, told[1].to_status) == (Status.READY, Status.STARTED)
+    assert [line.event for line in entries] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
+    assert (entries[1].from_status, entries[1].to_status) == (Status.READY, Status.STARTED)
 
 
 def test_unenqueued_job_shows_first_and_latest_claim() -> None:
     again = make_job(fence=3, claimed_at=NOW + timedelta(minutes=5))
 
-    told = timeline(again)
+    entries = timeline(again)
 
-    assert [(line.from_status, line.reason) for line in told] == [
+    assert [(line.from_status, line.reason) for line in entries] == [
         (None, "run 1"),
         (Status.READY, "run 3"),
     ]

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proof import MONEY_RETENTION
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
-from oncely.domain.writes import Json
 from oncely.operate.repair_request import (
     NotAllowed,
     Repaired,
@@ -92,7 +91,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert "business rows are not changed" in str(outcome.details)
     ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
-    assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
+    assert "closed without business rows: seen at Stripe" in ended.evidence[-1].reason
     assert world.order() == order
 
 

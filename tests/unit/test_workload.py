@@ -1,4 +1,4 @@
-"""What the demo sends: drawn from a seed, with every kind of job and every kind of trouble."""
+"""The demo's workload: repeatable by seed, with every job type and every kind of message."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
 def test_workload_holds_every_job_type_but_receipts() -> None:
     kinds = {key.partition(":")[0] for key in generate_workload(jobs=50, seed=1).jobs}
 
-    # A receipt is never asked for: it follows a payment.
+    # Producers never request a receipt: it follows a payment.
     assert kinds == {"payment.charge", "sync.contact", "sync.import", "sync.push"}
 
 

@@ -7,11 +7,18 @@ import pytest
 
 from oncely.domain.decide import decide
 from oncely.domain.decisions import SWEEP_HOLD
-from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Declined, EffectOutcome, Succeeded
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    BusinessWrite,
+    Declined,
+    EffectOutcome,
+    Precondition,
+    Succeeded,
+)
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import BusinessWrite, Precondition
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
 from oncely.run.review_alerts import ReviewAlerter

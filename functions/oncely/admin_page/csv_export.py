@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.text import mask_emails
-from oncely.domain.writes import Json
 from oncely.operate.job_queries import JobPage
 from oncely.ports import UnreadableRow
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import (
     InvalidInputError,
     OncelyError,
@@ -14,7 +15,6 @@ from oncely.domain.errors import (
     UnreadableRowError,
 )
 from oncely.domain.text import mask_emails
-from oncely.domain.writes import Json
 from oncely.telemetry import telemetry
 
 SUPPORT_GROUP: Final = "support"  # reads

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Self
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time
 
 
 @dataclass(frozen=True, kw_only=True)

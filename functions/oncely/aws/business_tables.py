@@ -1,17 +1,16 @@
 """Business rows on DynamoDB, as a contract reads and reserves them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.aws.errors import is_condition_failure, translated
 from oncely.aws.expressions import business_update
 from oncely.aws.job_rows import deserialize_row, serialize
-from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.writes import BusinessWrite
+from oncely.domain.effect_outcomes import BusinessWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -63,27 +62,10 @@ class DynamoBusinessTable:
             try:
                 self.client.update_item(TableName=self.name, **business_update(write))
             except ClientError as error:
-                if error_code(error) == "ConditionalCheckFailedException":
+                if is_condition_failure(error):
                     return False
                 raise
         return True
 
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        """Whatever DynamoDB answers instead is an error of ours, which says what to do next."""
-        try:
-            yield
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(
-                f"DynamoDB gave no answer about table {self.name!r}: {error}"
-            ) from error
-        except ClientError as error:
-            code = error_code(error)
-            if is_retryable(error):
-                raise UnavailableError(
-                    f"DynamoDB is too busy for table {self.name!r} ({code})"
-                ) from error
-            raise NotConfiguredError(
-                f"table {self.name!r} cannot be used ({code}): check its name, its key and the "
-                "grants"
-            ) from error
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return translated(f"table {self.name!r}", check="its name, its key and the grants")

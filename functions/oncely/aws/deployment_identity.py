@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
-from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.aws.errors import is_condition_failure, translated
+from oncely.domain.errors import OncelyError
 from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -112,26 +112,13 @@ class DynamoTableIdentity:
         try:
             self._call(lambda: self.client.put_item(TableName=self.table, Item=item, **condition))
         except OncelyError as error:
-            if isinstance(cause := error.__cause__, ClientError) and _is_condition_failure(cause):
+            if isinstance(cause := error.__cause__, ClientError) and is_condition_failure(cause):
                 return False
             raise
         return True
 
     def _call(self, send: Callable[[], _T]) -> _T:
-        try:
+        resource = f"the identity of the deployment in table {self.table!r}"
+        check = "that the table exists and that this role may read, describe and write it"
+        with translated(resource, check=check):
             return send()
-        except (*AMBIGUOUS_ERRORS, ClientError) as error:
-            raise self._translate_error(error) from error
-
-    def _translate_error(self, error: Exception) -> OncelyError:
-        problem = f"the identity of the deployment cannot be read from table {self.table!r}"
-        if not isinstance(error, ClientError) or is_retryable(error):
-            return UnavailableError(f"{problem}: {error}")
-        return NotConfiguredError(
-            f"{problem} ({error_code(error)}): check that the table exists and that this role may "
-            "read, describe and write it"
-        )
-
-
-def _is_condition_failure(error: ClientError) -> bool:
-    return error_code(error) == "ConditionalCheckFailedException"

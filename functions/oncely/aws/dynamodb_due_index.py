@@ -10,7 +10,7 @@ from oncely.aws.expressions import Expression
 from oncely.aws.job_rows import DUE, deserialize_row, due_partition_name, serialize
 from oncely.domain.due import DUE_SHARDS, DueAction
 from oncely.domain.keys import JobKey
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 from oncely.ports import DueEntry
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.aws.errors import translated
 from oncely.aws.job_rows import (
     ATTENTION,
     ATTENTION_SHARDS,
@@ -19,15 +17,13 @@ from oncely.aws.job_rows import (
     serialize_field,
 )
 from oncely.domain.errors import (
-    NotConfiguredError,
-    OncelyError,
     UnavailableError,
     UnreadableRowError,
 )
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 from oncely.ports import JobListEntry, UnreadableRow
 
 if TYPE_CHECKING:
@@ -164,22 +160,10 @@ class DynamoJobIndex:
         return self._call(lambda: self.client.query(TableName=self.table, **query))
 
     def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
-        try:
+        check = "its name, its indexes and the function's permissions"
+        with translated(f"table {self.table!r}", check=check):
             answer: Mapping[str, Any] = send()
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(f"DynamoDB did not respond ({error})") from error
-        except ClientError as error:
-            raise self._translate_error(error) from error
         return answer
-
-    def _translate_error(self, error: ClientError) -> OncelyError:
-        code = error_code(error)
-        if is_retryable(error):
-            return UnavailableError(f"DynamoDB is throttling ({code})")
-        return NotConfiguredError(
-            f"table {self.table!r} cannot be queried ({code}): check its name, its indexes and "
-            "the function's permissions"
-        )
 
 
 def _partition_names(statuses: Sequence[Status]) -> list[str]:

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import (
+from oncely.aws.errors import (
     AMBIGUOUS_ERRORS,
     error_code,
     is_ambiguous,
-    is_retryable,
+    is_condition_failure,
     is_throttled,
+    translate,
 )
 from oncely.aws.expressions import business_update, claim_update, compare_and_swap_update
 from oncely.aws.job_rows import deserialize_job, serialize_field, serialize_job
 from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
-from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.domain.effect_outcomes import BusinessWrite
+from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
     AlreadyExists,
     BusinessWriteConflict,
@@ -67,10 +68,8 @@ class DynamoJobStore:
                 Key={"job_key": serialize_field("job_key", key)},
                 ConsistentRead=True,
             ).get("Item")
-        except AMBIGUOUS_ERRORS as error:
-            raise _unavailable(key, error) from error
-        except ClientError as error:
-            raise self._translate_error(key, error) from error
+        except (*AMBIGUOUS_ERRORS, ClientError) as error:
+            raise self._translate(key, error) from error
         return None if row is None else deserialize_job(row)
 
     def create(self, job: Job) -> CreateResult:
@@ -214,7 +213,7 @@ class DynamoJobStore:
             except ClientError as error:
                 code = error_code(error)
                 result: _T | None = None
-                if code == "ConditionalCheckFailedException":
+                if is_condition_failure(error):
                     result = interpret(_row_from_response(error.response))
                 elif code == "TransactionCanceledException" and cancelled:
                     reasons: list[Any] = error.response.get("CancellationReasons", [])
@@ -222,7 +221,7 @@ class DynamoJobStore:
                 elif is_ambiguous(error):
                     return self._read_back(key, interpret, error)
                 elif not is_throttled(code):
-                    raise self._translate_error(key, error) from error
+                    raise self._translate(key, error) from error
                 if result is not None:
                     return result
             if pause is not None:
@@ -237,7 +236,7 @@ class DynamoJobStore:
         """A write of ours without an answer is itself unknown: look before anyone decides."""
         result = interpret(self.get(key))
         if result is None:
-            raise _unavailable(key, error) from error
+            raise self._translate(key, error) from error
         return result
 
     def _business_table(self, write: BusinessWrite) -> str:
@@ -248,15 +247,10 @@ class DynamoJobStore:
                 f"the table {write.table!r} is written but not named in the contract's needs"
             ) from None
 
-    def _translate_error(self, key: JobKey, error: ClientError) -> Exception:
-        code = error_code(error)
-        if is_retryable(error):
-            return _unavailable(key, error)
-        msg = (
-            f"DynamoDB refuses {error.operation_name} on the row of {key} ({code}): check that "
-            f"table {self.table!r} and the tables {dict(self.tables)} exist and may be used"
-        )
-        return NotConfiguredError(msg)
+    def _translate(self, key: JobKey, error: Exception) -> OncelyError:
+        tables = {self.table, *self.tables.values()}
+        check = f"that the tables {', '.join(sorted(tables))} exist and may be used"
+        return translate(error, f"the row of {key}", check=check)
 
 
 def interpret_create(job: Job, row: Job | None) -> CreateResult | None:
@@ -302,7 +296,3 @@ def _request_token(after: Job) -> str:
     # The key and the time as well: not every row has an owner, and a decision made anew is another.
     write = (after.job_key, after.owner, after.version, after.status, after.updated_at)
     return hashlib.sha256(repr(write).encode()).hexdigest()[:36]
-
-
-def _unavailable(key: JobKey, error: Exception) -> UnavailableError:
-    return UnavailableError(f"DynamoDB gave no answer for the row of {key}: {error}")

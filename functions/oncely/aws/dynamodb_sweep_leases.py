@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code
+from oncely.aws.errors import AMBIGUOUS_ERRORS, is_condition_failure, translate
 from oncely.aws.job_rows import serialize_field
-from oncely.domain.errors import UnavailableError
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -59,12 +58,10 @@ class DynamoSweepLeases:
             self.client.update_item(
                 TableName=self.table, Key={"job_key": {"S": f"{LEASE_KEY_PREFIX}{shard}"}}, **update
             )
-        except ClientError as error:
-            if error_code(error) == "ConditionalCheckFailedException":
+        except (*AMBIGUOUS_ERRORS, ClientError) as error:
+            if isinstance(error, ClientError) and is_condition_failure(error):
                 return False
-            raise UnavailableError(
-                f"the lease of shard {shard} cannot be written: {error}"
+            raise translate(
+                error, f"the sweep lease of shard {shard}", check=f"table {self.table!r}"
             ) from error
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(f"DynamoDB gave no answer for a sweep lease: {error}") from error
         return True

@@ -9,7 +9,7 @@ from oncely.aws.dynamodb_job_store import DynamoJobStore, interpret_create
 from oncely.aws.job_rows import deserialize_job, serialize_field, serialize_job
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 from oncely.ports import Created, CreateResult, UniqueWindow, WindowTaken
 
 if TYPE_CHECKING:

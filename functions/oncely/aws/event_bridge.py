@@ -4,12 +4,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
-from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.aws.errors import translated
+from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
@@ -36,7 +34,7 @@ class EventBridgeBus:
             "result": job.result,
             "at": format_time(job.updated_at),
         }
-        try:
+        with translated(f"event bus {self.name!r}", check="its name and the grants"):
             answer = self.client.put_events(
                 Entries=[
                     {
@@ -47,14 +45,6 @@ class EventBridgeBus:
                     }
                 ]
             )
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(f"EventBridge gave no answer: {error}") from error
-        except ClientError as error:
-            if is_retryable(error):
-                raise UnavailableError(f"EventBridge could not take it now: {error}") from error
-            raise NotConfiguredError(
-                f"event bus {self.name!r} cannot be used ({error_code(error)}): check its name"
-            ) from error
         if answer.get("FailedEntryCount"):
             raise UnavailableError(
                 f"event bus {self.name!r} did not take the event of {job.job_key}"

@@ -15,9 +15,9 @@ from oncely.aws.job_rows import (
 )
 from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
+from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import BusinessWrite, Precondition
 
 
 @dataclass

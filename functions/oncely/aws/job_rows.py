@@ -15,7 +15,7 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
 

@@ -70,7 +70,9 @@ def _environment(
     for contract_type in contracts:
         resources = contract_type.resources
         required[queue_env_var(resources.queue)] = f"{pascal_case(resources.queue)}QueueUrl"
-        required |= {table_env_var(one): f"{pascal_case(one)}TableName" for one in resources.tables}
+        required |= {
+            table_env_var(one): f"{pascal_case(one)}TableName" for one in resources.table_names
+        }
         required |= {
             secret_env_var(one): f"{pascal_case(one)}SecretArn" for one in resources.secret_names
         }

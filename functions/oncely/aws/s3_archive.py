@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from oncely.aws.s3_errors import translate_s3_errors
-from oncely.domain.writes import Json
+from oncely.aws.errors import translated
+from oncely.aws.s3_history import BUCKET_CHECK
+from oncely.domain.effect_outcomes import Json
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -22,7 +23,7 @@ class S3Archive:
 
     def save_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
         """Write a rejected message under its day."""
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=f"rejects/{at.astimezone(UTC):%Y/%m/%d}/{message_id}.json",

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.s3_errors import translate_s3_errors
+from oncely.aws.errors import translated
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+BUCKET_CHECK: Final = "that it exists and that this role may use it"
 HISTORY_PREFIX: Final = "history/"
 SUFFIX: Final = ".jsonl.gz"
 # A gap is an object, and so is its end: who records a gap twice does not open it again.
@@ -34,7 +35,7 @@ class S3HistoryStore:
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
         """Write one object; the same name takes the place of what it held."""
         text = "".join(json.dumps(line.to_dict(), separators=(",", ":")) + "\n" for line in lines)
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=f"{history_prefix(day, job_type)}{name}{SUFFIX}",
@@ -57,7 +58,7 @@ class S3HistoryStore:
         self._put_json(BACKFILL_PROGRESS_KEY, progress.to_dict())
 
     def _put_json(self, key: str, content: object) -> None:
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=key,

@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.s3_errors import translate_s3_errors
+from oncely.aws.errors import translated
 from oncely.aws.s3_history import (
     BACKFILL_PROGRESS_KEY,
+    BUCKET_CHECK,
     CLOSED_GAP_SUFFIX,
     GAPS_PREFIX,
     HISTORY_PREFIX,
@@ -141,14 +142,14 @@ class S3HistoryReader:
             yield date.fromisoformat(one.removeprefix(_DAY_PREFIX).rstrip("/"))
 
     def _folders(self, prefix: str) -> list[str]:
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, Delimiter="/"
             )
             return [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
 
     def _names(self, prefix: str, *, suffix: str = SUFFIX, after: str = "") -> Iterator[str]:
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, StartAfter=after
             )
@@ -167,7 +168,7 @@ class S3HistoryReader:
                         yield HistoryLine.from_dict(json.loads(line))
 
     def _bytes(self, name: str) -> bytes:
-        with translate_s3_errors(self.bucket):
+        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             return self.client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
-from oncely.domain.errors import NotConfiguredError
+from oncely.aws.errors import AMBIGUOUS_ERRORS, is_retryable, translate
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -90,9 +89,10 @@ class SqsMessageSender:
         except ClientError as error:
             if is_retryable(error):
                 return indexes
-            raise NotConfiguredError(
-                f"queue {self.queue_url} takes no messages ({error_code(error)}): check that it is "
-                "there and that this role may send to it"
+            raise translate(
+                error,
+                f"queue {self.queue_url}",
+                check="that it exists and that this role may send to it",
             ) from error
         return [int(failure["Id"]) for failure in answer.get("Failed", [])]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncely.domain.writes import Json
+from oncely.domain.effect_outcomes import Json
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient

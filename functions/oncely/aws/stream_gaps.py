@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from oncely.domain.gaps import HistoryGap
 from oncely.domain.history import MAX_HISTORY_ID_LENGTH
-from oncely.domain.text import single_line
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time, single_line
 
 _NAME_LENGTH: Final = 32
 

@@ -3,7 +3,7 @@
 import secrets
 from datetime import UTC, datetime
 
-from oncely.domain.times import truncate_to_milliseconds
+from oncely.domain.text import truncate_to_milliseconds
 
 
 class SystemClock:

@@ -3,10 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
-from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.aws.errors import translated
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,17 +31,7 @@ class TableGenerationReader:
         return self._known[stream]
 
     def _describe(self) -> tuple[str, str | None]:
-        try:
+        check = "that it exists and that dynamodb:DescribeTable is granted"
+        with translated(f"table {self.table!r}", check=check):
             table = self.client.describe_table(TableName=self.table)["Table"]
-            return table["TableId"], table.get("LatestStreamArn")
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(
-                f"DynamoDB gave no answer about table {self.table!r}: {error}"
-            ) from error
-        except ClientError as error:
-            if is_retryable(error):
-                raise UnavailableError(f"DynamoDB cannot describe {self.table!r} now") from error
-            raise NotConfiguredError(
-                f"table {self.table!r} cannot be described ({error_code(error)}): "
-                "check that it exists and that dynamodb:DescribeTable is granted"
-            ) from error
+        return table["TableId"], table.get("LatestStreamArn")

@@ -116,7 +116,7 @@ def backfill(
     from oncely.aws.s3_history import S3HistoryStore
     from oncely.aws.system import SystemClock
     from oncely.aws.table_generation import TableGenerationReader
-    from oncely.publish.backfill import Backfill
+    from oncely.publish.archive_history import Backfill
 
     reader, table = _reader(stack), required_output(stack, "JobsTableName")
     dynamodb = stack.client("dynamodb")

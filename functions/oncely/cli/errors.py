@@ -84,7 +84,7 @@ def describe_aws_error(error: Exception) -> str | None:
 
 
 def _describe_client_error(error: "ClientError") -> str:
-    from oncely.aws.client_config import error_code
+    from oncely.aws.errors import error_code
 
     code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
     if code in _SESSION_EXPIRED:

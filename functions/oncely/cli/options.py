@@ -16,7 +16,7 @@ from oncely.cli.stack_connection import (
     StackConnection,
     StackSelector,
 )
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time
 
 _TARGET_PANEL: Final = "Target stack"
 

@@ -20,7 +20,7 @@ from oncely.cli.options import (
 )
 from oncely.cli.stack_connection import StackConnection, required_output
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 _POLL_SECONDS: Final = 0.5
@@ -128,7 +128,7 @@ def _print_sweep(done: Mapping[str, Any], *, dry_run: bool) -> None:
 def _raise_if_unresolved(
     stack: StackConnection, ended: Mapping[str, Any], done: Mapping[str, Any]
 ) -> None:
-    from oncely.reconcile.sweep_report import ERROR
+    from oncely.reconcile.resolve_group import ERROR
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(

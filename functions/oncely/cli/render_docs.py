@@ -14,8 +14,8 @@ from oncely.cli.main import app
 from oncely.contract import AnyContract
 from oncely.domain.keys import MAX_KEY_LENGTH
 from oncely.domain.profiles import ProviderProfile
-from oncely.domain.storable import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.jobs import CONTRACTS
+from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"

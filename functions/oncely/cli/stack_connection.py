@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import boto3
 
     from oncely.aws.operator_services import OperatorServices
-    from oncely.provider import ApiKeyCheck
+    from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 
 DEFAULT_STACK: Final = "Oncely-dev"
 # A stored actor has at most 128 characters, and an AWS session name up to 64 of them.
@@ -57,7 +57,10 @@ class StackConnection(Protocol):
     def services(self, actor: str) -> "OperatorServices":
         """Create the services that find, send and repair jobs."""
 
-    def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
+    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings":
+        """The settings of a provider, as the stack's functions have them."""
+
+    def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
         """Check an API key with its provider. Returns None if the provider has no check."""
 
 
@@ -130,12 +133,11 @@ class AwsStackConnection:
             self.outputs, session=self.session, actor=actor, contracts=CONTRACTS
         )
 
-    def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
-        from oncely.providers.hubspot.api_key import check_api_key
+    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings":
+        return settings_from_outputs(plugin, self.outputs)
 
-        if provider != "hubspot":
-            return None
-        return check_api_key(key, api_base=self.outputs.get("HubspotApiBase"))
+    def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
+        return plugin.check_api_key(key, self.provider_settings(plugin))
 
     def _stack_not_found(self) -> CommandError:
         if self._local is not None:
@@ -168,3 +170,15 @@ def caller_name(stack: StackConnection, given_name: str | None) -> str:
     if given_name is None:
         return known
     return f"{single_line(given_name, _MAX_GIVEN_NAME_LENGTH)} (signed in as {known})"
+
+
+def settings_from_outputs(plugin: "AnyProvider", outputs: Mapping[str, str]) -> "ProviderSettings":
+    """Parse a provider's settings from the outputs that the constructs write for it."""
+    from oncely.settings import pascal_case
+
+    return plugin.read_settings(
+        {
+            plugin.env_var(field): outputs.get(pascal_case(f"{plugin.name}_{field}"), "")
+            for field in plugin.settings_type.model_fields
+        }
+    )

@@ -6,11 +6,11 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import assert_never
 
-from oncely.domain.decisions import Decision, escalate
-from oncely.domain.jobs import Job
+from oncely.domain.decisions import escalate
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
-from oncely.domain.writes import Json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.writes import Json
 
 RETRY_DESCRIPTIONS: Final[Mapping[RetrySafety, str]] = {
     RetrySafety.NATURAL: (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from oncely.domain.decisions import (
     MAX_BACKOFF,
@@ -12,14 +12,12 @@ from oncely.domain.decisions import (
     MAX_RETRY_AFTER,
     PENDING_RECHECK_INTERVAL,
     UNREACHABLE_BACKOFF,
-    Decision,
+    absence_conclusive_at,
     backoff,
-    closing_fields,
+    ended_fields,
     escalate,
-    fail,
-    finish,
+    escalate_if_other_deployment,
     mark_unknown,
-    max_age_exceeded,
     recheck_at,
     requeue,
     retry_delay,
@@ -40,11 +38,10 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
-from oncely.domain.writes import Json
 
 
 def guard_before_effect(
@@ -56,26 +53,13 @@ def guard_before_effect(
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > policy.limits.max_attempts:
         return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
-    if reason := max_age_exceeded(job, policy, now):
+    if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(reason)
     if job.closing is not None:
         return None  # closing twice does no harm, and needs no key
     if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=key_scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
-
-
-def escalate_if_other_deployment(
-    job: Job, policy: RetryPolicy, deployment: str | None
-) -> Decision | None:
-    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
-
-    Its keys and its payments are the other's, which may work on it as well: one effect would then
-    end two jobs. Only a natural effect may be repeated here.
-    """
-    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
-        return None
-    return escalate("its row belongs to another deployment, which may work on it as well")
 
 
 def decide(
@@ -91,15 +75,14 @@ def decide(
 
     `spread` is drawn by the caller from [0, 1): it keeps many jobs from coming back at once.
     """
-    is_owner = job.allows(Event.RELEASE)
     match outcome:
         case Succeeded():
-            return finish(job, outcome)
+            return _finish(job, outcome)
         case Declined(code=code) if code in policy.limits.review_codes:
             return escalate(outcome.reason, result=outcome.result or None)
         case Declined():
-            return fail(job, outcome)
-        case StillOpen() if is_owner:
+            return _fail(job, outcome)
+        case StillOpen() if job.allows(Event.RELEASE):
             return _close_later(job, outcome, now, jitter)
         case StillOpen():
             return _hand_over_to_close(job, policy, outcome, now)
@@ -109,90 +92,10 @@ def decide(
                 provider_ref=outcome.ref or job.provider_ref,
                 result=outcome.result or None,
             )
-        case indefinite if is_owner:
+        case indefinite if job.allows(Event.RELEASE):
             return _after_effect(job, policy, indefinite, now, jitter)
         case indefinite:
             return _after_lookup(job, policy, indefinite, now, key_scope, jitter)
-
-
-def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
-    """What a definite answer does that comes from a worker who lost its ownership."""
-    reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
-    if _contradicts(row, outcome):
-        return Decision(
-            event=Event.CONTRADICT,
-            reason=reason,
-            changes={
-                "expires_at": None,
-                "last_error": single_line(reason),
-            },
-            alert=True,
-        )
-    return Decision(event=Event.NOTE, reason=reason)
-
-
-def save_progress(progress: Mapping[str, Json]) -> Decision:
-    """A long job came further: only the attempts since then count."""
-    return Decision(
-        event=Event.CHECKPOINT,
-        reason="progress saved",
-        changes={"progress": dict(progress), "attempts": 1, "timeouts": 0, "unreachable": 0},
-    )
-
-
-def save_reference(ref: str) -> Decision:
-    """The provider's reference, saved before it is acted on."""
-    return Decision(
-        event=Event.CHECKPOINT,
-        reason=f"prepared {ref}",
-        changes={"provider_ref": ref},
-    )
-
-
-def restore_reference(ref: str) -> Decision:
-    """The reference of an earlier run, which the row had lost in a restore."""
-    return Decision(
-        event=Event.CHECKPOINT,
-        reason=f"the row was restored without its reference; {ref} was found at the provider",
-        changes={"provider_ref": ref},
-    )
-
-
-def on_business_conflict(
-    job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
-) -> Decision:
-    """The effect is done, and our own rows do not take it: no loop, a person."""
-    if (
-        policy
-        and policy.safety is RetrySafety.NATURAL
-        and job.attempts < policy.limits.max_attempts
-    ):
-        # Somebody else changed the row first; looking at it again decides anew.
-        event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
-        return requeue(event, f"the local rows changed: {reason}", run_at=now)
-    if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
-        return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
-    # Rows that refuse for ever are for a person all the same.
-    if (
-        policy
-        and policy.tolerates_row_changes
-        and job.allows(Event.RECHECK)
-        and not max_age_exceeded(job, policy, now)
-    ):
-        return recheck_at(f"the local rows changed: {reason}", due_at=now)
-    kept = {
-        name: intended.changes[name]
-        for name in ("provider_ref", "result")
-        if name in intended.changes
-    }
-    return escalate(f"{intended.reason}, but the local rows refuse: {reason}", **kept)
-
-
-def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
-    """When "not there" begins to count: the last possible send has been seen through."""
-    last_send = job.lease_until or job.updated_at
-    lag = policy.profile.lookup_lag or timedelta(0)
-    return last_send + policy.profile.request_timeout + lag
 
 
 def _after_effect(
@@ -241,7 +144,7 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
             return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
-        case unresolved if reason := max_age_exceeded(job, policy, now):
+        case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
             return escalate(f"{reason}; the last answer was: {unresolved.reason}")
         case Pending():
             return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
@@ -328,7 +231,7 @@ def _close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> 
         _still_open_reason(outcome),
         run_at=now + delay,
         unreachable=times,
-        **closing_fields(outcome),
+        **_closing_fields(outcome),
     )
     return replace(
         released,
@@ -343,14 +246,14 @@ def _hand_over_to_close(
     """Whoever asks may not act: a worker closes it, and only then has the job failed."""
     if job.attempts >= policy.limits.max_attempts:
         return escalate(f"{job.attempts} attempts were made; now: {_still_open_reason(outcome)}")
-    if age_reason := max_age_exceeded(job, policy, now):
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{age_reason}; now: {_still_open_reason(outcome)}")
     return requeue(
         Event.REQUEUE,
         _still_open_reason(outcome),
         run_at=now,
         unreachable=0,
-        **closing_fields(outcome),
+        **_closing_fields(outcome),
     )
 
 
@@ -393,7 +296,7 @@ def _requeue_within_limits(
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= policy.limits.max_attempts:
         return escalate(f"{job.attempts} attempts were made; now: {reason}")
-    if age_reason := max_age_exceeded(job, policy, now):
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{age_reason}; now: {reason}")
     changes: dict[str, object] = {"unreachable": 0}
     if key_number != job.key_number:
@@ -405,14 +308,41 @@ def _requeue_within_limits(
     return requeue(Event.REQUEUE, reason, run_at=now + delay, **changes)
 
 
-def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
-    match row.status:
-        case Status.FINISHED:
-            # The reference names the one effect; a request id, say, differs with every answer.
-            return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
-        case Status.FAILED:
-            return isinstance(outcome, Succeeded)
-        case Status.READY | Status.STARTED | Status.UNKNOWN | Status.NEEDS_REVIEW:
-            return False
-        case unreachable:
-            assert_never(unreachable)
+def _finish(job: Job, outcome: Succeeded) -> Decision:
+    """A definite yes, with its result."""
+    return Decision(
+        event=Event.CONFIRM,
+        reason=outcome.reason,
+        changes={
+            "provider_ref": outcome.ref or job.provider_ref,
+            "result": dict(outcome.result),
+            **ended_fields(),
+            "last_error": None,
+        },
+    )
+
+
+def _fail(job: Job, outcome: Declined) -> Decision:
+    """A definite no, which is an end as well; one that was closed says why that was done."""
+    closing: Mapping[str, Any] = job.closing or {}
+    reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
+    result = {
+        "code": closing.get("code", outcome.code),
+        **closing.get("result", {}),
+        **outcome.result,
+    }
+    return Decision(
+        event=Event.DECLINE,
+        reason=reason,
+        changes={"result": result, **ended_fields(), "last_error": single_line(reason)},
+    )
+
+
+def _closing_fields(outcome: StillOpen) -> dict[str, object]:
+    """What a row keeps of a decline until what was prepared is closed."""
+    closing = {
+        "reason": single_line(outcome.reason),
+        "code": outcome.code,
+        "result": dict(outcome.result),
+    }
+    return {"closing": closing}

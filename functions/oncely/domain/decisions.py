@@ -1,14 +1,13 @@
 """The moves that a decision can make: which fields each changes, and how long each waits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, assert_never
 
-from oncely.domain.effect_outcomes import Declined, StillOpen, Succeeded
-from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Event
-from oncely.domain.profiles import RetryPolicy
+from oncely.domain.effect_outcomes import Declined, Json, Succeeded
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
@@ -30,68 +29,6 @@ ALERT_TIMEOUT: Final = timedelta(seconds=30)
 DEAD_LETTER_RETRY_DELAY: Final = timedelta(minutes=30)
 # An outage of ours shorter than this must not end as a mass of reviews.
 DEAD_LETTER_ESCALATION_AFTER: Final = timedelta(hours=6)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """One move along the table, with the fields it changes."""
-
-    event: Event
-    reason: str
-    changes: Mapping[str, object] = field(default_factory=dict)
-    alert: bool = False  # a person is told about this job
-    credentials_rejected: bool = (
-        False  # our side of the provider is broken for every job: one alarm, not many
-    )
-    resend_when_due: bool = False  # the wait is long: the row is due at its end and sends a message
-    send_new_message: bool = False  # the job goes on with a new message; this one has done its part
-    run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
-
-    def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
-        """The job after this decision; one that a person must hear of is due until it is told."""
-        alert_changes = {"due_at": now} if self.alert else {}
-        changes = {**self.changes, **alert_changes}
-        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
-
-
-def finish(job: Job, outcome: Succeeded) -> Decision:
-    """A definite yes, with its result."""
-    return Decision(
-        event=Event.CONFIRM,
-        reason=outcome.reason,
-        changes={
-            "provider_ref": outcome.ref or job.provider_ref,
-            "result": dict(outcome.result),
-            **ended_fields(),
-            "last_error": None,
-        },
-    )
-
-
-def fail(job: Job, outcome: Declined) -> Decision:
-    """A definite no, which is an end as well; one that was closed says why that was done."""
-    closing: Mapping[str, Any] = job.closing or {}
-    reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
-    result = {
-        "code": closing.get("code", outcome.code),
-        **closing.get("result", {}),
-        **outcome.result,
-    }
-    return Decision(
-        event=Event.DECLINE,
-        reason=reason,
-        changes={"result": result, **ended_fields(), "last_error": single_line(reason)},
-    )
-
-
-def closing_fields(outcome: StillOpen) -> dict[str, object]:
-    """What a row keeps of a decline until what was prepared is closed."""
-    closing = {
-        "reason": single_line(outcome.reason),
-        "code": outcome.code,
-        "result": dict(outcome.result),
-    }
-    return {"closing": closing}
 
 
 def ended_fields() -> dict[str, object]:
@@ -170,8 +107,107 @@ def retry_delay(timeouts: int, jitter: float) -> timedelta:
     return backoff(TIMEOUT_BACKOFF, timeouts, jitter=jitter, max_delay=timedelta(hours=2))
 
 
-def max_age_exceeded(job: Job, policy: RetryPolicy, now: datetime) -> str | None:
-    """Why a job is past its age limit; None: it is not."""
-    if now - job.age_starts_at < policy.limits.max_age:
+def escalate_if_other_deployment(
+    job: Job, policy: RetryPolicy, deployment: str | None
+) -> Decision | None:
+    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
+
+    Its keys and its payments are the other's, which may work on it as well: one effect would then
+    end two jobs. Only a natural effect may be repeated here.
+    """
+    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
         return None
-    return f"the job is older than {policy.limits.max_age}"
+    return escalate("its row belongs to another deployment, which may work on it as well")
+
+
+def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
+    """What a definite answer does that comes from a worker who lost its ownership."""
+    reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
+    if _contradicts(row, outcome):
+        return Decision(
+            event=Event.CONTRADICT,
+            reason=reason,
+            changes={
+                "expires_at": None,
+                "last_error": single_line(reason),
+            },
+            alert=True,
+        )
+    return Decision(event=Event.NOTE, reason=reason)
+
+
+def save_progress(progress: Mapping[str, Json]) -> Decision:
+    """A long job came further: only the attempts since then count."""
+    return Decision(
+        event=Event.CHECKPOINT,
+        reason="progress saved",
+        changes={"progress": dict(progress), "attempts": 1, "timeouts": 0, "unreachable": 0},
+    )
+
+
+def save_reference(ref: str) -> Decision:
+    """The provider's reference, saved before it is acted on."""
+    return Decision(
+        event=Event.CHECKPOINT,
+        reason=f"prepared {ref}",
+        changes={"provider_ref": ref},
+    )
+
+
+def restore_reference(ref: str) -> Decision:
+    """The reference of an earlier run, which the row had lost in a restore."""
+    return Decision(
+        event=Event.CHECKPOINT,
+        reason=f"the row was restored without its reference; {ref} was found at the provider",
+        changes={"provider_ref": ref},
+    )
+
+
+def on_business_conflict(
+    job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
+) -> Decision:
+    """The effect is done, and our own rows do not take it: no loop, a person."""
+    if (
+        policy
+        and policy.safety is RetrySafety.NATURAL
+        and job.attempts < policy.limits.max_attempts
+    ):
+        # Somebody else changed the row first; looking at it again decides anew.
+        event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
+        return requeue(event, f"the local rows changed: {reason}", run_at=now)
+    if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
+        return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
+    # Rows that refuse for ever are for a person all the same.
+    if (
+        policy
+        and policy.tolerates_row_changes
+        and job.allows(Event.RECHECK)
+        and not job.past_max_age(policy.limits.max_age, now)
+    ):
+        return recheck_at(f"the local rows changed: {reason}", due_at=now)
+    kept = {
+        name: intended.changes[name]
+        for name in ("provider_ref", "result")
+        if name in intended.changes
+    }
+    return escalate(f"{intended.reason}, but the local rows refuse: {reason}", **kept)
+
+
+def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
+    """When "not there" begins to count: the last possible send has been seen through."""
+    last_send = job.lease_until or job.updated_at
+    lag = policy.profile.lookup_lag or timedelta(0)
+    return last_send + policy.profile.request_timeout + lag
+
+
+def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
+    match row.status:
+        case Status.FINISHED:
+            # The reference names the one effect; a request id, say, differs with every answer.
+            return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
+        case Status.FAILED:
+            return isinstance(outcome, Succeeded)
+        case Status.READY | Status.STARTED | Status.UNKNOWN | Status.NEEDS_REVIEW:
+            return False
+        case unreachable:
+            assert_never(unreachable)

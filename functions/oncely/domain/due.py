@@ -12,12 +12,10 @@ from oncely.domain.decisions import (
     DEAD_LETTER_RETRY_DELAY,
     MESSAGE_GRACE,
     SWEEP_HOLD,
-    Decision,
     escalate,
-    max_age_exceeded,
 )
 from oncely.domain.effect_outcomes import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
@@ -171,7 +169,7 @@ def flag_changed_values(
 
 def resend(job: Job, policy: RetryPolicy, now: datetime) -> Decision:
     """A ready row that lost its message gets another one, and time to be worked; not for ever."""
-    if reason := max_age_exceeded(job, policy, now):
+    if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 _TIME_FIELDS: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
 # A row says when its change was decided; the stream, when the table took it. The first may be

@@ -16,8 +16,7 @@ from oncely.domain.actors import is_operator
 from oncely.domain.jobs import CLOCK_SKEW, EvidenceEntry, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
-from oncely.domain.text import single_line
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time, single_line
 
 Scalar: TypeAlias = str | int | float | bool | None
 

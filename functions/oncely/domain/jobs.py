@@ -6,26 +6,33 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.actors import display_name, is_operator
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import (
     ATTENTION,
     ENDED,
     NO_ROW,
+    TRANSITIONS,
     UNRESOLVED,
     Event,
     Status,
-    allows,
     next_status,
 )
-from oncely.domain.text import single_line
-from oncely.domain.times import truncate_to_milliseconds
-from oncely.domain.writes import Json
+from oncely.domain.text import single_line, truncate_to_milliseconds
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
 MAX_EVIDENCE_ENTRIES: Final = 100
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
+# Longer than a year, so that a yearly replay or audit still finds the row.
+PROOF_RETENTION: Final = timedelta(days=400)
+# Books are kept for years, and "was I charged twice?" is asked of them.
+MONEY_RETENTION: Final = timedelta(days=7 * 365)
+# The stream publishes within seconds; a sweep looks at what it missed after this.
+PUBLISH_GRACE: Final = timedelta(minutes=5)
+# A version that was rolled back is deployed again within this time, or is not.
+ROLLBACK_GRACE: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +151,13 @@ class Job:
 
     def allows(self, event: Event) -> bool:
         """Whether the life cycle allows `event` now."""
-        return allows(self.status, event)
+        return (self.status, event) in TRANSITIONS
+
+    def past_max_age(self, max_age: timedelta, now: datetime) -> str | None:
+        """Why the job is past its age limit. Returns None if it is not."""
+        if now - self.age_starts_at < max_age:
+            return None
+        return f"the job is older than {max_age}"
 
     def lease_expired(self, now: datetime) -> bool:
         """Whether the owner is certainly dead; allows asking, never acting."""
@@ -259,3 +272,69 @@ def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
     if not changed:
         return bool(write.evidence) and write.evidence[-1] in row.evidence
     return all(getattr(row, name) == getattr(write, name) for name in changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One move along the table, with the fields it changes."""
+
+    event: Event
+    reason: str
+    changes: Mapping[str, object] = field(default_factory=dict)
+    alert: bool = False  # a person is told about this job
+    credentials_rejected: bool = (
+        False  # our side of the provider is broken for every job: one alarm, not many
+    )
+    resend_when_due: bool = False  # the wait is long: the row is due at its end and sends a message
+    send_new_message: bool = False  # the job goes on with a new message; this one has done its part
+    run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
+
+    def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
+        """The job after this decision; one that a person must hear of is due until it is told."""
+        alert_changes = {"due_at": now} if self.alert else {}
+        changes = {**self.changes, **alert_changes}
+        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
+
+
+def finalize_if_ended(
+    before: Job, after: Job, *, retention: timedelta, must_publish: bool, now: datetime
+) -> Job:
+    """The row that a write leads to: a job that ends by it expires, or owes something first.
+
+    A row that owes stays due as it was, so that the index has nothing to move; the write that
+    clears the debt sets the expiry.
+    """
+    if before.ended or not after.ended:
+        return after
+    if must_publish:
+        return replace(after, due_at=after.due_at or now + PUBLISH_GRACE, expires_at=None)
+    return replace(after, due_at=None, expires_at=expiry_time(now, retention))
+
+
+def awaits_publishing(job: Job) -> bool:
+    """Whether an ended job has follow-ups or an event that may not be sent yet."""
+    return job.ended and job.due_at is not None
+
+
+def mark_published(job: Job, *, retention: timedelta, now: datetime) -> Job:
+    """The row after everything that it owed was sent: it may expire. No line of evidence for it."""
+    return replace(
+        job, version=job.version + 1, due_at=None, expires_at=expiry_time(now, retention)
+    )
+
+
+def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
+    """Whether an end whose follow-ups are not known here is cleared without them.
+
+    A person closed it, or the version that knew them did not come back for a day.
+    """
+    moves = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
+    return moves[-1:] in ([Event.RESOLVE_FINISHED], [Event.RESOLVE_FAILED]) or (
+        now - job.updated_at >= ROLLBACK_GRACE
+    )
+
+
+def expiry_time(now: datetime, retention: timedelta) -> datetime:
+    """When a row that ends now may go."""
+    # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
+    return (now + retention).replace(microsecond=0)

@@ -110,11 +110,6 @@ UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
 ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
 
 
-def allows(status: Status, event: Event) -> bool:
-    """Whether the life cycle has this transition."""
-    return (status, event) in TRANSITIONS
-
-
 def next_status(status: Status | None, event: Event) -> Status:
     """The status that follows, or IllegalTransitionError."""
     try:

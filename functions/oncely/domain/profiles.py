@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from oncely.domain.keys import MAX_IDEMPOTENCY_KEY_LENGTH
+
+# Two DynamoDB calls of 4 s at worst (aws/client_config.py): the write that ends a job, and the read
+# that tells whether it arrived when its reply did not.
+COMMIT_BUDGET: Final = timedelta(seconds=8)
 
 
 class RetrySafety(StrEnum):
@@ -59,3 +64,8 @@ class RetryPolicy:
     tolerates_row_changes: bool = False
     # What is prepared stays open at the provider until it is closed; a job fails only after that.
     leaves_open: bool = False
+
+    @property
+    def max_duration(self) -> timedelta:
+        """How long one run may take; with less time left, it is not started."""
+        return self.profile.max_run_time + COMMIT_BUDGET

@@ -1,4 +1,4 @@
-"""What a person may do about a job, when, and what it changes: each repair is one move."""
+"""Repairs: what an operator may do about a job, when, and which decision it makes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,49 +7,52 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.domain.decide import absence_conclusive_at
-from oncely.domain.decisions import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
+from oncely.domain.decisions import (
+    MESSAGE_GRACE,
+    absence_conclusive_at,
+    ended_fields,
+    requeue,
+)
 from oncely.domain.due import resend
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import single_line
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute, single_line
 
 
 class Repair(StrEnum):
-    """What a person can ask for. Pages and commands name these values."""
+    """A change that an operator can make to one job. The page and the CLI use these values."""
 
-    LOOK_UP = "lookup"  # ask the provider now
-    REOPEN = "reopen"  # back to ready, with proof that nothing happened
-    MARK_FINISHED = "mark-finished"  # it is done outside: say so
-    MARK_FAILED = "mark-failed"  # it is not done outside and will not be: say so
-    RESEND = "resend"  # send its message again, as after dead letters
-    RESUBMIT = "resubmit"  # a new business attempt after a plain no
+    LOOK_UP = "lookup"  # look up the outcome at the provider now
+    REOPEN = "reopen"  # back to ready, with proof that nothing was done
+    MARK_FINISHED = "mark-finished"  # done at the provider
+    MARK_FAILED = "mark-failed"  # not done at the provider, and never will be
+    RESEND = "resend"  # for a ready job whose message is lost
+    RESUBMIT = "resubmit"  # a new job after a definite failure
 
     @property
     def label(self) -> str:
-        """What stands on the button."""
+        """The text of the button."""
         return _LABELS[self]
 
 
 _LABELS: Final[Mapping[Repair, str]] = MappingProxyType(
     {
-        Repair.LOOK_UP: "Ask the provider now",
+        Repair.LOOK_UP: "Look up at the provider",
         Repair.REOPEN: "Return to ready",
         Repair.MARK_FINISHED: "Mark as done",
         Repair.MARK_FAILED: "Mark as failed",
-        Repair.RESEND: "Send its message again",
-        Repair.RESUBMIT: "Try again as a new attempt",
+        Repair.RESEND: "Resend message",
+        Repair.RESUBMIT: "Resubmit as a new job",
     }
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairOption:
-    """Whether a repair is open now; `why` says what it will do, or why it is not."""
+    """Whether a repair is allowed now. `reason` says what it does, or why it is not allowed."""
 
     repair: Repair
     allowed: bool
@@ -60,7 +63,7 @@ class RepairOption:
 def repair_options(
     job: Job, policy: RetryPolicy, *, now: datetime, can_resubmit: bool = False
 ) -> tuple[RepairOption, ...]:
-    """Every repair, each with a plain sentence."""
+    """All repairs, for the job as it is now."""
     return tuple(
         repair_option(job, policy, repair, now=now, can_resubmit=can_resubmit) for repair in Repair
     )
@@ -92,12 +95,12 @@ def repair_option(
 
 
 def unreadable_job_options(job: Job, policy: RetryPolicy | None) -> tuple[RepairOption, ...]:
-    """Every repair of a job whose message this deployment cannot read; None: nor knows its type."""
+    """All repairs of a job whose message cannot be read. `policy` is None for an unknown type."""
     return tuple(unreadable_job_option(job, policy, repair) for repair in Repair)
 
 
 def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
-    """Such a job can be closed by a person, so that it ends; nothing else is known to be safe."""
+    """An operator can only close such a job. Nothing else is known to be safe."""
     allowed, reason = _check_unreadable_job(job, policy, repair)
     needs_reference = repair is Repair.MARK_FINISHED and bool(
         policy and policy.safety is not RetrySafety.NATURAL
@@ -115,9 +118,9 @@ def reopen(
     lookup: EffectOutcome | None,
     looked_up_at: datetime,
 ) -> Decision | str:
-    """The move back to ready, or why there is no proof that nothing happened.
+    """The decision to return to ready, or why there is no proof that nothing was done.
 
-    `heard`: what the provider said to the question; None: the row itself is the proof.
+    `lookup` is None if the row itself is the proof.
     """
     match lookup:
         case None:
@@ -125,7 +128,7 @@ def reopen(
         case NotFound(conclusive=proved) if proved or looked_up_at >= absence_conclusive_at(
             job, policy
         ):
-            # The key moves on, since the provider may remember the old one with its error.
+            # A new idempotency key: the provider may replay the old one's error.
             full_reason = f"{reason}; {lookup.reason}"
             return _reopen_decision(
                 full_reason,
@@ -136,20 +139,18 @@ def reopen(
             )
         case NotFound():
             retry_at = format_minute(absence_conclusive_at(job, policy))
-            return (
-                f"{lookup.reason}, but a request may still be under way: try again after {retry_at}"
-            )
+            return f"{lookup.reason}, but a request may still be in flight: retry after {retry_at}"
         case answer:
-            return f"this is no proof that nothing happened: {answer.reason}"
+            return f"the lookup does not prove that nothing was done: {answer.reason}"
 
 
 def can_reopen_without_lookup(job: Job, policy: RetryPolicy) -> bool:
-    """Whether the row alone shows that running it again does no harm."""
+    """Whether the row alone proves that running it again is safe."""
     return policy.safety is RetrySafety.NATURAL or not job.was_claimed
 
 
 def resolve_manually(job: Job, repair: Repair, *, reason: str, reference: str | None) -> Decision:
-    """A person's word about what is true outside."""
+    """End a job with the outcome that an operator verified at the provider."""
     finished = repair is Repair.MARK_FINISHED
     full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
@@ -159,7 +160,7 @@ def resolve_manually(job: Job, repair: Repair, *, reason: str, reference: str | 
         changes={
             **ended_fields(),
             "result": result if finished else {"code": _RESOLVED_BY_OPERATOR, **result},
-            # What proves a failure, such as a refund, is nothing to ask about or to cancel later.
+            # The proof of a failure, such as a refund, must not be looked up or canceled later.
             "provider_ref": job.provider_ref or (reference if finished else None),
             "last_error": None if finished else single_line(full_reason),
         },
@@ -172,7 +173,7 @@ def needs_closing(job: Job, policy: RetryPolicy) -> bool:
 
 
 def close_then_fail(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
-    """A worker closes what is open; then, and only then, the job has failed as the person said."""
+    """Let a worker close what is open at the provider. Only then does the job fail."""
     full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
     closing = {"reason": single_line(full_reason), "code": _RESOLVED_BY_OPERATOR, "result": result}
@@ -180,7 +181,7 @@ def close_then_fail(job: Job, *, reason: str, reference: str | None, now: dateti
 
 
 def resolved_elsewhere(job: Job, outcome: EffectOutcome) -> bool:
-    """Whether our rows were settled by something else than this job, such as a payment by hand."""
+    """Whether the business rows were changed by another payment, such as a manual one."""
     own = job.result or {}
     return isinstance(outcome, Succeeded) and any(
         own.get(name) != value for name, value in outcome.result.items()
@@ -188,41 +189,41 @@ def resolved_elsewhere(job: Job, outcome: EffectOutcome) -> bool:
 
 
 def operator_resend(job: Job, policy: RetryPolicy, *, reason: str, now: datetime) -> Decision:
-    """Another message for a ready row, because a person wants it."""
+    """Resend the message of a ready job on an operator's request."""
     resent = resend(job, policy, now)
     return Decision(event=resent.event, reason=reason, changes=resent.changes, alert=resent.alert)
 
 
 def note(reason: str) -> Decision:
-    """What a person did or heard, which moves nothing."""
+    """Add evidence without changing the status."""
     return Decision(event=Event.NOTE, reason=reason)
 
 
 def note_resubmission(
     job: Job, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
 ) -> Decision:
-    """A new attempt runs only while this row says "failed", so the row must not expire before."""
-    # Whole seconds, as a row keeps them.
+    """Note the new job, and keep this row until then: the new job requires it to be failed."""
+    # Rows store expiry in whole seconds.
     until = (now + policy.limits.max_age + MESSAGE_GRACE).replace(microsecond=0)
     kept = {} if job.expires_at is None else {"expires_at": max(job.expires_at, until)}
-    return Decision(event=Event.NOTE, reason=f"tried again as {new_key}: {reason}", changes=kept)
+    return Decision(event=Event.NOTE, reason=f"resubmitted as {new_key}: {reason}", changes=kept)
 
 
 def lookup_summary(job: Job) -> str:
-    """What asking about a job came to, in a word or two."""
+    """The outcome of a lookup in a few words."""
     match job.status:
         case Status.READY:
-            return "nothing was done"
+            return "not done"
         case Status.STARTED:
-            return "still under way"
+            return "in progress"
         case Status.UNKNOWN:
-            return "not known yet"
+            return "still unknown"
         case Status.FINISHED:
             return "succeeded"
         case Status.FAILED:
-            return "refused"
+            return "declined"
         case Status.NEEDS_REVIEW:
-            return "not as asked for"
+            return "does not match the job"
         case unreachable:
             assert_never(unreachable)
 
@@ -230,7 +231,7 @@ def lookup_summary(job: Job) -> str:
 def _reopen_decision(
     reason: str, now: datetime, *, event: Event = Event.REOPEN, **changes: object
 ) -> Decision:
-    """All counts and the age begin anew: a person has looked."""
+    # An operator decided, so all counters and the age restart.
     return requeue(
         event,
         reason,
@@ -250,15 +251,15 @@ def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, 
     provider = policy.profile.name
     match job.status:
         case Status.UNKNOWN:
-            return True, f"{provider} is asked now, and what it says is recorded"
+            return True, f"looks up the outcome at {provider} and records it"
         case Status.STARTED if job.lease_expired(now):
-            return True, f"its worker is gone: {provider} is asked what became of it"
+            return True, f"its worker's lease expired: looks up the outcome at {provider}"
         case Status.STARTED:
-            return False, f"a worker has it until {format_minute(job.lease_until or now)}"
+            return False, f"a worker holds the lease until {format_minute(job.lease_until or now)}"
         case Status.NEEDS_REVIEW if _can_look_up(policy):
-            return True, f"{provider} is asked, and its answer is noted; you decide what follows"
+            return True, f"looks up the outcome at {provider} and notes it; you decide what follows"
         case Status.NEEDS_REVIEW:
-            return False, f"{provider} cannot be asked what became of it"
+            return False, f"{provider} has no lookup for this effect"
         case Status.READY | Status.FINISHED | Status.FAILED:
             return False, _not_allowed_reason(job.status)
         case unreachable:
@@ -269,17 +270,26 @@ def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:
         case Status.NEEDS_REVIEW if not job.was_claimed:
-            return True, "no worker ever took it, so nothing was done: it is run"
+            return True, "runs the job: no worker ever claimed it, so nothing was sent"
         case Status.NEEDS_REVIEW if policy.safety is RetrySafety.NATURAL:
-            return True, "running it again does no harm: it is run again"
+            return True, "runs the job again, which is safe to repeat"
         case Status.NEEDS_REVIEW if _can_look_up(policy):
-            return True, f"{provider} is asked first: it is run again only if nothing was done"
+            return (
+                True,
+                f"looks it up at {provider}, and runs it again only if nothing was done",
+            )
         case Status.NEEDS_REVIEW:
-            return False, f"{provider} cannot be asked whether it was done: mark it instead"
+            return (
+                False,
+                f"{provider} has no lookup for this effect: mark it as done or failed",
+            )
         case Status.UNKNOWN:
-            return False, "ask the provider: if nothing was done, it is ready again by itself"
+            return (
+                False,
+                "look it up: if nothing was done, it returns to ready automatically",
+            )
         case Status.READY:
-            return False, "it is ready already"
+            return False, "it is already ready"
         case Status.STARTED | Status.FINISHED | Status.FAILED:
             return False, _not_allowed_reason(job.status)
         case unreachable:
@@ -288,59 +298,65 @@ def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
 
 def _check_mark_finished(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     if job.allows(Event.RESOLVE_FINISHED):
-        return True, f"you have seen at {policy.profile.name} that it is done: our rows follow"
+        return (
+            True,
+            f"you verified at {policy.profile.name} that it is done: business rows follow",
+        )
     return False, _not_allowed_reason(job.status)
 
 
 def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     if job.allows(Event.CLOSE_AND_FAIL) and needs_closing(job, policy):
         return True, (
-            f"{policy.profile.name} is asked first: what is still open there is closed by a "
-            "worker, and then the job has failed"
+            f"looks up the outcome at {policy.profile.name}; a worker closes what is still open "
+            "there, then the job fails"
         )
     if job.allows(Event.RESOLVE_FAILED):
-        return True, f"you have seen at {policy.profile.name} that it is not done: our rows follow"
+        return (
+            True,
+            f"you verified at {policy.profile.name} that it is not done: business rows follow",
+        )
     return False, _not_allowed_reason(job.status)
 
 
 def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
-        return False, "only a job that is ready is sent: " + _not_allowed_reason(job.status)
-    if age_reason := max_age_exceeded(job, policy, now):
-        return False, f"{age_reason}: the next sweep brings it to review, where it can be returned"
-    return True, "its message is sent once more; a second one does no harm"
+        return False, "only a ready job can be resent: " + _not_allowed_reason(job.status)
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
+        return False, f"{age_reason}: the next sweep escalates it; then you can return it to ready"
+    return True, "resends its message; duplicates are harmless"
 
 
 def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
     if job.status is not Status.FAILED:
         reason = _not_allowed_reason(job.status)
-        return False, f"only a job that has failed can be tried anew: {reason}"
+        return False, f"only a failed job can be resubmitted: {reason}"
     if not can_resubmit:
-        return False, "this kind of job has no second attempt: send a new one"
-    return True, "a new job is sent; it runs only while this one stays failed"
+        return False, "this job type cannot be resubmitted: send a new message"
+    return True, "sends a new job, which runs only while this one stays failed"
 
 
 def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) -> tuple[bool, str]:
     cannot = "this deployment cannot read its message"
-    # Of a type that nobody here knows, it may be open as well.
+    # A job of an unknown type may have left something open, too.
     may_be_open = job.provider_ref is not None and (policy is None or policy.leaves_open)
     match job.status:
         case Status.NEEDS_REVIEW if repair is Repair.MARK_FAILED and may_be_open:
             return False, (
-                f"{job.provider_ref} may still be open at the provider, and {cannot}, so nobody "
-                "can close it: deploy one that can"
+                f"{job.provider_ref} may still be open at the provider, and {cannot}, so no worker "
+                "can close it: deploy a version that can"
             )
         case Status.NEEDS_REVIEW if repair in _OPERATOR_FINDINGS:
             return True, (
-                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is "
-                f"closed, and our own rows are not changed, because {cannot}"
+                f"you verified at the provider that it is {_OPERATOR_FINDINGS[repair]}; "
+                f"business rows are not changed, because {cannot}"
             )
         case Status.NEEDS_REVIEW:
-            return False, f"{cannot}: deploy one that can, or mark it as done or as failed"
+            return False, f"{cannot}: deploy a version that can, or mark it as done or failed"
         case Status.FINISHED | Status.FAILED:
             return False, _not_allowed_reason(job.status)
         case Status.READY | Status.STARTED | Status.UNKNOWN:
-            return False, f"{cannot}: the reconciler brings it to review when it falls due"
+            return False, f"{cannot}: the reconciler escalates it when it is due"
         case unreachable:
             assert_never(unreachable)
 
@@ -348,17 +364,17 @@ def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) 
 def _not_allowed_reason(status: Status) -> str:
     match status:
         case Status.READY:
-            return "it waits for a worker, and nothing is open outside"
+            return "it is waiting for a worker, and nothing is open at the provider"
         case Status.STARTED:
-            return "a worker has it, or had it: ask the provider when its time is over"
+            return "a worker claimed it: look it up after its lease expired"
         case Status.UNKNOWN:
-            return "its outcome is not known yet: ask the provider"
+            return "its outcome is unknown: look it up at the provider"
         case Status.FINISHED:
-            return "it is done already"
+            return "it is already done"
         case Status.FAILED:
-            return "it has failed already, and that is recorded"
+            return "it has already failed"
         case Status.NEEDS_REVIEW:
-            return "a person must look at it first"
+            return "it needs review first"
         case unreachable:
             assert_never(unreachable)
 
@@ -368,9 +384,9 @@ def _can_look_up(policy: RetryPolicy) -> bool:
     return asks and policy.profile.lookup_lag is not None
 
 
-_RESOLVED_BY_OPERATOR: Final = "ruled_by_a_person"
+_RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"
 
-# What a person says that is true outside.
+# What the operator verified at the provider.
 _OPERATOR_FINDINGS: Final[Mapping[Repair, str]] = MappingProxyType(
     {Repair.MARK_FINISHED: "done", Repair.MARK_FAILED: "not done"}
 )

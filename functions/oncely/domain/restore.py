@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from oncely.domain.decisions import escalate
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.history import HistoryLine, HistoryRecordType
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, Job, expiry_time
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proof import MONEY_RETENTION, expiry_time
 from oncely.domain.text import single_line
-from oncely.domain.writes import Json
 
 RESTORE_ACTOR: Final = "restore"
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.jobs import CLOCK_SKEW, Job
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute
 
 # Lambda ends every invocation by then: no worker that began before a restore can still act.
 MAX_INVOCATION_TIME: Final = timedelta(minutes=15)

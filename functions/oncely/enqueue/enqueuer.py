@@ -3,17 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from oncely.contract import AnyContract, Message, encode_message
 from oncely.domain.decisions import MESSAGE_GRACE
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import single_line
-from oncely.enqueue.create_row import row_from_message
 from oncely.ports import (
     AlreadyExists,
     Clock,
@@ -189,3 +188,27 @@ class Enqueuer:
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
         return results
+
+
+def row_from_message(
+    contract_type: type[AnyContract],
+    message: Message,
+    *,
+    now: datetime,
+    due_at: datetime,
+    actor: str,
+    reason: str,
+    owner: str | None = None,
+) -> Job:
+    """The job that a message asks for, as its contract names it."""
+    return new_job(
+        contract_type.key(message),
+        contract_type.job_type,
+        message.to_dict(),
+        now=now,
+        due_at=due_at,
+        actor=actor,
+        reason=reason,
+        owner=owner,
+        subject=contract_type.indexed_subject(message),
+    )

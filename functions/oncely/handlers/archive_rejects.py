@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.aws.ports import AwsPorts
 from oncely.aws.s3_archive import S3Archive
 from oncely.aws.system import SystemClock
-from oncely.domain.writes import Json
+from oncely.domain.effect_outcomes import Json
 from oncely.lambda_init import once
 from oncely.settings import Settings
 from oncely.telemetry import instrumented

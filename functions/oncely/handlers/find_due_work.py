@@ -10,7 +10,7 @@ from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.reconcile.sweep_report import split_into_groups
+from oncely.reconcile.resolve_group import split_into_groups
 from oncely.signals import OLDEST_UNRESOLVED_AGE
 from oncely.telemetry import instrumented, telemetry
 

@@ -7,10 +7,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.aws.ports import app_from_env
 from oncely.aws.system import SystemClock
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time
 from oncely.lambda_init import once
-from oncely.reconcile.finish_sweep import SweepFinisher
-from oncely.reconcile.sweep_report import ERROR
+from oncely.reconcile.resolve_group import ERROR, SweepFinisher
 from oncely.telemetry import instrumented, telemetry
 
 

@@ -19,8 +19,8 @@ from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.repair_body import RepairBody
 from oncely.app import App
 from oncely.aws.ports import app_from_env
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import Job
-from oncely.domain.writes import Json
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.operate.job_view import build_view

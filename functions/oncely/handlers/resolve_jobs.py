@@ -11,8 +11,7 @@ from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepItem
-from oncely.reconcile.resolve_group import GroupResolver
-from oncely.reconcile.sweep_report import build_group_summary
+from oncely.reconcile.resolve_group import GroupResolver, build_group_summary
 from oncely.telemetry import instrumented, telemetry
 
 

@@ -39,6 +39,7 @@ from oncely import (
     job_key,
 )
 from oncely.jobs.receipt_send import ReceiptMessage
+from oncely.jobs.tables import CHARGE_SHARD, ORDERS, REQUESTED_INDEX
 from oncely.providers.interfaces import Payment
 from oncely.providers.ses import SES
 from oncely.providers.stripe import STRIPE
@@ -48,11 +49,6 @@ _PAID = "paid"
 _FAILED = "payment_failed"
 _UNPAID = ("payment_pending", _FAILED)
 
-# The sparse index of orders that asked for their payment and have not got it. Its partition is an
-# attribute that whoever sets `charge_requested_at` sets with it: one partition would take 500
-# payments a second.
-REQUESTED_INDEX: Final = "charge_requested"
-CHARGE_SHARD: Final = "charge_shard"
 CHARGE_SHARDS: Final = 16
 # The producer's own message is on its way; nobody else sends one before this.
 REQUEST_GRACE: Final = timedelta(minutes=5)
@@ -99,7 +95,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
     policy = RetryPolicy(safety=RetrySafety.KEYED, profile=STRIPE.profile, leaves_open=True)
     takes_money = True
-    resources = Resources(queue="payments", tables=("orders",), providers=(STRIPE,))
+    resources = Resources(queue="payments", tables=(ORDERS,), providers=(STRIPE,))
     description = Description(
         done_verb="charged",
         effect="the order's customer is charged the order's amount, at most once.",

@@ -29,6 +29,7 @@ from oncely import (
     claim_tag,
     job_key,
 )
+from oncely.jobs.tables import ORDERS
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 
@@ -57,7 +58,7 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
     message = ReceiptMessage
     example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
     policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES.profile)
-    resources = Resources(queue="mail", tables=("orders",), providers=(SES,))
+    resources = Resources(queue="mail", tables=(ORDERS,), providers=(SES,))
     description = Description(
         done_verb="sent",
         effect="one e-mail goes to the order's receipt_email, or none.",

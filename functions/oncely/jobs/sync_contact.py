@@ -33,6 +33,7 @@ from oncely import (
     job_key,
     parse_time,
 )
+from oncely.jobs.tables import IMPORT_EVENTS, RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 
@@ -102,7 +103,7 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         event_id="evt-8c1f",
     )
     policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
-    resources = Resources(queue="sync", tables=("records", "import_events"), providers=(HUBSPOT,))
+    resources = Resources(queue="sync", tables=(RECORDS, IMPORT_EVENTS), providers=(HUBSPOT,))
     description = Description(
         effect="nothing; the contact is at most read from HubSpot.",
         business_rows="the contact's record, if this version is newer, and one import event.",

@@ -37,6 +37,7 @@ from oncely import (
     job_key,
     parse_time,
 )
+from oncely.jobs.tables import RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
     EMAIL_PROPERTY,
@@ -96,9 +97,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
         tolerates_row_changes=True,
     )
-    resources = Resources(
-        queue="sync", tables=("records",), providers=(HUBSPOT,), sends_to=("sync",)
-    )
+    resources = Resources(queue="sync", tables=(RECORDS,), providers=(HUBSPOT,), sends_to=("sync",))
     description = Description(
         effect=(
             "the one HubSpot contact that carries our id is created or updated. A contact that "

@@ -7,13 +7,12 @@ from itertools import islice
 from typing import Final
 
 from oncely.contract import AnyContract
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_type
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import mask_emails
-from oncely.domain.times import format_time
-from oncely.domain.writes import Json
+from oncely.domain.text import format_time, mask_emails
 from oncely.operate.job_lists import IN_PROGRESS, LISTS, JobLists, statuses_for_list
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.page_cursor import ListCursor

@@ -6,15 +6,14 @@ from typing import assert_never
 
 from oncely.contract import AnyContract
 from oncely.domain.contract_description import ContractDescription
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.repairs import RepairOption, repair_options, unreadable_job_options
-from oncely.domain.text import mask_emails
+from oncely.domain.text import format_minute, format_time, mask_emails
 from oncely.domain.timeline import describe_event, timeline
-from oncely.domain.times import format_minute, format_time
-from oncely.domain.writes import Json
 from oncely.registry import ContractRegistry
 
 

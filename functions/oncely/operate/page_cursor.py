@@ -9,7 +9,7 @@ from typing import Self
 
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.keys import JobKey
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 from oncely.ports import JobListEntry
 
 

@@ -1,19 +1,19 @@
-"""What a person wants done about a job, and everything that can come of it."""
+"""A repair that an operator requests, and its possible outcomes."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.repairs import Repair
 from oncely.domain.text import MAX_REASON_LENGTH
-from oncely.domain.writes import Json
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairRequest:
-    """What a person wants done, to the job as that person saw it, and why."""
+    """The repair, the version of the job that the operator saw, and the reason."""
 
     key: JobKey
     repair: Repair
@@ -25,20 +25,20 @@ class RepairRequest:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.key) <= MAX_KEY_LENGTH:
-            raise InvalidRequestError(f"a job key has 1 to {MAX_KEY_LENGTH} characters")
-        # A dry run may be a first look: the reason comes with the deed.
+            raise InvalidRequestError(f"a job key must have 1 to {MAX_KEY_LENGTH} characters")
+        # A dry run writes nothing, so it needs no reason.
         if not self.reason.strip() and not self.dry_run:
-            raise InvalidRequestError("say why: the reason is kept with the job")
+            raise InvalidRequestError("a reason is required: it is stored with the job")
         if len(self.reason) > MAX_REASON_LENGTH:
-            raise InvalidRequestError(f"a reason has at most {MAX_REASON_LENGTH} characters")
+            raise InvalidRequestError(f"a reason must have at most {MAX_REASON_LENGTH} characters")
         if not self.actor.strip():
-            raise InvalidRequestError("a repair needs the name of the person")
+            raise InvalidRequestError("the operator's name is required")
         ref = self.reference
         if ref is not None and not (
             ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
         ):
             raise InvalidRequestError(
-                f"a reference is the provider's id: printable, at most {MAX_ID_LENGTH} characters"
+                f"a reference must be printable and have at most {MAX_ID_LENGTH} characters"
             )
 
 
@@ -66,7 +66,8 @@ class RepairDetails:
 
     def to_json(self) -> dict[str, Json]:
         """The fields for the admin page and `--json`."""
-        return {"lookup": None if self.lookup is None else {**vars(self.lookup)}, "note": self.note}
+        lookup: Json = None if self.lookup is None else {**vars(self.lookup)}
+        return {"summary": str(self), "lookup": lookup, "note": self.note}
 
 
 NO_DETAILS: Final = RepairDetails()
@@ -91,33 +92,33 @@ class WouldRepair:
 
 @dataclass(frozen=True)
 class NotAllowed:
-    """The life cycle, or what was heard, does not allow it."""
+    """The life cycle or the lookup does not allow it. Nothing was changed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class StaleVersion:
-    """The job is not the one that the person saw; nothing was done."""
+    """The job changed since the operator saw it. Nothing was changed."""
 
     current: Job
 
 
 @dataclass(frozen=True)
 class JobNotFound:
-    """There is no row of this key."""
+    """No row has this key."""
 
 
 @dataclass(frozen=True)
 class BusinessRowConflict:
-    """Our own rows do not take it; nothing was changed."""
+    """The business rows reject it. Nothing was changed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class ProviderUnavailable:
-    """The provider could not say."""
+    """The lookup failed."""
 
     reason: str
 

@@ -1,38 +1,41 @@
-"""Writes what a repair changes: over exactly the row that the person saw, and in their name."""
+"""Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
-from oncely.contract import AnyContract
+from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
 from oncely.domain.actors import operator_actor
-from oncely.domain.decisions import Decision
-from oncely.domain.jobs import Job
-from oncely.domain.writes import BusinessWrite
+from oncely.domain.due import escalate_if_values_changed
+from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Succeeded
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.keys import fingerprint
+from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
 from oncely.operate.repair_request import (
     NO_DETAILS,
     BusinessRowConflict,
     RepairDetails,
     Repaired,
+    RepairOutcome,
     RepairRequest,
     StaleVersion,
     WouldRepair,
 )
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
-from oncely.run.ending import apply_retention
+from oncely.run.write_decision import apply_retention
 
 
 @dataclass(frozen=True)
 class RepairWriter:
-    """One order's right to write: each write is over the row as it was seen, or it is none."""
+    """Writes for one request. Fails if the row changed since the operator saw it."""
 
     reconciler: Reconciler
     request: RepairRequest
 
     @property
     def actor(self) -> str:
-        """Who it is written for."""
+        """The operator, as evidence stores the name."""
         return operator_actor(self.request.actor)
 
     def write(
@@ -44,7 +47,7 @@ class RepairWriter:
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
     ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
-        """Write a decision and the rows that go along; a dry run only says what would be."""
+        """Write a decision with its business rows. A dry run only returns the result."""
         now = self.reconciler.clock.now()
         after = apply_retention(
             row,
@@ -70,7 +73,7 @@ class RepairWriter:
     def _dry_run(
         self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]
     ) -> WouldRepair | BusinessRowConflict:
-        """Read the rows that would go along: what they refuse now must not be promised."""
+        # Check the business rows, so that a preview promises nothing that they reject now.
         table = self.reconciler.dependencies.table
         conflicts = [
             str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
@@ -78,3 +81,84 @@ class RepairWriter:
         return (
             BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, details)
         )
+
+
+@dataclass(frozen=True)
+class ManualResolution:
+    """One person's word about one job."""
+
+    writer: RepairWriter
+
+    def resolve_with_business_rows(
+        self, row: Job, contract: AnyContract, message: Message
+    ) -> RepairOutcome:
+        """The business rows that belong to it change in the same write."""
+        decision = self._decision(row, self.writer.request.reason)
+        local = self._business_writes(row, decision, contract, message)
+        if isinstance(local, str):
+            return BusinessRowConflict(local)
+        return self.writer.write(
+            row,
+            decision,
+            RepairDetails(note="resolved by the operator"),
+            business_writes=local,
+            contract=contract,
+        )
+
+    def resolve_job_only(self, row: Job) -> RepairOutcome:
+        """A job whose message cannot be read here ends by that word, and nothing else changes."""
+        decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
+        note = "resolved by the operator; business rows are not changed, fix them by hand"
+        return self.writer.write(row, decision, RepairDetails(note=note))
+
+    def _decision(self, row: Job, reason: str) -> Decision:
+        request = self.writer.request
+        return resolve_manually(row, request.repair, reason=reason, reference=request.reference)
+
+    def _business_writes(
+        self, row: Job, decision: Decision, contract: AnyContract, message: Message
+    ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
+        """The business rows that go along with a person's word, or why they cannot."""
+        finishes = self.writer.request.repair is Repair.MARK_FINISHED
+        precheck = contract.precheck(message)
+        if (
+            isinstance(precheck, AlreadyResolved)
+            and isinstance(precheck.outcome, Succeeded)
+            and finishes
+        ):
+            writes = precheck.writes
+            return lambda _: writes  # our rows say so already
+        if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
+            return lambda _: ()  # what another did stays done
+        moved_on = values_changed_since(row, precheck)
+        facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
+        if facts is not None:
+            answer = Succeeded(self.writer.request.reason)
+            return lambda after: contract.business_writes(decision.event, facts, after, answer)
+        if finishes:
+            why = moved_on or "our own rows do not tell any more what was asked for"
+            return f"{why}: mend them, or undo it outside and mark it as failed"
+        # What is not done outside changes none of our rows, whatever they say by now.
+        return lambda _: ()
+
+
+def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+    """What our own rows say by now, if it is not what a worker claimed the job for."""
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
+        return precheck.outcome.reason
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason
+
+
+def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+    """Why no worker would take this job any more; None if one would."""
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if precheck.facts is None:
+        return "our own rows do not tell any more what was asked for"
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason

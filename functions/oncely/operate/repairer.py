@@ -1,11 +1,10 @@
-"""A person's repairs: each conditional on the version that was seen, and evidence with a name."""
+"""Repairs by operators: conditional on the version they saw, with their name in the evidence."""
 
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract, Message, encode_message
-from oncely.domain.decide import restore_reference
-from oncely.domain.decisions import Decision
+from oncely.domain.decisions import restore_reference
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -23,7 +22,7 @@ from oncely.domain.effect_outcomes import (
     short_label,
 )
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.repairs import (
     Repair,
     RepairOption,
@@ -41,7 +40,6 @@ from oncely.domain.repairs import (
 from oncely.domain.text import mask_emails
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.job_view import contract_for
-from oncely.operate.manual_resolution import ManualResolution, claim_obstacle, values_changed_since
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     JobNotFound,
@@ -55,7 +53,12 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repair_write import RepairWriter
+from oncely.operate.repair_write import (
+    ManualResolution,
+    RepairWriter,
+    claim_obstacle,
+    values_changed_since,
+)
 from oncely.ports import TableBlocked, TableOpen
 from oncely.reconcile.lookup_effect import (
     LookupResult,
@@ -68,13 +71,13 @@ from oncely.reconcile.reconciler import Reconciler
 
 @dataclass(frozen=True, kw_only=True)
 class Repairer:
-    """Does what a person asks, if the job is still as it was seen and the life cycle allows it."""
+    """Applies a repair if the job has not changed and the life cycle allows it."""
 
     reconciler: Reconciler
     enqueuer: Enqueuer
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
-        """One repair; a dry run asks as well, and writes nothing."""
+        """Apply one repair. A dry run looks up the outcome as well, but writes nothing."""
         table = self.reconciler.guard.check()
         if isinstance(table, TableBlocked):
             return NotAllowed(table.reason)
@@ -101,7 +104,7 @@ class Repairer:
         ).apply(row)
 
     def _repair_unreadable(self, row: Job, request: RepairRequest) -> RepairOutcome:
-        """This deployment cannot read its message: a person can end it, and no more."""
+        # This deployment cannot read the message, so the operator can only end the job.
         contract_type = contract_for(row, self.reconciler.registry)
         option = unreadable_job_option(
             row, None if contract_type is None else contract_type.policy, request.repair
@@ -111,22 +114,22 @@ class Repairer:
         ).resolve_job_only(row)
 
 
-# Both say that nothing is charged, or could be: without a reference the row alone proves neither.
+# Both claim that nothing was charged. A row without a reference does not prove that alone.
 _NEEDS_REFERENCE: Final = frozenset({Repair.REOPEN, Repair.MARK_FAILED})
 
 
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
-    """Why it is not done; None: it is offered, and all that it needs was given."""
+    """Returns None if the repair is allowed and has everything it needs."""
     if not option.allowed:
         return NotAllowed(option.reason)
     if option.needs_reference and request.reference is None and not request.dry_run:
-        return NotAllowed("give the reference that the provider shows for it")
+        return NotAllowed("a provider reference is required: copy it from the provider")
     return None
 
 
 @dataclass(frozen=True)
 class _RepairRun:
-    """One repair that is allowed."""
+    """One repair that passed its checks."""
 
     repairer: Repairer
     request: RepairRequest
@@ -158,7 +161,7 @@ class _RepairRun:
                 assert_never(unreachable)
 
     def _recover_reference(self, row: Job) -> RepairOutcome | None:
-        """A restored row may lack the reference that the repair rests on: it is saved first."""
+        """Save the reference that a restored row may lack, before the repair relies on it."""
         found = find_lost_reference(row, self.contract, self.message, self.table)
         match found:
             case None | NotFound():
@@ -179,9 +182,9 @@ class _RepairRun:
                 return NotAllowed(str(self._lookup_answer(short_label(answer), answer.reason)))
 
     def _resolve(self, row: Job) -> RepairOutcome:
-        """What the reconciler does with a job that was asked for, in the person's name."""
+        """Resolve the job as the reconciler does on demand, in the operator's name."""
         note_outcome: RepairOutcome = self._writer.write(
-            row, note(f"asked the provider: {self.request.reason}")
+            row, note(f"looked up: {self.request.reason}")
         )
         if isinstance(note_outcome, StaleVersion):
             return note_outcome
@@ -196,14 +199,14 @@ class _RepairRun:
         )
 
     def _note_lookup(self, row: Job) -> RepairOutcome:
-        """A job that a person owns: the answer is noted, and the person decides."""
+        """Note the outcome. The operator decides what follows."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self._check_lookup(lookup):
             return refusal
         answer = self._lookup_answer(short_label(lookup.outcome), lookup.outcome.reason)
         return self._writer.write(
             row,
-            note(f"asked the provider: {self.request.reason}; {answer}"),
+            note(f"looked up: {self.request.reason}; {answer}"),
             RepairDetails(lookup=answer),
         )
 
@@ -232,7 +235,7 @@ class _RepairRun:
         return self._write_and_send(row, decision, details)
 
     def _fail_if_closed(self, row: Job) -> RepairOutcome:
-        """A job never fails while a payment of its own is open: that is closed first."""
+        """Fail the job only if nothing is open at the provider; otherwise close that first."""
         answer = lookup_closed(row, self.contract)
         match answer:
             case Declined():
@@ -255,19 +258,19 @@ class _RepairRun:
             ):
                 return NotAllowed(
                     f"{self._lookup_answer(short_label(answer), answer.reason)}; "
-                    "it has failed only when nothing was taken, or when all of it was returned"
+                    "a job fails only if nothing was charged, or all of it was refunded"
                 )
             case unreachable:
                 assert_never(unreachable)
 
     def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
-        """Repairs only read: a worker closes it, and needs our own rows for that."""
+        """Let a worker close it: repairs only read. The worker needs the business rows for that."""
         precheck = self.contract.precheck(self.message)
         if why := claim_obstacle(row, precheck):
             provider = self.contract.policy.profile.name
             return BusinessRowConflict(
-                f"{outcome.reason}, and no worker can close it: {why}. Fix our own rows, or cancel "
-                f"it at {provider}; then mark it as failed"
+                f"{outcome.reason}, and no worker can close it: {why}. Fix the business rows, or "
+                f"cancel it at {provider}. Then mark it as failed"
             )
         decision = close_then_fail(
             row,
@@ -287,13 +290,13 @@ class _RepairRun:
         return self._write_and_send(row, decision, RepairDetails(note="message resent"))
 
     def _resubmit(self, row: Job) -> RepairOutcome:
-        """The first job stays as it is; the new one runs only while it does."""
+        """Send a new job, which runs only while this one stays failed."""
         another = type(self.contract).resubmission(self.message)
         if another is None:
-            return NotAllowed("this kind of job has no second attempt")
+            return NotAllowed("this job type cannot be resubmitted: send a new message")
         key = type(self.contract).key(another)
         if (there := self.repairer.reconciler.store.get(key)) is not None:
-            return NotAllowed(f"the next attempt is there already: {key} is {there.status}")
+            return NotAllowed(f"it was already resubmitted: {key} is {there.status}")
         decision = note_resubmission(
             row,
             self.contract.policy,
@@ -304,7 +307,7 @@ class _RepairRun:
         written = self._writer.write(row, decision, RepairDetails(note=f"{key} is sent"))
         if not isinstance(written, Repaired):
             return written
-        # The note above expires with its row; the new job keeps who decided on it.
+        # The note expires with its row, so the new job also stores who decided.
         made = self.repairer.enqueuer.enqueue(
             another.to_dict(),
             actor=self._writer.actor,
@@ -318,7 +321,7 @@ class _RepairRun:
         outcome = self._writer.write(row, decision, details)
         if not isinstance(outcome, Repaired):
             return outcome
-        # If this fails, the row falls due, and is sent then.
+        # If this fails, the next sweep sends the message.
         outbox = self.repairer.reconciler.sender_for_queue(self.contract.resources.queue)
         sent = all(outbox.send([encode_message(outcome.after.message)]))
         return outcome if sent else _with_send_failure(outcome)
@@ -326,10 +329,10 @@ class _RepairRun:
     def _check_lookup(
         self, lookup: LookupResult
     ) -> BusinessRowConflict | ProviderUnavailable | None:
-        """Why there is no answer of the provider's; None: there is one."""
+        """Returns None if the lookup has an outcome, else why it has none."""
         outcome = lookup.outcome
         if lookup.facts is None and isinstance(outcome, Anomalous):
-            return BusinessRowConflict(f"{outcome.reason}: mend our own rows first")
+            return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")
         if isinstance(outcome, LookupFailed | LookupUnsupported):
             return ProviderUnavailable(str(self._lookup_answer("no answer", outcome.reason)))
         return None
@@ -349,7 +352,7 @@ class _RepairRun:
 
 
 def _with_send_failure(done: Repaired) -> Repaired:
-    """The row is written, and carries the job; a person must not wait for a worker meanwhile."""
+    # The row is written and will be swept, but the operator must not expect a worker right now.
     failed = "the queue rejected the message; the next sweep sends it"
     both = "; ".join(filter(None, (done.details.note, failed)))
     return replace(done, details=replace(done.details, note=both))

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent, Prepared
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    Json,
+    LookupFailed,
+    NotSent,
+    Prepared,
+)
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.domain.writes import Json
 
 # The version of our record that a contact holds.
 VERSION_PROPERTY: Final = "oncely_version"

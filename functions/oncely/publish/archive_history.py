@@ -1,13 +1,15 @@
 """Writes what a batch of the stream changed to the archive: one object per hour and type."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Final
 
-from oncely.domain.history import HistoryLine, history_line, unreadable_line
+from oncely.domain.gaps import BackfillProgress, HistoryGap
+from oncely.domain.history import HistoryLine, backfill_line, history_line, unreadable_line
 from oncely.domain.jobs import Job
-from oncely.ports import HistoryStore
+from oncely.ports import Clock, HistoryReader, HistoryStore, RowPage, RowScan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +67,105 @@ def group_lines(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequ
 
 def _format_clock(at: datetime) -> str:
     return f"{at.astimezone(UTC):%H%M%S}"
+
+
+# Rows come in no order of time. Many at once make few objects, and fit into 200 MB of memory.
+MAX_BUFFERED_LINES: Final = 50_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackfillResult:
+    """What a backfill did, or would do."""
+
+    progress: BackfillProgress
+    closed: tuple[HistoryGap, ...] = ()
+    still_open: tuple[HistoryGap, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backfill:
+    """Safe to interrupt and to run again: lines that were written twice are one to readers."""
+
+    scan: RowScan
+    store: HistoryStore
+    reader: HistoryReader
+    clock: Clock
+    max_buffered_lines: int = MAX_BUFFERED_LINES
+
+    def run(
+        self,
+        *,
+        generation: str,
+        rows_from: datetime | None = None,
+        dry_run: bool = False,
+        report: Callable[[BackfillProgress], None] = lambda _: None,
+    ) -> BackfillResult:
+        """Write the lines of all rows, or of those that changed since; then close the gaps."""
+        progress = BackfillProgress(
+            generation=generation, started_at=self.clock.now(), rows_from=rows_from
+        )
+        earlier = None if dry_run else self.reader.backfill_progress()
+        if earlier is not None and earlier.can_continue_as(progress):
+            progress = earlier
+        waiting: list[HistoryLine] = []
+        for page in self.scan.pages(after=progress.after):
+            lines = _history_lines(page, progress, now=self.clock.now())
+            waiting.extend(lines)
+            progress = replace(
+                progress,
+                rows=progress.rows + len(page.jobs) + len(page.unreadable),
+                lines=progress.lines + len(lines),
+                after=page.after,
+            )
+            if not dry_run and len(waiting) >= self.max_buffered_lines and page.after is not None:
+                progress = self._write(waiting, progress)
+                waiting = []
+            report(progress)
+        progress = replace(progress, done=True)
+        if not dry_run:
+            progress = self._write(waiting, progress)
+        return self._close_gaps(progress, dry_run=dry_run)
+
+    def _write(self, lines: Sequence[HistoryLine], progress: BackfillProgress) -> BackfillProgress:
+        """Write lines, and only then how far they go."""
+        # The same names when the rest of an interrupted scan is done.
+        name = f"backfill-{progress.started_at:%Y%m%dT%H%M%S}-{progress.batches:06d}"
+        groups: defaultdict[tuple[date, str], list[HistoryLine]] = defaultdict(list)
+        for line in lines:
+            groups[line.at.astimezone(UTC).date(), line.job_type].append(line)
+        for (day, job_type), group in groups.items():
+            self.store.put(day, job_type, name, group)
+        written = replace(progress, batches=progress.batches + 1)
+        self.store.save_backfill(written)
+        return written
+
+    def _close_gaps(self, progress: BackfillProgress, *, dry_run: bool) -> BackfillResult:
+        gaps = self.reader.open_gaps()
+        closed = tuple(
+            gap
+            for gap in gaps
+            if gap.is_closed_by(scanned_since=progress.started_at, rows_from=progress.rows_from)
+        )
+        if not dry_run:
+            for gap in closed:
+                self.store.close_gap(gap, at=self.clock.now())
+        left = tuple(gap for gap in gaps if gap not in closed)
+        return BackfillResult(progress=progress, closed=closed, still_open=left)
+
+
+def _history_lines(
+    page: RowPage, progress: BackfillProgress, *, now: datetime
+) -> list[HistoryLine]:
+    wanted = (
+        job
+        for job in page.jobs
+        if progress.rows_from is None or job.updated_at >= progress.rows_from
+    )
+    generation = progress.generation
+    return [
+        *(backfill_line(job, generation=generation) for job in wanted),
+        *(
+            unreadable_line(key, generation=generation, at=now, version=version)
+            for key, version in page.unreadable
+        ),
+    ]

@@ -8,15 +8,15 @@ from typing import Final
 
 from oncely.contract import AnyContract, Message, encode_message
 from oncely.domain.errors import InvalidMessageError, UnavailableError, UnreadableRowError
-from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
-from oncely.domain.proof import (
+from oncely.domain.jobs import (
     MONEY_RETENTION,
     ROLLBACK_GRACE,
+    Job,
     awaits_publishing,
     mark_published,
     publishable_without_follow_ups,
 )
+from oncely.domain.keys import JobKey
 from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
 from oncely.registry import ContractRegistry
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from oncely.domain.due import DueAction
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, job_type_of
-from oncely.domain.times import format_time, parse_time
-from oncely.domain.writes import Json
+from oncely.domain.text import format_time, parse_time
 from oncely.ports import (
     Clock,
     Dependencies,

@@ -14,8 +14,8 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
-from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
+from oncely.domain.keys import fingerprint
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.table_identity import may_have_lost_history
 from oncely.ports import TableOpen

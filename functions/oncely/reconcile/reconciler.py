@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, encode_message
-from oncely.domain.decide import decide, escalate_if_other_deployment
-from oncely.domain.decisions import MESSAGE_GRACE, Decision, escalate
+from oncely.domain.decide import decide
+from oncely.domain.decisions import MESSAGE_GRACE, escalate, escalate_if_other_deployment
 from oncely.domain.due import (
     SweepStep,
     escalate_if_values_changed,
@@ -18,14 +18,18 @@ from oncely.domain.due import (
     resend,
     sweep_step,
 )
-from oncely.domain.effect_outcomes import EffectOutcome, LeaseExpired, LookupFailed
+from oncely.domain.effect_outcomes import (
+    BusinessWrite,
+    EffectOutcome,
+    Json,
+    LeaseExpired,
+    LookupFailed,
+)
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import BusinessWrite, Json
-from oncely.enqueue.create_row import row_from_message
+from oncely.enqueue.enqueuer import row_from_message
 from oncely.ports import (
     Clock,
     Created,

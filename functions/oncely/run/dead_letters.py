@@ -8,7 +8,7 @@ from typing import Final
 from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.enqueue.create_row import row_from_message
+from oncely.enqueue.enqueuer import row_from_message
 from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts

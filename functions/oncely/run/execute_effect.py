@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from oncely.contract import COMMIT_BUDGET, AnyContract, EffectCall
-from oncely.domain.decide import restore_reference, save_progress, save_reference
-from oncely.domain.decisions import Decision
+from oncely.contract import AnyContract, EffectCall
+from oncely.domain.decisions import restore_reference, save_progress, save_reference
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
     EffectOutcome,
+    Json,
     LookupFailed,
     LookupUnsupported,
     NotSent,
@@ -20,9 +20,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
 )
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Job
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.writes import Json
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.run.write_decision import DecisionWriter
 
 _Outcome = TypeVar("_Outcome")

@@ -14,16 +14,19 @@ from oncely.domain.claims import (
     on_prerequisite_not_met,
 )
 from oncely.domain.decide import decide, guard_before_effect
-from oncely.domain.decisions import Decision
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LeaseExpired, NotFound
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    LeaseExpired,
+    NotFound,
+)
 from oncely.domain.errors import InvalidInputError, InvariantError
-from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import CLOCK_SKEW, Job
-from oncely.domain.keys import JobKey, indexable_id
+from oncely.domain.jobs import CLOCK_SKEW, Decision, Job
+from oncely.domain.keys import JobKey, fingerprint, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.table_identity import may_have_lost_history
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
     Claimed,
     ClaimFailed,
@@ -85,7 +88,7 @@ class JobRunner:
             key = contract_type.key(message)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
-        if self.clock.now() + contract_type.max_duration() > deadline:
+        if self.clock.now() + contract_type.policy.max_duration > deadline:
             return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):

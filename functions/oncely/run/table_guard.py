@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from oncely.domain.errors import OncelyError, UnavailableError
 from oncely.domain.table_identity import TableFacts, TableIdentity, blocking_reason
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute
 from oncely.ports import Clock, TableBlocked, TableOpen, TableState
 
 CHECK_INTERVAL: Final = timedelta(minutes=1)

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract
-from oncely.domain.decide import on_business_conflict, on_late_outcome
-from oncely.domain.decisions import Decision
+from oncely.domain.decisions import on_business_conflict, on_late_outcome
 from oncely.domain.due import reserve_alert
-from oncely.domain.effect_outcomes import Declined, EffectOutcome, Succeeded
+from oncely.domain.effect_outcomes import BusinessWrite, Declined, EffectOutcome, Succeeded
 from oncely.domain.errors import InvariantError, UnavailableError
-from oncely.domain.jobs import Job
-from oncely.domain.writes import BusinessWrite
+from oncely.domain.jobs import MONEY_RETENTION, Decision, Job, finalize_if_ended
 from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
-from oncely.run.ending import apply_retention
 from oncely.run.review_alerts import ReviewAlerter
 
 # Each round was lost to someone who added evidence in that very moment; that does not go on.
@@ -124,3 +121,29 @@ def _too_many_conflicts(job: Job) -> UnavailableError:
 
 def _no_business_writes(_: Job) -> Sequence[BusinessWrite]:
     return ()
+
+
+def apply_retention(
+    before: Job,
+    after: Job,
+    contract: AnyContract | None,
+    *,
+    row_retention: timedelta | None,
+    now: datetime,
+) -> Job:
+    """The row that a decision leads to; every path that can end a job writes this one.
+
+    A job of a contract that is not known here owes nothing that we know, and stays the longest.
+    """
+    if not after.ended:
+        return after
+    retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
+    owes = contract is not None and _has_follow_ups(contract, after)
+    return finalize_if_ended(before, after, retention=retention, must_publish=owes, now=now)
+
+
+def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
+    try:
+        return contract.publishes_events or bool(contract.follow_ups(job))
+    except Exception:  # noqa: BLE001  # the effect is done: its end is written, whatever follows it
+        return True  # the publisher meets the same error, and says so until it is fixed

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from oncely.contract import COMMIT_BUDGET, encode_message
+from oncely.contract import encode_message
+from oncely.domain.profiles import COMMIT_BUDGET
 from oncely.testing.digest import Digester
 from oncely.testing.in_memory_queue import InMemoryQueue, QueuedMessage
 from oncely.testing.intercepted_provider import InterceptedProvider

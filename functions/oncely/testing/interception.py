@@ -7,11 +7,11 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, SwapResult
 from oncely.testing.digest import Digest
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore, MemorySweepLeases

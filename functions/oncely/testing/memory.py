@@ -7,11 +7,11 @@ from datetime import datetime
 
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.errors import InvariantError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Status
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
     AlreadyExists,
     BusinessWriteConflict,

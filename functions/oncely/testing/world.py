@@ -8,15 +8,14 @@ from typing import Final
 from oncely.app import App
 from oncely.contract import encode_message
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, awaits_publishing
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.proof import awaits_publishing
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.message_actions import Ack, Nack, Reject, action_for
 from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
+from oncely.run.process_batch import Ack, Nack, Reject, action_for
 from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
 from oncely.testing.in_memory_queue import QueuedMessage
 from oncely.testing.invariants import violated_invariants

@@ -1,4 +1,4 @@
-"""One sandbox for each test, with a clock that the test moves."""
+"""One sandbox per test, with a clock that the test moves."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import stripe
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CallableClock,
     Intents,
@@ -16,7 +16,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 
 @pytest.fixture(autouse=True)
 def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It would write an id into the home folder of whoever runs the tests.
+    # Stripe's telemetry would write an id into the home folder.
     monkeypatch.setattr(stripe, "enable_telemetry", False)
 
 
@@ -26,11 +26,11 @@ def clock() -> CallableClock:
 
 
 @pytest.fixture
-def sandbox(clock: CallableClock) -> Iterator[StripeSandbox]:
-    with StripeSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
+def sandbox(clock: CallableClock) -> Iterator[ProviderSandbox]:
+    with ProviderSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
-def intents(sandbox: StripeSandbox) -> Intents:
+def intents(sandbox: ProviderSandbox) -> Intents:
     return client_for_sandbox(sandbox).v1.payment_intents

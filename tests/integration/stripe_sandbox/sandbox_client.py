@@ -1,4 +1,4 @@
-"""How these tests talk to the sandbox: orders, clients, and a clock that they move."""
+"""Clients of the sandbox, orders, and a clock that tests move."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import stripe
 from stripe.params import PaymentIntentConfirmParams, PaymentIntentCreateParams
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 
 Intents = stripe.PaymentIntentService
 
@@ -42,7 +42,7 @@ class CallableClock:
 
 
 def client_for_sandbox(
-    sandbox: StripeSandbox, *, api_key: str = "sk_test_oncely", timeout_seconds: float = 5.0
+    sandbox: ProviderSandbox, *, api_key: str = "sk_test_oncely", timeout_seconds: float = 5.0
 ) -> stripe.StripeClient:
     return stripe.StripeClient(
         api_key,

@@ -1,11 +1,11 @@
-"""What Stripe refuses before anything happens, the sandbox refuses in the same words."""
+"""The sandbox rejects invalid requests with Stripe's error codes."""
 
 from typing import Any
 
 import pytest
 import stripe
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.enable_socket
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: StripeSandbox,
+    sandbox: ProviderSandbox,
     intents: Intents,
     change: dict[str, Any],
     code: str | None,
@@ -72,14 +72,16 @@ def test_unknown_intent_is_not_found(intents: Intents) -> None:
     assert (refused.value.http_status, refused.value.code) == (404, "resource_missing")
 
 
-def test_live_api_key_is_rejected(sandbox: StripeSandbox) -> None:
+def test_live_api_key_is_rejected(sandbox: ProviderSandbox) -> None:
     with pytest.raises(stripe.AuthenticationError):
         client_for_sandbox(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
 
     assert sandbox.ledger.intents == ()
 
 
-def test_read_only_api_key_can_read_but_not_write(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_read_only_api_key_can_read_but_not_write(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
 

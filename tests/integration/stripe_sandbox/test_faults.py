@@ -1,4 +1,4 @@
-"""The sandbox fails on demand, and its ledger tells what really happened."""
+"""The sandbox injects faults, and its ledger records what really happened."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import stripe
 
-from oncely.testing.sandbox import FaultKind, StripeSandbox
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from oncely.testing.sandbox.faults import FaultSet
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.enable_socket
 
 @pytest.mark.parametrize("kind", [FaultKind.ACCEPT_THEN_DROP, FaultKind.TRUNCATED])
 def test_charge_remains_when_connection_is_lost_after_it(
-    sandbox: StripeSandbox, intents: Intents, kind: FaultKind
+    sandbox: ProviderSandbox, intents: Intents, kind: FaultKind
 ) -> None:
     intent = intents.create(ORDER)
     sandbox.faults.add(kind, method="POST", path=CONFIRMS)
@@ -39,7 +39,7 @@ def test_charge_remains_when_connection_is_lost_after_it(
     assert was_replayed(intents.confirm(intent.id, CONFIRM, with_idempotency_key("confirm_1")))
 
 
-def test_hanging_reply_times_out_after_charge(sandbox: StripeSandbox) -> None:
+def test_hanging_reply_times_out_after_charge(sandbox: ProviderSandbox) -> None:
     hasty = client_for_sandbox(sandbox, timeout_seconds=0.2).v1.payment_intents
     sandbox.faults.add("accept_then_hang")
 
@@ -49,7 +49,7 @@ def test_hanging_reply_times_out_after_charge(sandbox: StripeSandbox) -> None:
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_hanging_reply_arrives_when_released(sandbox: ProviderSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG)
 
     with ThreadPoolExecutor() as pool:
@@ -61,7 +61,7 @@ def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: In
     assert waiting.result().status == "succeeded"
 
 
-def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
+def test_trickling_reply_outlasts_read_timeout(sandbox: ProviderSandbox) -> None:
     hasty = client_for_sandbox(sandbox, timeout_seconds=1.0).v1.payment_intents
     sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
     began = time.monotonic()
@@ -74,7 +74,7 @@ def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
 
 
 def test_ended_fault_spares_new_requests_and_holds_earlier_ones(
-    sandbox: StripeSandbox, intents: Intents
+    sandbox: ProviderSandbox, intents: Intents
 ) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
 
@@ -94,7 +94,7 @@ def test_ended_fault_spares_new_requests_and_holds_earlier_ones(
     ("kind", "charges"), [(FaultKind.ERROR_BEFORE, 0), (FaultKind.ERROR_AFTER, 1)]
 )
 def test_error_500_is_replayed_under_key(
-    sandbox: StripeSandbox, intents: Intents, kind: FaultKind, charges: int
+    sandbox: ProviderSandbox, intents: Intents, kind: FaultKind, charges: int
 ) -> None:
     sandbox.faults.add(kind, method="POST", path=INTENTS)
 
@@ -106,7 +106,7 @@ def test_error_500_is_replayed_under_key(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_garbled_reply_hides_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_garbled_reply_hides_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.GARBLED)
 
     with pytest.raises(stripe.APIError, match="Invalid response body"):
@@ -126,7 +126,7 @@ def test_garbled_reply_hides_charge(sandbox: StripeSandbox, intents: Intents) ->
     ],
 )
 def test_failed_request_without_effect_leaves_key_free(
-    sandbox: StripeSandbox,
+    sandbox: ProviderSandbox,
     intents: Intents,
     kind: FaultKind,
     error: type[stripe.StripeError],
@@ -142,7 +142,7 @@ def test_failed_request_without_effect_leaves_key_free(
     assert [request.fault for request in sandbox.ledger.requests] == [kind, None]
 
 
-def test_fault_hits_only_matching_requests(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_fault_hits_only_matching_requests(sandbox: ProviderSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add("outage", path=INTENTS, key_contains="order_2", skip=1, times=2)
 
     outcomes = []
@@ -159,7 +159,7 @@ def test_fault_hits_only_matching_requests(sandbox: StripeSandbox, intents: Inte
 
 def test_faults_by_rate_are_repeatable() -> None:
     def hits() -> list[str | None]:
-        with StripeSandbox(seed=7) as sandbox:
+        with ProviderSandbox(seed=7) as sandbox:
             sandbox.faults.add("rate_limit", rate=0.5, times=None)
             intents = client_for_sandbox(sandbox).v1.payment_intents
             for _ in range(20):
@@ -176,7 +176,7 @@ def test_faults_by_rate_are_repeatable() -> None:
 
 
 def test_clear_releases_hanging_requests() -> None:
-    with StripeSandbox() as sandbox, ThreadPoolExecutor() as pool:
+    with ProviderSandbox() as sandbox, ThreadPoolExecutor() as pool:
         sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, seconds=600)
         waiting = pool.submit(client_for_sandbox(sandbox).v1.payment_intents.create, CHARGE)
         assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
@@ -189,5 +189,5 @@ def test_clear_releases_hanging_requests() -> None:
 
 
 def test_unknown_fault_kind_lists_known_ones() -> None:
-    with pytest.raises(ValueError, match="there is no kind 'nonsense'; there are accept_then_hang"):
+    with pytest.raises(ValueError, match="unknown kind 'nonsense'; use one of accept_then_hang"):
         FaultSet().add("nonsense")

@@ -1,4 +1,4 @@
-"""An idempotency key does what it does at Stripe, for as long as it does."""
+"""Idempotency keys behave as at Stripe, for the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from oncely.testing.sandbox import FaultKind, StripeSandbox
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -24,7 +24,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 pytestmark = pytest.mark.enable_socket
 
 
-def test_same_key_replays_first_reply(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents) -> None:
     first = intents.create(CHARGE, with_idempotency_key("order_1"))
     again = intents.create(CHARGE, with_idempotency_key("order_1"))
 
@@ -42,7 +42,7 @@ def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
 
 
 def test_key_expires_with_its_window(
-    sandbox: StripeSandbox, intents: Intents, clock: CallableClock
+    sandbox: ProviderSandbox, intents: Intents, clock: CallableClock
 ) -> None:
     first = intents.create(CHARGE, with_idempotency_key("order_1"))
 
@@ -53,7 +53,7 @@ def test_key_expires_with_its_window(
 
 
 def test_key_conflicts_while_first_request_executes(
-    sandbox: StripeSandbox, intents: Intents
+    sandbox: ProviderSandbox, intents: Intents
 ) -> None:
     slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
 
@@ -72,7 +72,7 @@ def test_key_conflicts_while_first_request_executes(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_requests_under_one_key_charge_once(sandbox: StripeSandbox) -> None:
+def test_concurrent_requests_under_one_key_charge_once(sandbox: ProviderSandbox) -> None:
     client = client_for_sandbox(sandbox)
 
     def charge(_: int) -> str:
@@ -90,7 +90,7 @@ def test_concurrent_requests_under_one_key_charge_once(sandbox: StripeSandbox) -
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_confirms_under_different_keys_charge_once(sandbox: StripeSandbox) -> None:
+def test_concurrent_confirms_under_different_keys_charge_once(sandbox: ProviderSandbox) -> None:
     intents = client_for_sandbox(sandbox).v1.payment_intents
     intent = intents.create(ORDER)
 
@@ -110,7 +110,7 @@ def test_concurrent_confirms_under_different_keys_charge_once(sandbox: StripeSan
     assert answers.count("succeeded") == len(sandbox.ledger.charges) == 1
 
 
-def test_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_decline_is_replayed(sandbox: ProviderSandbox, intents: Intents) -> None:
     declining: PaymentIntentCreateParams = {**CHARGE, "payment_method": "pm_card_chargeDeclined"}
 
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_invalid_request_leaves_key_free(intents: Intents) -> None:
 
 
 def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
-    with StripeSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
+    with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
             client_for_sandbox(sandbox).v1.payment_intents.create(
                 CHARGE, with_idempotency_key("order_1")

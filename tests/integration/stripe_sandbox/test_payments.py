@@ -1,9 +1,9 @@
-"""A payment goes through the sandbox as it would through Stripe."""
+"""The sandbox processes payments as Stripe does."""
 
 import pytest
 import stripe
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -15,14 +15,16 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 pytestmark = pytest.mark.enable_socket
 
 
-def test_unconfirmed_intent_moves_no_money(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     assert intent.status == "requires_confirmation"
     assert sandbox.ledger.charges == ()
 
 
-def test_confirm_charges_once_and_returns_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_confirm_charges_once_and_returns_charge(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
 
     (charge,) = sandbox.ledger.charges_for("18452")
@@ -32,7 +34,7 @@ def test_confirm_charges_once_and_returns_charge(sandbox: StripeSandbox, intents
     assert (charge.amount, charge.currency, charge.customer) == (4900, "eur", "cus_1")
 
 
-def test_reply_has_request_id(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_reply_has_request_id(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     assert intent.last_response is not None
@@ -41,7 +43,7 @@ def test_reply_has_request_id(sandbox: StripeSandbox, intents: Intents) -> None:
 
 @pytest.mark.parametrize("step", ["confirm", "cancel"])
 def test_paid_intent_can_be_neither_confirmed_nor_canceled(
-    sandbox: StripeSandbox, intents: Intents, step: str
+    sandbox: ProviderSandbox, intents: Intents, step: str
 ) -> None:
     paid = intents.create(CHARGE)
 
@@ -52,7 +54,7 @@ def test_paid_intent_can_be_neither_confirmed_nor_canceled(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     canceled = intents.cancel(intents.create(ORDER).id)
 
     with pytest.raises(stripe.InvalidRequestError) as refused:
@@ -72,7 +74,7 @@ def test_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Inte
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: StripeSandbox,
+    sandbox: ProviderSandbox,
     intents: Intents,
     payment_method: str,
     code: str,
@@ -93,7 +95,7 @@ def test_decline_says_why_and_leaves_intent_open(
 
 
 def test_on_session_confirm_requires_customer_action(
-    sandbox: StripeSandbox, intents: Intents
+    sandbox: ProviderSandbox, intents: Intents
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
 
@@ -108,7 +110,7 @@ def test_on_session_confirm_requires_customer_action(
     [(True, "succeeded", 1), (False, "requires_payment_method", 0)],
 )
 def test_processing_payment_ends_when_settled(
-    sandbox: StripeSandbox,
+    sandbox: ProviderSandbox,
     intents: Intents,
     succeeded: bool,  # noqa: FBT001 - pytest passes it by name
     status: str,
@@ -123,7 +125,7 @@ def test_processing_payment_ends_when_settled(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_refund_is_visible_on_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_refund_is_visible_on_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(CHARGE)
     refunds = client_for_sandbox(sandbox).v1.refunds
 

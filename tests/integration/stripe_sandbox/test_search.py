@@ -1,4 +1,4 @@
-"""What can be found at Stripe can be found here, as late."""
+"""Search works as at Stripe, with its lag."""
 
 import pytest
 import stripe

@@ -1,5 +1,6 @@
 // Renders a contract's description.
 import { el } from "./elements.js";
+import { capitalizeSentence } from "./format.js";
 
 const LABELS = {
   effect: "Effect",
@@ -12,7 +13,7 @@ const LABELS = {
 export function renderContract(contract) {
   const fields = Object.entries(LABELS).flatMap(([name, label]) => [
     el("dt", {}, label),
-    el("dd", {}, contract[name]),
+    el("dd", {}, capitalizeSentence(contract[name])),
   ]);
   const cases = contract.review_when.map((text) => el("li", {}, text));
   return el(

@@ -81,9 +81,7 @@ function renderUnreadable(rows) {
     el(
       "ul",
       {},
-      rows.map((row) =>
-        el("li", {}, el("bdi.code", {}, row.job_key), " ", capitalizeSentence(row.reason)),
-      ),
+      rows.map((row) => el("li", {}, el("bdi", {}, capitalizeSentence(row.reason)))),
     ),
   );
 }

@@ -5,7 +5,7 @@ from typing import Final
 
 from oncely.alarm_description import AlarmDescription
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+from oncely.health import Finding, failed, passed, warned
 
 _MAX_ALARM_NAMES: Final = 100  # CloudWatch's limit for one request
 _DEPLOY: Final = "deploy the stack again"

@@ -9,7 +9,9 @@ from typing import Any
 from oncely.cli.stack_connection import StackConnection
 from oncely.contract import AnyContract
 from oncely.jobs import CONTRACTS
+from oncely.provider import AnyProvider
 from oncely.settings import pascal_case
+from oncely.table_schema import TableSchema
 
 AwsDescription = Mapping[str, Any]
 
@@ -62,6 +64,24 @@ class DeployedStack:
         return tuple(sorted({contract_type.resources.queue for contract_type in self.contracts}))
 
     @cached_property
+    def providers(self) -> tuple[AnyProvider, ...]:
+        plugins = {
+            plugin.name: plugin
+            for contract_type in self.contracts
+            for plugin in contract_type.resources.providers
+        }
+        return tuple(plugins[name] for name in sorted(plugins))
+
+    @cached_property
+    def table_schemas(self) -> dict[str, TableSchema]:
+        return {
+            table.name: table
+            for contract_type in self.contracts
+            for table in contract_type.resources.tables
+            if not isinstance(table, str)
+        }
+
+    @cached_property
     def secret_names(self) -> tuple[str, ...]:
         return tuple(
             sorted(
@@ -75,7 +95,7 @@ class DeployedStack:
 
     @cached_property
     def table_names(self) -> tuple[str, ...]:
-        used = {name for contract_type in self.contracts for name in contract_type.resources.tables}
+        used = {name for one in self.contracts for name in one.resources.table_names}
         return ("jobs", *sorted(used))
 
     def queue_url(self, name: str) -> str | None:

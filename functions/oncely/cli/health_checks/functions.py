@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+from oncely.health import Finding, failed, passed, warned
 
 # The queue workers have their own limits. This is for the reconciler, which resolves 10 jobs
 # concurrently, the stream, the schedule and the admin page.
@@ -48,7 +48,7 @@ def _check_timeout(
 ) -> Iterator[Finding]:
     queue = function.get("Environment", {}).get("Variables", {}).get("QUEUE_NAME")
     for contract_type in deployed.contracts:
-        needed = contract_type.max_duration().total_seconds()
+        needed = contract_type.policy.max_duration.total_seconds()
         if contract_type.resources.queue == queue and needed >= int(function["Timeout"]):
             yield failed(
                 check,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+from oncely.health import Finding, failed, passed, warned
 
 
 def check_retention(deployed: DeployedStack) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+from oncely.health import Finding, failed, passed, warned
 from oncely.settings import pascal_case
 
 _DEPLOY: Final = "deploy it again with `make deploy STAGE=…`"

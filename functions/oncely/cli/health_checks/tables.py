@@ -8,30 +8,27 @@ from oncely.aws import dynamodb_due_index as due_index
 from oncely.aws import dynamodb_job_index as job_finder
 from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
 from oncely.domain.table_identity import blocking_reason
-from oncely.domain.times import format_minute
-from oncely.jobs.payment_charge import CHARGE_SHARD, REQUESTED_INDEX
+from oncely.domain.text import format_minute
+from oncely.health import Finding, failed, passed, warned
 from oncely.settings import pascal_case
+from oncely.table_schema import IndexSchema, TableSchema
 
 _JOBS: Final = "jobs"
 _TTL: Final = "expires_at"
 _DEPLOY: Final = "deploy the stack again"
-# A sample: a shop may have millions of orders.
-MAX_ORDERS: Final = 5_000
+# A sample: a business table may have millions of rows.
+MAX_ROWS: Final = 5_000
 _PAGE_SIZE: Final = 1_000
 _MAX_SHOWN: Final = 3
-# The indexes that the code queries. An existing table may have more.
-INDEXES: Final = {
-    _JOBS: (
-        due_index.INDEX,
-        job_finder.BY_CUSTOMER,
-        job_finder.BY_REFERENCE,
-        job_finder.ATTENTION_INDEX,
-        job_finder.BY_SUBJECT,
-    ),
-    "orders": (REQUESTED_INDEX,),
-}
+# The indexes of the job table that the code queries. An existing table may have more.
+JOB_INDEXES: Final = (
+    due_index.INDEX,
+    job_finder.BY_CUSTOMER,
+    job_finder.BY_REFERENCE,
+    job_finder.ATTENTION_INDEX,
+    job_finder.BY_SUBJECT,
+)
 
 
 def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
@@ -42,7 +39,7 @@ def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
         if table is None:
             continue
         described: AwsDescription = client.describe_table(TableName=table)["Table"]
-        if faults := list(_faults(name, described)):
+        if faults := list(_faults(name, described, _indexes(deployed, name))):
             yield failed(f"table {name}", "; ".join(faults), _DEPLOY)
         else:
             yield passed(f"table {name}", "active, with all indexes")
@@ -55,14 +52,21 @@ def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
             yield _check_expiry(client, table)
 
 
-def _faults(name: str, described: AwsDescription) -> Iterator[str]:
+def _indexes(deployed: DeployedStack, name: str) -> tuple[str, ...]:
+    if name == _JOBS:
+        return JOB_INDEXES
+    schema = deployed.table_schemas.get(name)
+    return () if schema is None else tuple(index.name for index in schema.indexes)
+
+
+def _faults(name: str, described: AwsDescription, indexes: tuple[str, ...]) -> Iterator[str]:
     if described["TableStatus"] not in {"ACTIVE", "UPDATING"}:
         yield f"status is {described['TableStatus']}"
     there = {
         one["IndexName"]: one.get("IndexStatus", "ACTIVE")  # the local engine omits it
         for one in described.get("GlobalSecondaryIndexes", [])
     }
-    for index in INDEXES.get(name, ()):
+    for index in indexes:
         if there.get(index) != "ACTIVE":
             yield f"index {index} is {there.get(index, 'missing')}"
     stream = described.get("StreamSpecification", {})
@@ -105,36 +109,46 @@ def _check_recovery(client: Any, name: str, table: str) -> Iterator[Finding]:  #
         )
 
 
-def check_orders(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check a sample of the orders for charge requests that the reconciler cannot find."""
-    table = deployed.connection.outputs.get("OrdersTableName")
-    if table is None:
-        return
+def check_sparse_indexes(deployed: DeployedStack) -> Iterator[Finding]:
+    """Check a sample of the business rows for ones that an index should hold and cannot.
+
+    A row with the sort key of an index and without its partition key is never found through it.
+    """
+    for name, schema in deployed.table_schemas.items():
+        table = deployed.connection.outputs.get(f"{pascal_case(name)}TableName")
+        for index in schema.indexes:
+            if table is not None and index.key.sort is not None:
+                yield _check_sparse_index(deployed, table, schema, index)
+
+
+def _check_sparse_index(
+    deployed: DeployedStack, table: str, schema: TableSchema, index: IndexSchema
+) -> Finding:
+    partition, sort, row_key = index.key.partition, index.key.sort or "", schema.key.partition
     read, found = 0, []
     pages = (
         deployed.connection.client("dynamodb")
         .get_paginator("scan")
         .paginate(
             TableName=table,
-            FilterExpression="attribute_exists(#requested) AND attribute_not_exists(#shard)",
-            ProjectionExpression="order_id",
-            ExpressionAttributeNames={"#requested": "charge_requested_at", "#shard": CHARGE_SHARD},
+            FilterExpression="attribute_exists(#sort) AND attribute_not_exists(#partition)",
+            ProjectionExpression="#key",
+            ExpressionAttributeNames={"#sort": sort, "#partition": partition, "#key": row_key},
             PaginationConfig={"PageSize": _PAGE_SIZE},
         )
     )
     for page in pages:
         read += page["ScannedCount"]
-        found += [row["order_id"]["S"] for row in page["Items"]]
-        if read >= MAX_ORDERS:
+        found += [row[row_key]["S"] for row in page["Items"]]
+        if read >= MAX_ROWS:
             break
-    check = "orders with a charge request"
-    if found:
-        yield warned(
-            check,
-            f"{len(found)} of {read} sampled orders have charge_requested_at without "
-            f"{CHARGE_SHARD} ({', '.join(found[:_MAX_SHOWN])}): the reconciler cannot find them "
-            "if their message is lost",
-            f"set {CHARGE_SHARD} in the producer too; see docs/send-a-job.md",
-        )
-    else:
-        yield passed(check, f"{read} sampled, none without {CHARGE_SHARD}")
+    check = f"index {index.name} of {schema.name}"
+    if not found:
+        return passed(check, f"{read} rows sampled, none has {sort} without {partition}")
+    return warned(
+        check,
+        f"{len(found)} of {read} sampled rows have {sort} without {partition} "
+        f"({', '.join(found[:_MAX_SHOWN])}): the reconciler cannot find them if their message "
+        "is lost",
+        f"set {partition} in the producer too; see docs/send-a-job.md",
+    )

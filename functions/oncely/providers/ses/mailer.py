@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from oncely.aws.client_config import error_code
+from oncely.aws.errors import error_code
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey
 from oncely.providers.interfaces import Email

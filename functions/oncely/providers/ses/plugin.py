@@ -1,11 +1,13 @@
 """The Amazon SES plug-in."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Final
 
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.profiles import ProviderProfile
+from oncely.health import Finding
 from oncely.provider import IamGrant, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:
@@ -56,6 +58,18 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     def is_configured(self, settings: SesSettings) -> bool:
         """Email is sent only from an address."""
         return settings.sender_address is not None
+
+    def check_health(
+        self, access: ProviderAccess[SesSettings], *, is_production: bool
+    ) -> Iterator[Finding]:
+        """Check the account and the sender's verification."""
+        from oncely.providers.ses.health import check_account, check_sender  # noqa: PLC0415
+
+        sender, new_client = access.settings.sender_address, access.new_aws_client
+        if sender is not None and new_client is not None:
+            client = new_client("sesv2")
+            yield from check_account(client, is_production=is_production)
+            yield from check_sender(client, sender)
 
     def iam_grants(self, settings: SesSettings) -> tuple[IamGrant, ...]:
         """Email from the sender's address only.

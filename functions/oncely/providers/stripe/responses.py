@@ -13,13 +13,13 @@ from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
+    Json,
     NotFound,
     NotSent,
     Pending,
     StillOpen,
     Succeeded,
 )
-from oncely.domain.writes import Json
 from oncely.providers.interfaces import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})

@@ -1,15 +1,14 @@
-"""Providers on this machine, over real HTTP, with faults on demand and a ledger of the truth."""
+"""Providers on this machine, over real HTTP, with faults and a ledger."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from oncely.providers.stripe.sandbox.stripe_sandbox import StripeSandbox
     from oncely.testing.sandbox.faults import FaultKind, FaultSet, SandboxFault
     from oncely.testing.sandbox.ledger import Ledger
     from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
 
-__all__ = ["FaultKind", "FaultSet", "Ledger", "ProviderSandbox", "SandboxFault", "StripeSandbox"]
+__all__ = ["FaultKind", "FaultSet", "Ledger", "ProviderSandbox", "SandboxFault"]
 
 # Imported on first use: the providers' sandboxes import modules of this package themselves.
 _MODULES: Final = {
@@ -18,7 +17,6 @@ _MODULES: Final = {
     "Ledger": "oncely.testing.sandbox.ledger",
     "ProviderSandbox": "oncely.testing.sandbox.provider_sandbox",
     "SandboxFault": "oncely.testing.sandbox.faults",
-    "StripeSandbox": "oncely.providers.stripe.sandbox.stripe_sandbox",
 }
 
 

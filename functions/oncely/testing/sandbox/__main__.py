@@ -1,4 +1,4 @@
-"""Runs all providers for other processes: `python -m oncely.testing.sandbox --port 12111`."""
+"""Runs the provider sandbox as a process: `python -m oncely.testing.sandbox --port 12111`."""
 
 import argparse
 import signal
@@ -9,12 +9,16 @@ from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
 
 
 def main() -> None:
-    """Serve until Ctrl-C or a request to end; the first line printed is the address."""
+    """Serve until SIGINT or SIGTERM. The first line printed is the address."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port to listen on (default: a free one)"
+    )
     parser.add_argument("--ignore-keys", action="store_true", help="ignore idempotency keys")
-    parser.add_argument("--search-lag", type=float, default=0.0, help="seconds until searchable")
-    parser.add_argument("--seed", type=int, default=0, help="makes faults by rate repeatable")
+    parser.add_argument(
+        "--search-lag", type=float, default=0.0, help="seconds until a change is searchable"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random faults")
     options = parser.parse_args()
     ended = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):

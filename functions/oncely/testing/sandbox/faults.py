@@ -1,4 +1,4 @@
-"""What can go wrong between a caller and a provider, on demand."""
+"""Faults between a client and a provider."""
 
 import random
 import threading
@@ -12,27 +12,27 @@ from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest,
 
 
 class FaultKind(StrEnum):
-    """What happens instead of a plain answer."""
+    """The kinds of faults."""
 
-    # Performed; the caller cannot know.
-    ACCEPT_THEN_HANG = "accept_then_hang"  # no answer until released, or for `seconds`
+    # The request is executed, but the caller cannot know.
+    ACCEPT_THEN_HANG = "accept_then_hang"  # no response until released, or for `seconds`
     ACCEPT_THEN_TRICKLE = "accept_then_trickle"  # a byte at a time, so that no read times out
     ACCEPT_THEN_DROP = "accept_then_drop"  # the connection is reset
-    ERROR_AFTER = "error_after"  # 500, and the key replays the 500
-    GARBLED = "garbled"  # 200, and the body is not JSON
-    TRUNCATED = "truncated"  # 200, and half of the body
-    SLOW = "slow"  # waits `seconds`, then performs and answers
-    # Not performed.
-    ERROR_BEFORE = "error_before"  # 500, and the key replays the 500
-    RATE_LIMIT = "rate_limit"  # 429, not kept under the key
-    UNAUTHORIZED = "unauthorized"  # 401, not kept
-    CONFLICT = "conflict"  # 409, not kept
-    OUTAGE = "outage"  # 503, not kept
+    ERROR_AFTER = "error_after"  # 500, which the key replays
+    GARBLED = "garbled"  # 200 with a body that is not JSON
+    TRUNCATED = "truncated"  # 200 with half of the body
+    SLOW = "slow"  # waits `seconds`, then executes and responds
+    # The request is not executed.
+    ERROR_BEFORE = "error_before"  # 500, which the key replays
+    RATE_LIMIT = "rate_limit"  # 429, not replayed by the key
+    UNAUTHORIZED = "unauthorized"  # 401, not replayed
+    CONFLICT = "conflict"  # 409, not replayed
+    OUTAGE = "outage"  # 503, not replayed
     DROP_BEFORE = "drop_before"  # the connection is reset
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ValueError(f"there is no kind {value!r}; there are {', '.join(cls)}")
+        raise ValueError(f"unknown kind {value!r}; use one of {', '.join(cls)}")
 
 
 REFUSAL_STATUSES: Final = {
@@ -41,31 +41,31 @@ REFUSAL_STATUSES: Final = {
     FaultKind.CONFLICT: 409,
     FaultKind.OUTAGE: 503,
 }
-# A hang outlasts any client's patience and still ends before a forgotten test does.
+# Longer than any client's timeout, and shorter than a test's.
 HANG_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 1.0
 
 
 @dataclass(eq=False)
 class SandboxFault:
-    """One thing that goes wrong, and for which requests."""
+    """A fault, and the requests that it hits."""
 
     kind: FaultKind
     method: str = "*"
-    path: str = "*"  # a shell pattern: /v1/payment_intents/*/confirm
+    path: str = "*"  # a shell pattern such as /v1/payment_intents/*/confirm
     key_contains: str = ""
-    skip: int = 0  # this many matching requests pass first
-    times: int | None = 1  # None: every time
-    rate: float = 1.0  # the share of matching requests that are hit
+    skip: int = 0  # number of matching requests to let pass first
+    times: int | None = 1  # None means every time
+    rate: float = 1.0  # share of matching requests to hit
     seconds: float | None = None
     hits: int = 0
 
     def __post_init__(self) -> None:
-        """Give every fault its own latch: releasing one frees only its own requests."""
+        """Create the fault's own latch, which releases only its own requests."""
         self._released = threading.Event()
 
     def matches(self, request: SandboxRequest) -> bool:
-        """Say whether the request is one that this fault is meant for."""
+        """Whether the fault applies to this request."""
         return (
             fnmatchcase(request.method, self.method.upper())
             and fnmatchcase(request.path, self.path)
@@ -73,22 +73,22 @@ class SandboxFault:
         )
 
     def hang(self, seconds: float | None = None) -> bool:
-        """Wait until released or until the time is over; tells whether it was released."""
+        """Wait until released or timed out. Returns True if released."""
         return self._released.wait(seconds or self.delay_seconds)
 
     @property
     def delay_seconds(self) -> float:
-        """How many seconds an answer is held back."""
+        """How long a response is delayed."""
         return HANG_SECONDS if self.seconds is None else self.seconds
 
     def release(self) -> None:
-        """Let every request that hangs on this fault go on."""
+        """Release every request that this fault delays."""
         self._released.set()
 
     def wrap(
         self, execute: SandboxHandler, *, error: Callable[[], SandboxResponse]
     ) -> SandboxResponse:
-        """Perform the request as this fault would have it."""
+        """Execute the request under this fault."""
         match self.kind:
             case FaultKind.ERROR_BEFORE:
                 return error()
@@ -102,39 +102,39 @@ class SandboxFault:
                 return execute()
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe it to another process."""
+        """Serialize the fault."""
         return asdict(self)
 
 
 class FaultSet:
-    """The faults in force; the first that concerns a request hits it."""
+    """The active faults. The first that applies hits a request."""
 
     def __init__(self, *, seed: int = 0) -> None:
         self._lock = threading.Lock()
         self._faults: list[SandboxFault] = []
-        self._deactivated: list[SandboxFault] = []  # some of them may still hold requests
-        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._deactivated: list[SandboxFault] = []  # some may still delay requests
+        self._random = random.Random(seed)  # noqa: S311  # repeatable, not secret
 
-    def add(self, kind: FaultKind | str, **options: Any) -> SandboxFault:  # noqa: ANN401 - Fault's own
-        """Put a fault in force; the options are the fields of `Fault`."""
+    def add(self, kind: FaultKind | str, **options: Any) -> SandboxFault:  # noqa: ANN401  # fields of SandboxFault
+        """Activate a fault. The options are the fields of `SandboxFault`."""
         fault = SandboxFault(FaultKind(kind), **options)
         with self._lock:
             self._faults.append(fault)
         return fault
 
     def next_for(self, request: SandboxRequest) -> SandboxFault | None:
-        """Give the fault that hits this request, and count it."""
+        """Return the fault that hits this request, and count the hit."""
         with self._lock:
             return next((fault for fault in self._faults if self._hits(fault, request)), None)
 
     def deactivate(self) -> None:
-        """Hit no further request; those that hang go on hanging."""
+        """Hit no further requests. Delayed ones stay delayed."""
         with self._lock:
             self._deactivated += self._faults
             self._faults = []
 
     def clear(self) -> None:
-        """End all faults and let go of every request that hangs."""
+        """Deactivate all faults and release every delayed request."""
         self.deactivate()
         with self._lock:
             ended, self._deactivated = self._deactivated, []
@@ -142,7 +142,7 @@ class FaultSet:
             fault.release()
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Describe them to another process."""
+        """Serialize the active faults."""
         with self._lock:
             return [fault.to_dict() for fault in self._faults]
 

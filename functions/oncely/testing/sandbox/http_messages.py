@@ -1,33 +1,36 @@
-"""What a provider is asked and what it answers, whatever the provider."""
+"""The HTTP requests and responses of the sandbox, and the interface of a provider's API."""
 
 import json
+import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
-
-from oncely.providers.stripe.sandbox.forms import parse_nested
 
 NowFunction = Callable[[], datetime]
 SandboxHandler = Callable[[], "SandboxResponse"]
 
+_FORM_NAME_PARTS: Final = re.compile(r"[^\[\]]+|\[\]")
+# The caller chooses its keys, so numeric keys do not make it a list.
+_FREE_FORM: Final = "metadata"
+
 
 def now() -> datetime:
-    """Read the machine's clock."""
+    """The current time."""
     return datetime.now(UTC)
 
 
 def new_id(prefix: str) -> str:
-    """Make an id of the provider's look, like `pi_4f0c…`."""
+    """Generate an id such as `pi_4f0c…`."""
     return f"{prefix}_{uuid.uuid4().hex[:24]}"
 
 
 @dataclass(frozen=True)
 class SandboxRequest:
-    """One HTTP request, read to its end."""
+    """A complete HTTP request."""
 
     method: str
     path: str
@@ -39,12 +42,12 @@ class SandboxRequest:
 
     @property
     def idempotency_key(self) -> str | None:
-        """The caller's key, if it sent one."""
+        """The value of the Idempotency-Key header, if any."""
         return self.headers.get("idempotency-key") or None
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The query, the form or the JSON document, as nested values."""
+        """The JSON document, the form or the query, as nested values."""
         if "json" in self.headers.get("content-type", ""):
             try:
                 document = json.loads(self.body)
@@ -52,33 +55,61 @@ class SandboxRequest:
                 return {}
             return document if isinstance(document, dict) else {}
         text = self.body.decode(errors="replace") if self.body else self.query
-        return parse_nested(parse_qsl(text, keep_blank_values=True))
+        return _parse_form(parse_qsl(text, keep_blank_values=True))
 
 
 @dataclass(frozen=True)
 class SandboxResponse:
-    """One HTTP answer; the body is sent as JSON."""
+    """An HTTP response with a JSON body."""
 
     status: int
     body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def with_headers(self, **more: str) -> "SandboxResponse":
-        """Add headers, with `_` for `-` in their names."""
+        """Add headers. A `_` in a name stands for `-`."""
         named = {name.replace("_", "-"): value for name, value in more.items()}
         return SandboxResponse(self.status, self.body, {**self.headers, **named})
 
 
 class ProviderApi(Protocol):
-    """One provider's HTTP interface."""
+    """The HTTP API of one provider."""
 
     def serves(self, path: str) -> bool:
-        """Say whether this path is this provider's."""
+        """Whether this path belongs to the provider."""
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Give the provider's own form of an error that nobody caused on purpose."""
+        """Build an error response in the provider's format."""
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Answer the request; what changes anything runs inside `around`."""
+        """Handle the request. Everything with side effects runs inside `wrap`."""
+
+
+def _parse_form(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Parse nested form fields such as `metadata[job_key]=…` and `expand[0]=…`."""
+    root: dict[str, Any] = {}
+    for name, value in fields:
+        *path, last = _FORM_NAME_PARTS.findall(name) or [name]
+        branch = root
+        for part in path:
+            inner = branch.setdefault(_slot(part, branch), {})
+            branch = inner if isinstance(inner, dict) else {}
+        branch[_slot(last, branch)] = value
+    return {
+        name: value if name == _FREE_FORM else _with_lists(value) for name, value in root.items()
+    }
+
+
+def _slot(part: str, branch: dict[str, Any]) -> str:
+    return str(len(branch)) if part == "[]" else part
+
+
+def _with_lists(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _with_lists(item) for name, item in value.items()}
+    if inner and all(name.isdigit() for name in inner):
+        return [inner[name] for name in sorted(inner, key=int)]
+    return inner

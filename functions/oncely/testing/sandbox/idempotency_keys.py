@@ -1,4 +1,4 @@
-"""Idempotency keys as Stripe keeps them: the first answer under a key is every answer."""
+"""Idempotency keys as Stripe implements them: a key replays its first response."""
 
 import threading
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 from oncely.testing.sandbox.http_messages import NowFunction, SandboxResponse
 
-# Stripe removes keys once they are at least this old; afterwards the key starts anew.
+# Stripe removes keys after this time, and a request executes again.
 KEY_WINDOW: Final = timedelta(hours=24)
 
 
@@ -27,7 +27,7 @@ class _Entry:
 
 
 class IdempotencyKeys:
-    """The answers kept, by key."""
+    """The stored responses, by key."""
 
     def __init__(self, clock: NowFunction, *, window: timedelta = KEY_WINDOW) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class IdempotencyKeys:
         self._entries: dict[str, _Entry] = {}
 
     def begin(self, key: str, fingerprint: object) -> SandboxResponse | None:
-        """Give the stored answer, or claim the key for the caller to execute."""
+        """Return the stored response, or None if the caller should execute the request."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None or self._is_expired(entry):
@@ -49,12 +49,12 @@ class IdempotencyKeys:
             return entry.response
 
     def finish(self, key: str, response: SandboxResponse) -> None:
-        """Keep the answer that every later request under the key gets."""
+        """Store the response that later requests under the key get."""
         with self._lock:
             self._entries[key].response = response
 
     def forget(self, key: str) -> None:
-        """Let the key go: nothing was executed under it."""
+        """Release the key, because nothing was executed under it."""
         with self._lock:
             self._entries.pop(key, None)
 

@@ -1,4 +1,4 @@
-"""The record of truth: every request that came in, money moved, contacts written, mail sent."""
+"""The ledger: every request, and what really happened at the providers."""
 
 import threading
 from collections import Counter
@@ -14,7 +14,7 @@ from oncely.testing.sandbox.http_messages import SandboxRequest
 
 
 class IntentStatus(StrEnum):
-    """Where a PaymentIntent is, in Stripe's words."""
+    """The status of a PaymentIntent, in Stripe's terms."""
 
     REQUIRES_PAYMENT_METHOD = "requires_payment_method"
     REQUIRES_CONFIRMATION = "requires_confirmation"
@@ -25,7 +25,7 @@ class IntentStatus(StrEnum):
 
 
 class ChargeStatus(StrEnum):
-    """Whether a charge moved money."""
+    """The status of a charge. Only `succeeded` moves money."""
 
     SUCCEEDED = "succeeded"
     PENDING = "pending"
@@ -34,7 +34,7 @@ class ChargeStatus(StrEnum):
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request as it came in, whatever became of it."""
+    """A received request, whatever its outcome."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PaymentIntent:
-    """One intended payment; a change makes a new version."""
+    """A payment. Each change creates a new version."""
 
     intent_id: str
     amount: int
@@ -68,7 +68,7 @@ class PaymentIntent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """One attempt at the customer's money."""
+    """One attempt to charge the customer."""
 
     charge_id: str
     intent_id: str
@@ -87,7 +87,7 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class Refund:
-    """Money given back."""
+    """A refund of a charge."""
 
     refund_id: str
     charge_id: str
@@ -102,7 +102,7 @@ LedgerEntry = PaymentIntent | Charge | Refund | Contact | SentEmail
 
 
 class Ledger:
-    """Thread-safe; whoever reads and then writes holds `lock` for the whole of it."""
+    """A thread-safe record. A read followed by a write must hold `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -115,52 +115,52 @@ class Ledger:
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """Every request to a provider, in order."""
+        """All requests to providers, in order."""
         with self.lock:
             return tuple(self._requests)
 
     @property
     def paths(self) -> Counter[str]:
-        """How many requests came in, by method and path: `GET /v1/refunds`."""
+        """The number of requests by method and path, such as `GET /v1/refunds`."""
         return Counter(f"{one.method} {one.path}" for one in self.requests)
 
     @property
     def intents(self) -> tuple[PaymentIntent, ...]:
-        """Every PaymentIntent as it is now, oldest first."""
+        """All current PaymentIntents, oldest first."""
         with self.lock:
             return tuple(versions[-1][1] for versions in self._intents.values())
 
     @property
     def attempts(self) -> tuple[Charge, ...]:
-        """Every charge, declined and pending ones too."""
+        """All charges, including declined and pending ones."""
         with self.lock:
             return tuple(self._charges.values())
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """Every charge that moved money."""
+        """The charges that moved money."""
         return tuple(one for one in self.attempts if one.status is ChargeStatus.SUCCEEDED)
 
     @property
     def refunds(self) -> tuple[Refund, ...]:
-        """Everything given back."""
+        """All refunds."""
         with self.lock:
             return tuple(self._refunds)
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """Every contact as it is now, archived ones too, by id."""
+        """All current contacts, including archived ones."""
         with self.lock:
             return tuple(self._contacts.values())
 
     @property
     def mails(self) -> tuple[SentEmail, ...]:
-        """Every e-mail sent, in order."""
+        """All sent emails, in order."""
         with self.lock:
             return tuple(self._mails)
 
     def charges_for(self, reference: str) -> tuple[Charge, ...]:
-        """Give the money moved for a job key or an order id, as named in the metadata."""
+        """The charges that moved money for a job key or order id in their metadata."""
         return tuple(
             charge
             for charge in self.charges
@@ -168,7 +168,7 @@ class Ledger:
         )
 
     def record(self, request: SandboxRequest, *, fault: str | None) -> None:
-        """Note that a request came in."""
+        """Record a received request."""
         entry = RecordedRequest(
             method=request.method,
             path=request.path,
@@ -182,13 +182,13 @@ class Ledger:
             self._requests.append(entry)
 
     def intent(self, intent_id: str) -> PaymentIntent | None:
-        """Find a PaymentIntent as it is now."""
+        """Find a current PaymentIntent."""
         with self.lock:
             versions = self._intents.get(intent_id)
             return versions[-1][1] if versions else None
 
     def intents_as_of(self, moment: datetime) -> tuple[PaymentIntent, ...]:
-        """Give the PaymentIntents as a search index that lags would know them."""
+        """The PaymentIntents at an earlier time, as a lagging search index has them."""
         with self.lock:
             seen = (
                 [intent for at, intent in versions if at <= moment]
@@ -197,17 +197,17 @@ class Ledger:
             return tuple(versions[-1] for versions in seen if versions)
 
     def charge(self, charge_id: str | None) -> Charge | None:
-        """Find a charge, of whatever status."""
+        """Find a charge of any status."""
         with self.lock:
             return self._charges.get(charge_id) if charge_id else None
 
     def contact(self, contact_id: str) -> Contact | None:
-        """Find a contact as it is now."""
+        """Find a current contact."""
         with self.lock:
             return self._contacts.get(contact_id)
 
     def save(self, *changes: LedgerEntry, at: datetime) -> None:
-        """Write all the changes, or none that anyone could see apart."""
+        """Write all changes atomically."""
         with self.lock:
             for change in changes:
                 match change:
@@ -223,7 +223,7 @@ class Ledger:
                         self._mails.append(change)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the books to another process."""
+        """Serialize the ledger."""
         with self.lock:
             return {
                 "requests": [asdict(one) for one in self.requests],

@@ -1,4 +1,4 @@
-"""Stripe, HubSpot and Amazon SES on this machine, behind one address."""
+"""Stripe, HubSpot and Amazon SES on this machine, at one address."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,7 +17,7 @@ from oncely.testing.sandbox.server import Sandbox
 
 
 class ProviderSandbox(Sandbox):
-    """`with ProviderSandbox() as sandbox:` and point every client at `sandbox.url`."""
+    """Use `with ProviderSandbox() as sandbox:` and point clients at `sandbox.url`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ProviderSandbox(Sandbox):
         )
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """End an intent that is processing, or waiting for its customer."""
+        """Complete an intent that is processing or requires action."""
         return self._stripe.complete_pending(intent_id, succeeded=succeeded)
 
     def _complete_pending(self, params: Mapping[str, Any]) -> Mapping[str, Any]:

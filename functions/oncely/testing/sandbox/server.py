@@ -1,4 +1,4 @@
-"""Serves providers over real sockets on this machine, so that a dropped connection is dropped."""
+"""Serves the provider APIs over real sockets, so that connection faults are real."""
 
 import contextlib
 import io
@@ -9,13 +9,12 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from oncely.testing.sandbox.control import ControlAction, SandboxControl
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
@@ -28,16 +27,60 @@ from oncely.testing.sandbox.http_messages import (
 from oncely.testing.sandbox.ledger import Ledger
 
 HOST: Final = "127.0.0.1"
-# Closing a socket that lingers for zero seconds sends a reset instead of a farewell.
+# Closing a socket with zero linger sends a reset.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 JOIN_SECONDS: Final = 5.0
 # Shorter than any client's read timeout.
 TRICKLE_SECONDS: Final = 0.5
 NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
+CONTROL_PREFIX: Final = "/_sandbox/"
+ControlAction = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class SandboxControl:
+    """The control API for other processes. Not recorded, and never hit by a fault."""
+
+    def __init__(
+        self, ledger: Ledger, faults: FaultSet, actions: Mapping[str, ControlAction]
+    ) -> None:
+        self._ledger = ledger
+        self._faults = faults
+        self._actions = actions
+
+    @staticmethod
+    def serves(path: str) -> bool:
+        """Whether the path belongs to the control API."""
+        return path.startswith(CONTROL_PREFIX)
+
+    def handle(self, request: SandboxRequest) -> SandboxResponse:
+        """Handle a request. Errors are returned to the caller."""
+        try:
+            return self._handle(request)
+        except Exception as error:  # noqa: BLE001  # another process cannot see a traceback
+            return SandboxResponse(400, {"error": f"{type(error).__name__}: {error}"})
+
+    def _handle(self, request: SandboxRequest) -> SandboxResponse:
+        name = request.path.removeprefix(CONTROL_PREFIX)
+        match request.method, name:
+            case "GET", "ledger":
+                return SandboxResponse(200, self._ledger.to_dict())
+            case "GET", "faults":
+                return SandboxResponse(200, {"faults": self._faults.to_dicts()})
+            case "POST", "faults":
+                return SandboxResponse(201, self._faults.add(**request.params).to_dict())
+            case "DELETE", "faults":
+                self._faults.clear()
+                return SandboxResponse(200, {"faults": []})
+            case "POST", _ if name in self._actions:
+                return SandboxResponse(200, self._actions[name](request.params))
+            case _:
+                return SandboxResponse(
+                    404, {"error": f"unknown endpoint: {request.method} {request.path}"}
+                )
 
 
 class Sandbox:
-    """Providers behind one address; use it in a `with` block."""
+    """Provider APIs at one address, used in a `with` block."""
 
     def __init__(
         self,
@@ -53,7 +96,7 @@ class Sandbox:
         self.faults = faults
         self.clock = clock
         self.control = SandboxControl(ledger, faults, actions or {})
-        self.generation = 0  # of connections: an older one is not answered any more
+        self.generation = 0  # of connections; older ones get no responses
         self._apis = tuple(apis)
         self._server = _Server((HOST, port), partial(_Handler, self))
         self._thread = threading.Thread(
@@ -62,16 +105,16 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """The address to give to a client as the provider's."""
+        """The base URL for clients."""
         return f"http://{HOST}:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Let go of every request, close every connection and free the port."""
+        """Release every request, close every connection and free the port."""
         self.faults.clear()
         self._server.shutdown()
         self._server.close_connections()
@@ -79,15 +122,15 @@ class Sandbox:
         self._thread.join(JOIN_SECONDS)
 
     def forget_connections(self) -> None:
-        """Leave every open connection without answers, and unclosed.
+        """Stop responding on every open connection without closing it.
 
-        This is what a thawed Lambda finds: the provider dropped the connection during the freeze,
-        and its farewell was lost.
+        A Lambda function sees this after a freeze if the provider closed the connection meanwhile
+        and the close was lost.
         """
         self.generation += 1
 
     def api_for(self, path: str) -> ProviderApi | None:
-        """Find the provider whose path it is."""
+        """Find the API that serves this path."""
         return next((api for api in self._apis if api.serves(path)), None)
 
     def __enter__(self) -> Self:
@@ -99,19 +142,19 @@ class Sandbox:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # a burst of workers connects at once
+    request_queue_size = 128  # for bursts of connections
 
-    def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401 - a partial is no class
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401  # a partial, not a class
         self._lock = threading.Lock()
         self._open: dict[socket.socket, threading.Thread] = {}
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        # HTTPServer's own looks the host's name up, which may take seconds.
+        # HTTPServer resolves the host name, which may take seconds.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as inherited
         with self._lock:
             self._open[request] = threading.current_thread()
         try:
@@ -132,7 +175,7 @@ class _Server(ThreadingHTTPServer):
         for thread in still_open.values():
             thread.join(max(0.0, until - time.monotonic()))
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as inherited
         # A client that hangs up is what this server is for; anything else is a bug to show.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
@@ -143,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body leave together
     disable_nagle_algorithm = True
 
-    def __init__(self, sandbox: Sandbox, *args: Any) -> None:  # noqa: ANN401 - as inherited
+    def __init__(self, sandbox: Sandbox, *args: Any) -> None:  # noqa: ANN401  # as inherited
         self._sandbox = sandbox
         self._generation = sandbox.generation  # a handler serves one connection
         super().__init__(*args)
@@ -167,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._serve_with_fault(fault, api, request)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - names of the base class
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  # names of the base class
 
     def _serve_with_fault(
         self, fault: SandboxFault, api: ProviderApi, request: SandboxRequest
@@ -228,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _trickle(self, fault: SandboxFault) -> None:
-        """Begin an answer that goes on and on: each read of the client gets something."""
+        """Send an endless response, a byte at a time, so that no read times out."""
         self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Patience: ")
         until = time.monotonic() + fault.delay_seconds
         while time.monotonic() < until and not fault.hang(TRICKLE_SECONDS):
@@ -236,25 +279,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def _ignore(self) -> None:
-        """Wait, without an answer, until the client hangs up or the sandbox stops."""
+        """Wait without a response until the client disconnects or the sandbox stops."""
         self.close_connection = True
         self.rfile.read(1)
 
     def _reset(self) -> None:
         self.close_connection = True
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-        # The files hold the socket open; it closes with the last of the three.
+        # The socket closes once both files are closed too.
         self.rfile.close()
         self.wfile.close()
         self.connection.close()
-        self.wfile = io.BytesIO()  # the base class flushes it once more
+        self.wfile = io.BytesIO()  # the base class flushes it again
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as inherited
-        """Say nothing: the ledger is the log."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401  # as inherited
+        """Log nothing: the ledger has every request."""
 
 
 def _with_retry_after(fault: SandboxFault, response: SandboxResponse) -> SandboxResponse:
-    """A refusal that says when to come back, if the fault does."""
+    """Add a Retry-After header if the fault has a duration."""
     waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
     return response.with_headers(**waits)
 

@@ -1,1 +1,1 @@
-"""A HubSpot on this machine, for tests and the demo."""
+"""A sandbox of HubSpot's API for tests and the demo."""

@@ -1,4 +1,4 @@
-"""HubSpot's HTTP API, as far as contacts go: who may ask, and which endpoint answers."""
+"""HubSpot's HTTP API of contacts: authentication, routing and the endpoints."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +18,19 @@ from oncely.providers.hubspot.sandbox.errors import (
     rate_limit_error,
     too_large_error,
 )
-from oncely.providers.hubspot.sandbox.serializers import contact_body, format_timestamp, page_body
+from oncely.providers.hubspot.sandbox.records import contact_body, format_timestamp, page_body
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
 from oncely.testing.sandbox.ledger import Ledger
 
-TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105 - what every test token begins with
-READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105 - the same
-MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # bytes; about what HubSpot's front takes
+TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
+READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
+MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # about the limits of HubSpot's front end
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_BATCH_SIZE = 10, 100, 100
 CONFLICT: Final = 409
 RATE_LIMITED: Final = 429
-DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # how HubSpot names its limits
-RETRY_AFTER: Final = "10"  # seconds: the limit is counted over this long
-# Errors that HubSpot causes itself: status → category and message.
+DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # HubSpot's names of its limits
+RETRY_AFTER: Final = "10"  # seconds: the window of the limit
+# Errors that a fault injects: status → category and message.
 OWN_ERRORS: Final = {
     401: ("INVALID_AUTHENTICATION", "Authentication credentials not found."),
     403: ("MISSING_SCOPES", "This app hasn't been granted all required scopes."),
@@ -55,25 +55,25 @@ class HubSpotApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Say whether the path is HubSpot's."""
+        """Whether the path belongs to HubSpot."""
         return path.startswith("/crm/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Give an error of HubSpot's own making."""
+        """Build an injected error in HubSpot's format."""
         return _with_headers(request, _own_error(status).to_response(request))
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Answer one request."""
+        """Handle a request."""
         try:
             _check_size(request)
             _check_credentials(request)
             if self._contacts.is_daily_limit_reached:
                 raise rate_limit_error(DAILY_POLICY, "You have reached your daily limit.")
             response = wrap(self._with_lock(request, self._endpoint(request)))
-        except HubSpotApiError as refusal:
-            response = refusal.to_response(request)
+        except HubSpotApiError as error:
+            response = error.to_response(request)
         return _with_headers(request, response)
 
     def _endpoint(self, request: SandboxRequest) -> SandboxHandler:
@@ -88,8 +88,8 @@ class HubSpotApi:
             with self._ledger.lock:
                 try:
                     return execute()
-                except HubSpotApiError as refusal:
-                    return refusal.to_response(request)
+                except HubSpotApiError as error:
+                    return error.to_response(request)
 
         return locked
 
@@ -169,13 +169,10 @@ class HubSpotApi:
                         one["id"], one["properties"], by=one["idProperty"]
                     )
                     results.append({**contact_body(written, tuple(one["properties"])), "new": new})
-                except HubSpotApiError as refusal:
-                    if (
-                        refusal.status == CONFLICT
-                        and not self._contacts.reports_conflicting_property
-                    ):
-                        raise  # the usual answer is about the whole batch
-                    errors.append({**refusal.body, "context": {"ids": [one["id"]]}})
+                except HubSpotApiError as error:
+                    if error.status == CONFLICT and not self._contacts.reports_conflicting_property:
+                        raise  # the usual error covers the whole batch
+                    errors.append({**error.body, "context": {"ids": [one["id"]]}})
             return _batch_response(request, results, errors)
 
         return execute
@@ -231,7 +228,7 @@ def _last_value(query: Mapping[str, list[str]], name: str) -> str | None:
 
 
 def _requested_properties(query: Mapping[str, list[str]]) -> tuple[str, ...]:
-    # HubSpot takes `properties=a&properties=b` and `properties=a,b` alike.
+    # HubSpot accepts `properties=a&properties=b` and `properties=a,b`.
     return tuple(name for given in query.get("properties", ()) for name in given.split(","))
 
 

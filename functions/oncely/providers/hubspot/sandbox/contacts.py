@@ -1,4 +1,4 @@
-"""HubSpot's contacts, over one ledger: what its API writes, and what people do in the CRM."""
+"""HubSpot's contacts in a ledger: changes through the API, and edits by users."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,63 +16,63 @@ from oncely.providers.hubspot.sandbox.records import Contact
 from oncely.testing.sandbox.http_messages import NowFunction
 from oncely.testing.sandbox.ledger import Ledger
 
-# Properties that no two contacts have the same value of.
+# Properties whose values are unique among contacts.
 UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
-# A property whose name begins like this was never defined.
+# Properties with this prefix do not exist.
 UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
 
 
 class HubSpotContacts:
-    """The contacts of one account; a test seeds and changes them directly."""
+    """The contacts of one account. Tests change them directly."""
 
     def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
-        # Whether a refusal tells which property another contact has; HubSpot seldom does.
+        # Whether a conflict error names the property; HubSpot rarely does.
         self.reports_conflicting_property = False
-        # Whether the account has used up its requests of the day: every further one is refused.
+        # Whether the daily request limit is used up, so that every request fails.
         self.is_daily_limit_reached = False
         self._ids = count(1)
-        self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
+        self._holders: dict[tuple[str, str], str] = {}  # unique property and value → contact id
 
     def add(self, **properties: str) -> str:
-        """Make a contact, as a person would; gives its id."""
+        """Create a contact, as a user does. Returns its id."""
         with self._ledger.lock:
             contact = self._new(properties)
             self._save(contact)
             return contact.contact_id
 
     def add_contacts(self, number: int) -> list[str]:
-        """Make this many contacts, told apart by their addresses."""
+        """Create contacts with different email addresses. Returns their ids."""
         first = len(self._ledger.contacts) + 1
         return [self.add(email=f"{one}@example.com") for one in range(first, first + number)]
 
     def update(self, contact_id: str, /, **properties: str) -> None:
-        """Change a contact, as a person would, at the clock's time."""
+        """Change a contact, as a user does."""
         with self._ledger.lock:
             self._save(self._changed(self._get(contact_id), properties))
 
     def archive(self, contact_id: str, /) -> None:
-        """Delete a contact, as a person would: it can still be read as an archived one."""
+        """Delete a contact, as a user does. It can still be read as archived."""
         with self._ledger.lock:
             self._save(replace(self._get(contact_id), archived=True))
 
     def find(self, value: str, *, by: str | None) -> Contact | None:
-        """Find a contact by its id, or by the value of a unique property."""
+        """Find a contact by id, or by a unique property."""
         with self._ledger.lock:
             contact_id = value if by is None else self._holders.get((by, value))
             return None if contact_id is None else self._ledger.contact(contact_id)
 
     def upsert(self, value: str, properties: Mapping[str, str], *, by: str) -> tuple[Contact, bool]:
-        """Create or change the contact with this value of a unique property; tells which."""
+        """Create or update the contact with this unique value. Returns whether it is new."""
         own = {by: value, **properties}
         held = self.find(value, by=by)
         self._check_free(own, held)
         return self._written(self._new(own) if held is None else self._changed(held, own)), not held
 
     def patch(self, contact_id: str, properties: Mapping[str, str]) -> Contact:
-        """Change a contact by its id."""
+        """Update a contact by id."""
         held = self._ledger.contact(contact_id)
         if held is None or held.archived:
             raise not_found_error(contact_id)
@@ -102,7 +102,7 @@ class HubSpotContacts:
     def _get(self, contact_id: str) -> Contact:
         held = self._ledger.contact(contact_id)
         if held is None:
-            raise KeyError(f"there is no contact {contact_id}")
+            raise KeyError(f"unknown contact {contact_id}")
         return held
 
     def _save(self, contact: Contact) -> None:
@@ -110,7 +110,7 @@ class HubSpotContacts:
         for name in UNIQUE_PROPERTIES:
             if previous and (old := previous.properties.get(name)):
                 self._holders.pop((name, old), None)
-            # What an archived contact held is free again.
+            # Archiving releases the unique values.
             if not contact.archived and (value := contact.properties.get(name)):
                 self._holders[name, value] = contact.contact_id
         self._ledger.save(contact, at=contact.updated)
@@ -122,7 +122,7 @@ class HubSpotContacts:
 
 
 def check_properties(properties: object) -> Mapping[str, str]:
-    """Refuse what HubSpot would not write."""
+    """Validate properties as HubSpot does."""
     if not isinstance(properties, dict):
         raise HubSpotApiError("Invalid input JSON: properties is missing.")
     for name, value in properties.items():

@@ -1,4 +1,4 @@
-"""How HubSpot says no."""
+"""HubSpot's error responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ VALIDATION = "VALIDATION_ERROR"
 
 
 class HubSpotApiError(Exception):
-    """An answer that is not a success, with the fields of HubSpot's error object."""
+    """An error response with the fields of HubSpot's error object."""
 
     def __init__(
         self,
@@ -26,48 +26,48 @@ class HubSpotApiError(Exception):
             self.body["errors"] = list(errors)
 
     def to_response(self, request: SandboxRequest) -> SandboxResponse:
-        """Give the refusal as an answer to this request."""
+        """Build the response to this request."""
         return SandboxResponse(self.status, {**self.body, "correlationId": request.request_id})
 
 
 def not_found_error(contact_id: str) -> HubSpotApiError:
-    """Refuse a contact that does not exist, or is archived."""
+    """A contact that does not exist or is archived."""
     message = f"Object not found.  objectId are usually numeric. ({contact_id})"
     return HubSpotApiError(message, status=404, category="OBJECT_NOT_FOUND")
 
 
 def unknown_property_error(name: str) -> HubSpotApiError:
-    """Refuse a property that was never defined."""
+    """A property that does not exist."""
     message = f'Property values were not valid: Property "{name}" does not exist'
     errors = [{"message": message, "code": "PROPERTY_DOESNT_EXIST", "in": name}]
     return HubSpotApiError(message, errors=errors)
 
 
 def too_large_error(message: str, *, status: int) -> HubSpotApiError:
-    """Turn a request away before HubSpot's own API reads it: without any field of HubSpot's."""
-    refusal = HubSpotApiError(message, status=status)
-    refusal.body = {"message": message}
-    return refusal
+    """An error of HubSpot's front end, without the fields of its API."""
+    error = HubSpotApiError(message, status=status)
+    error.body = {"message": message}
+    return error
 
 
 def rate_limit_error(policy: str, message: str) -> HubSpotApiError:
-    """Refuse a request beyond a limit, and name the limit."""
-    refusal = HubSpotApiError(message, status=429, category="RATE_LIMITS")
-    refusal.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
-    return refusal
+    """A request beyond a rate limit, with its name."""
+    error = HubSpotApiError(message, status=429, category="RATE_LIMITS")
+    error.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
+    return error
 
 
 def duplicate_value_error(name: str, value: str, holder: str, *, named: bool) -> HubSpotApiError:
-    """Refuse a value of a unique property that another contact has.
+    """A unique value that another contact has.
 
-    Most answers give only the contact's id, without a status and without the property's name.
+    Most responses contain only the contact's id, without a status or the property's name.
     """
     if not named:
-        refusal = HubSpotApiError(
+        error = HubSpotApiError(
             f"Contact already exists. Existing ID: {holder}", status=409, category="CONFLICT"
         )
-        del refusal.body["status"]
-        return refusal
+        del error.body["status"]
+        return error
     message = f"A contact with {name} {value} already exists. Existing ID: {holder}"
     return HubSpotApiError(
         f"Contact already exists. Existing ID: {holder}",

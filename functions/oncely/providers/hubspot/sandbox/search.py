@@ -1,4 +1,4 @@
-"""Reads HubSpot's search: filters of groups, one order, and an end at 10,000 results."""
+"""HubSpot's search: filter groups, one sort, and at most 10,000 results."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +18,19 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 TIME_PROPERTIES: Final = frozenset({"createdate", "lastmodifieddate"})
 NUMBER_PROPERTIES: Final = frozenset({"hs_object_id"})
-# However many match, those behind this place are never shown.
+# HubSpot never returns results beyond this position.
 MAX_RESULTS: Final = 10_000
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 200
 
 
 def parse_filter(groups: Sequence[Mapping[str, Any]]) -> Callable[[Contact], bool]:
-    """Give the test that filter groups stand for: all filters of any group."""
+    """Parse filter groups into a predicate: all filters of at least one group."""
     tests = [[_build_predicate(one) for one in group.get("filters", ())] for group in groups]
     return lambda contact: not tests or any(all(test(contact) for test in group) for group in tests)
 
 
 def sort_contacts(contacts: Sequence[Contact], sorts: Sequence[Mapping[str, str]]) -> list[Contact]:
-    """Sort by the one order that HubSpot takes; without any, the oldest come first."""
+    """Sort by HubSpot's single sort (default: oldest first)."""
     if len(sorts) > 1:
         raise HubSpotApiError("Only one sort is allowed.")
     wanted = sorts[0] if sorts else {"propertyName": "createdate"}
@@ -42,7 +42,7 @@ def sort_contacts(contacts: Sequence[Contact], sorts: Sequence[Mapping[str, str]
 
 
 def parse_page(document: Mapping[str, Any]) -> tuple[int, int]:
-    """Read from where to where results are wanted."""
+    """Parse the start and end of the requested page."""
     first = int(document.get("after") or 0)
     limit = int(document.get("limit") or DEFAULT_PAGE_SIZE)
     if not 1 <= limit <= MAX_PAGE_SIZE:
@@ -56,7 +56,7 @@ def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
     name, value = wanted["propertyName"], _parse_value(wanted["propertyName"], wanted["value"])
     compare = OPERATORS.get(wanted["operator"])
     if compare is None:
-        raise HubSpotApiError(f"{wanted['operator']} is no operator of this sandbox.")
+        raise HubSpotApiError(f"{wanted['operator']} is not supported by this sandbox.")
 
     def passes(contact: Contact) -> bool:
         held = _comparable_value(contact, name)
@@ -66,7 +66,7 @@ def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
 
 
 def _comparable_value(contact: Contact, name: str) -> int | str | None:
-    """A contact's property as what it is compared by: ids and times as numbers."""
+    """A property as a comparable value: ids and times as numbers."""
     match name:
         case "hs_object_id":
             return int(contact.contact_id)
@@ -79,13 +79,13 @@ def _comparable_value(contact: Contact, name: str) -> int | str | None:
 
 
 def _parse_value(name: str, value: str) -> int | str:
-    """A filter's value as the same."""
+    """A filter's value in the same form."""
     try:
         if name in TIME_PROPERTIES and not value.isdigit():
             return _milliseconds(datetime.fromisoformat(value))
         return int(value) if name in TIME_PROPERTIES | NUMBER_PROPERTIES else value
     except ValueError:
-        raise HubSpotApiError(f'"{value}" is no value of {name}.') from None
+        raise HubSpotApiError(f'"{value}" is not a valid value of {name}.') from None
 
 
 def _milliseconds(at: datetime) -> int:

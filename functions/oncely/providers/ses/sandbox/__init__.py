@@ -1,1 +1,1 @@
-"""An SES on this machine, for tests and the demo."""
+"""A sandbox of SES's API for tests and the demo."""

@@ -1,4 +1,4 @@
-"""Amazon SES's HTTP API, version 2, as far as sending one e-mail goes."""
+"""Amazon SES's HTTP API, version 2: sending an email."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -18,12 +18,12 @@ SIGNATURE_PREFIX: Final = "AWS4-HMAC-SHA256 "
 NOT_VERIFIED: Final = (
     "Email address is not verified. The following identities failed the check in region EU-WEST-1"
 )
-# Senders and recipients whose local part begins like these are refused: prefix → error.
+# Senders and recipients with these prefixes are rejected: prefix → error.
 REFUSED_SENDERS: Final = {
     "unverified": (400, "MessageRejected", NOT_VERIFIED),
     "nomx": (400, "MailFromDomainNotVerifiedException", "The MAIL FROM domain is not verified."),
     "noset": (404, "NotFoundException", "Configuration set <receipts> does not exist."),
-    # As SES answers when the default configuration set of an identity was deleted.
+    # SES's response if the default configuration set of an identity was deleted.
     "oldset": (400, "BadRequestException", "Configuration set <receipts> does not exist."),
     "invalid": (400, "ValidationException", "1 validation error detected."),
     "unrecognized": (400, "UnrecognizedClientException", "The security token is invalid."),
@@ -36,7 +36,7 @@ REFUSED_RECIPIENTS: Final = {
     "rejected": (400, "MessageRejected", "The message contains invalid content."),
     "unverified": (400, "MessageRejected", NOT_VERIFIED),  # while the account is in SES's sandbox
 }
-# Errors that SES causes itself: what a fault asks for → status, error and message.
+# Errors that a fault injects: requested status → status, error and message.
 OWN_ERRORS: Final = {
     401: (403, "UnrecognizedClientException", "The security token in the request is invalid."),
     409: (409, "ConflictException", "The resource is in use."),
@@ -47,39 +47,39 @@ OWN_ERRORS: Final = {
 
 
 class SesApiError(Exception):
-    """An answer that is not a success."""
+    """An error response."""
 
     def __init__(self, code: str, message: str, *, status: int = 400) -> None:
         super().__init__(message)
-        # AWS names the error in a header, and says why in the body.
+        # AWS sends the error's name in a header, and the reason in the body.
         self.response = SandboxResponse(status, {"message": message}, {"x-amzn-ErrorType": code})
 
 
 class SesApi:
-    """The part of SES that a mail job uses."""
+    """The part of SES that email jobs use."""
 
     def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
 
     def serves(self, path: str) -> bool:
-        """Say whether the path is SES's."""
+        """Whether the path belongs to SES."""
         return path.startswith("/v2/email/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Give an error of SES's own making."""
+        """Build an injected error in SES's format."""
         actual, code, message = OWN_ERRORS[status]
         return _with_headers(request, SesApiError(code, message, status=actual).response)
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Answer one request."""
+        """Handle a request."""
         try:
             _check_credentials(request)
             response = wrap(self._send(request))
-        except SesApiError as refusal:
-            response = refusal.response
+        except SesApiError as error:
+            response = error.response
         return _with_headers(request, response)
 
     def _send(self, request: SandboxRequest) -> SandboxHandler:

@@ -1,4 +1,4 @@
-"""What the ledger keeps of SES: mail that left."""
+"""SES's emails in the ledger."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, kw_only=True)
 class SentEmail:
-    """One e-mail that left for its recipients."""
+    """An email that was sent."""
 
     message_id: str
     sender: str

@@ -1,1 +1,1 @@
-"""A Stripe on this machine, for tests and the demo."""
+"""A sandbox of Stripe's API for tests and the demo."""

@@ -1,4 +1,4 @@
-"""Stripe's HTTP API: who may ask, which endpoint answers, and what a key replays."""
+"""Stripe's HTTP API: authentication, routing and idempotent replay."""
 
 import base64
 import binascii
@@ -25,11 +25,11 @@ from oncely.testing.sandbox.idempotency_keys import (
 )
 from oncely.testing.sandbox.ledger import Ledger, PaymentIntent
 
-SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105 - what every test key begins with
+SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105  # a prefix, not a key
 READ_ONLY_KEY: Final = "sk_test_restricted_read"
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 INTENT_PATH: Final = r"/v1/payment_intents/(pi_[^/]+)"
-# Errors that Stripe causes itself: status → type, code and message.
+# Errors that a fault injects: status → type, code and message.
 OWN_ERRORS: Final = {
     401: ("invalid_request_error", None, "Invalid API Key provided."),
     409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
@@ -40,7 +40,7 @@ OWN_ERRORS: Final = {
 
 
 class StripeApi:
-    """The part of Stripe that a charge job uses."""
+    """The part of Stripe that payment jobs use."""
 
     def __init__(
         self,
@@ -67,15 +67,15 @@ class StripeApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Say whether the path is Stripe's."""
+        """Whether the path belongs to Stripe."""
         return path.startswith("/v1/")
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """End an intent that is processing, or waiting for its customer."""
+        """Complete an intent that is processing or requires action."""
         return self._intents.complete_pending(intent_id, succeeded=succeeded)
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Give an error of Stripe's own making."""
+        """Build an injected error in Stripe's format."""
         type_, code, message = OWN_ERRORS[status]
         error = StripeApiError(message, status=status, type_=type_, code=code)
         return _with_headers(request, SandboxResponse(status, error_body(error)))
@@ -83,12 +83,12 @@ class StripeApi:
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Answer one request."""
+        """Handle a request."""
         try:
             _check_credentials(request)
             response = self._run_idempotent(request, self._endpoint(request), wrap)
-        except StripeApiError as refusal:
-            response = SandboxResponse(refusal.status, error_body(refusal))
+        except StripeApiError as error:
+            response = SandboxResponse(error.status, error_body(error))
         return _with_headers(request, response)
 
     def _endpoint(self, request: SandboxRequest) -> Callable[[], SandboxHandler]:
@@ -116,7 +116,7 @@ class StripeApi:
             return stored.with_headers(Idempotent_Replayed="true")
         try:
             response = wrap(self._with_lock(endpoint()))
-        except BaseException:  # a wrong parameter, or a bug: nothing was executed under the key
+        except BaseException:  # invalid parameters, or a bug: nothing was executed under the key
             self._keys.forget(key)
             raise
         response = response.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
@@ -142,8 +142,8 @@ class StripeApi:
             with self._ledger.lock:
                 try:
                     return execute()
-                except StripeApiError as refusal:
-                    return SandboxResponse(refusal.status, error_body(refusal))
+                except StripeApiError as error:
+                    return SandboxResponse(error.status, error_body(error))
 
         return locked
 

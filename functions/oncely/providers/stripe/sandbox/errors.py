@@ -1,7 +1,7 @@
-"""How Stripe says no.
+"""Stripe's error responses.
 
-StripeApiError          decided while executing: kept under the idempotency key
-└── StripeValidationError   decided before anything was executed: not kept
+StripeApiError              raised during execution: replayed under the idempotency key
+└── StripeValidationError   raised before execution: not replayed
 """
 
 from oncely.testing.sandbox.ledger import PaymentIntent
@@ -11,7 +11,7 @@ UNEXPECTED_STATE = "payment_intent_unexpected_state"
 
 
 class StripeApiError(Exception):
-    """An answer that is not a success, with the fields of Stripe's error object."""
+    """An error response with the fields of Stripe's error object."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class StripeApiError(Exception):
 
 
 class StripeValidationError(StripeApiError):
-    """The request itself is wrong; no endpoint began to execute it."""
+    """The request is invalid, and nothing was executed."""
 
 
 def not_found_error(resource_type: str, id_: str, *, param: str | None = None) -> StripeApiError:
-    """Refuse an id that does not exist: 404 in the address, 400 in a parameter."""
+    """An unknown id: 404 if it is in the path, 400 if it is a parameter."""
     return StripeApiError(
         f"No such {resource_type}: '{id_}'",
         status=400 if param else 404,
@@ -53,7 +53,7 @@ def not_found_error(resource_type: str, id_: str, *, param: str | None = None) -
 
 
 def unexpected_state_error(verb: str, intent: PaymentIntent) -> StripeApiError:
-    """Refuse a step that the intent's status does not allow."""
+    """An operation that the intent's status does not allow."""
     return StripeApiError(
         f"You cannot {verb} this PaymentIntent because it has a status of {intent.status}.",
         code=UNEXPECTED_STATE,

@@ -1,4 +1,4 @@
-"""PaymentIntents: each endpoint checks its parameters, and gives what to execute afterwards."""
+"""The PaymentIntents endpoints. Each validates its parameters and returns what to execute."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -6,8 +6,12 @@ from typing import Final
 
 from oncely.providers.stripe.sandbox import rules
 from oncely.providers.stripe.sandbox.errors import StripeValidationError, not_found_error
-from oncely.providers.stripe.sandbox.params import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Params
-from oncely.providers.stripe.sandbox.search import parse_filter
+from oncely.providers.stripe.sandbox.params import (
+    DEFAULT_PAGE_SIZE,
+    MAX_PAGE_SIZE,
+    Params,
+    parse_filter,
+)
 from oncely.providers.stripe.sandbox.serializers import (
     error_body,
     intent_body,
@@ -23,7 +27,7 @@ from oncely.testing.sandbox.http_messages import (
 )
 from oncely.testing.sandbox.ledger import ChargeStatus, IntentStatus, Ledger, PaymentIntent
 
-# Stripe refuses these on create unless the same call confirms.
+# Stripe rejects these on create unless the same call confirms.
 ONLY_WITH_CONFIRM: Final = ("off_session", "error_on_requires_action", "return_url")
 CONFIRM_PARAMS: Final = (*ONLY_WITH_CONFIRM, "payment_method", "receipt_email")
 ONLY_ON_CONFIRM: Final = ("amount_to_confirm",)
@@ -43,7 +47,7 @@ CREATE_PARAMS: Final = (
     "setup_future_usage",
     "statement_descriptor_suffix",
 )
-# From this version on the list of method types is Stripe's to make, not the caller's.
+# Since this version, Stripe rejects lists of payment method types.
 NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
 
 
@@ -56,7 +60,7 @@ class PaymentIntents:
         self._search_lag = search_lag
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Make an intent, and confirm it at once if asked to."""
+        """Create an intent, and confirm it if the caller wants."""
         params = Params(request.params, known=CREATE_PARAMS)
         _check_method_types(request, params)
         confirms = params.flag("confirm")
@@ -80,14 +84,14 @@ class PaymentIntents:
         return execute
 
     def confirm(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Take the money for an intent."""
+        """Confirm an intent, which charges the customer."""
         params = Params(request.params, known=(*CONFIRM_PARAMS, *ONLY_ON_CONFIRM))
         attempt = self._attempt(request, params)
         expand = params.expands_charge()
         return lambda: self._commit(rules.confirm(self._find(intent_id), attempt), expand=expand)
 
     def cancel(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Rule out that an intent ever takes money."""
+        """Cancel an intent, which can no longer be charged."""
         params = Params(request.params, known=["cancellation_reason"])
         reason = params.text("cancellation_reason")
         expand = params.expands_charge()
@@ -99,12 +103,12 @@ class PaymentIntents:
         return execute
 
     def retrieve(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Show an intent as it is now."""
+        """Return an intent."""
         expand = Params(request.params, known=["client_secret"]).expands_charge()
         return lambda: self._intent_response(self._find(intent_id), expand=expand)
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
-        """Show intents, newest first."""
+        """List intents, newest first."""
         params = Params(request.params, known=["customer", "limit", "starting_after"])
         customer, after = params.text("customer"), params.text("starting_after")
         limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
@@ -123,7 +127,7 @@ class PaymentIntents:
         return execute
 
     def search(self, request: SandboxRequest) -> SandboxHandler:
-        """Show the intents that match, as the index knew them some time ago."""
+        """Search intents, in an index that lags behind."""
         params = Params(request.params, known=["query", "limit", "page"])
         matches = parse_filter(params.required("query"))
         limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
@@ -140,7 +144,7 @@ class PaymentIntents:
         return execute
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """End an intent that is processing, or waiting for its customer."""
+        """Complete an intent that is processing or requires action."""
         with self._ledger.lock:
             intent = self._find(intent_id)
             attempt = rules.ConfirmAttempt(charge_id=new_id("ch"), at=self._clock())

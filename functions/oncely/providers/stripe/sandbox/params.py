@@ -1,23 +1,28 @@
-"""Checks the parameters of a Stripe request, before anything is executed."""
+"""Parses and validates the parameters and search queries of Stripe requests."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from oncely.providers.stripe.sandbox.errors import StripeValidationError
+from oncely.testing.sandbox.ledger import PaymentIntent
 
 CURRENCY: Final = re.compile(r"[a-z]{3}")
 MAX_AMOUNT: Final = 99_999_999
 MAX_METADATA_ENTRIES, MAX_METADATA_KEY_LENGTH, MAX_METADATA_VALUE_LENGTH = 50, 40, 500
 EXPANDABLE: Final = frozenset({"latest_charge", "data.latest_charge"})
-
-
-# Of a list, as Stripe documents it.
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 100
+
+_CLAUSE: Final = re.compile(
+    r"""(?:metadata\[(?P<mark>["'])(?P<key>.+?)(?P=mark)\]|(?P<field>status|customer|currency))
+        :(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)""",
+    re.VERBOSE,
+)
+_AND: Final = re.compile(r"\s+AND\s+")
 
 
 class Params:
-    """The parameters of one request, read one by one and by type."""
+    """The parameters of one request, with typed accessors."""
 
     def __init__(self, values: Mapping[str, Any], *, known: Iterable[str]) -> None:
         self._values = values
@@ -27,7 +32,7 @@ class Params:
                 raise StripeValidationError(message, code="parameter_unknown", param=name)
 
     def text(self, name: str) -> str | None:
-        """Read an optional text; an empty one is refused, as Stripe does."""
+        """Read an optional string. An empty one is invalid, as at Stripe."""
         value = self._values.get(name)
         if value is None:
             return None
@@ -39,7 +44,7 @@ class Params:
         return value
 
     def required(self, name: str) -> str:
-        """Read a text that must be there."""
+        """Read a required string."""
         value = self.text(name)
         if value is None:
             message = f"Missing required param: {name}."
@@ -47,23 +52,23 @@ class Params:
         return value
 
     def amount(self, name: str = "amount") -> int:
-        """Read a sum in minor units."""
+        """Read an amount in minor units."""
         return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
 
     def integer(self, name: str, *, default: int, maximum: int) -> int:
-        """Read an optional whole number of at least one."""
+        """Read an optional integer of at least 1."""
         value = self.text(name)
         return default if value is None else self._integer(name, value, maximum=maximum)
 
     def currency(self) -> str:
-        """Read a currency: three letters, lower case."""
+        """Read a currency: three lower-case letters."""
         value = self.required("currency")
         if not CURRENCY.fullmatch(value):
             raise StripeValidationError(f"Invalid currency: {value}.", param="currency")
         return value
 
     def flag(self, name: str) -> bool:
-        """Read an optional yes or no."""
+        """Read an optional boolean."""
         value = self.text(name)
         if value not in {None, "true", "false"}:
             raise StripeValidationError(f"Invalid boolean: {value}", param=name)
@@ -77,11 +82,11 @@ class Params:
         return value
 
     def has_any(self, *names: str) -> bool:
-        """Say whether any of the parameters was sent."""
+        """Whether any of these parameters was sent."""
         return any(name in self._values for name in names)
 
     def metadata(self) -> Mapping[str, str]:
-        """Read the caller's own fields, within Stripe's limits."""
+        """Read the metadata, within Stripe's limits."""
         entries = self.mapping("metadata")
         fits = len(entries) <= MAX_METADATA_ENTRIES and all(
             isinstance(value, str)
@@ -95,7 +100,7 @@ class Params:
         return entries
 
     def expands_charge(self) -> bool:
-        """Say whether the latest charge is wanted in full."""
+        """Whether the response should contain the whole latest charge."""
         wanted = self._values.get("expand", [])
         unknown = set(wanted) - EXPANDABLE
         if unknown:
@@ -115,3 +120,29 @@ class Params:
             message = f"This value must be at most {maximum}."
             raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
         return int(value)
+
+
+def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
+    """Parse a search query of the form `field:'value' AND …` into a predicate."""
+    wanted: list[tuple[str | None, str | None, str]] = []
+    position = 0
+    while True:
+        clause = _CLAUSE.match(query, position)
+        if clause is None:
+            message = f"We were unable to parse your search query: {query}"
+            raise StripeValidationError(message, param="query")
+        value = re.sub(r"\\(.)", r"\1", clause["value"])
+        wanted.append((clause["key"], clause["field"], value))
+        position = clause.end()
+        if position == len(query.rstrip()):
+            break
+        joint = _AND.match(query, position)
+        position = joint.end() if joint else len(query)
+
+    def matches(intent: PaymentIntent) -> bool:
+        return all(
+            intent.metadata.get(key) == value if key else getattr(intent, str(field)) == value
+            for key, field, value in wanted
+        )
+
+    return matches

@@ -1,4 +1,4 @@
-"""Refunds: made, and listed by the charge or the intent that they give back."""
+"""The refunds endpoints: create, and list by charge or intent."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ class Refunds:
         self._clock = clock
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Give the money of a charge back, in part or whole."""
+        """Refund a charge, in part or in full."""
         params = Params(request.params, known=REFUND_PARAMS)
         amount = params.amount() if params.has_any("amount") else None
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")

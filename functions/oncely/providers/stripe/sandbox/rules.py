@@ -1,4 +1,4 @@
-"""What confirming, canceling and settling do to a PaymentIntent: pure, and Stripe's rules."""
+"""Stripe's rules for confirming, canceling and completing a PaymentIntent. Pure functions."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +23,7 @@ CONFIRMABLE: Final = frozenset(
 CANCELABLE: Final = CONFIRMABLE
 COMPLETABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
 
-# Stripe's own test payment methods and the reason each is declined for; all others succeed.
+# Stripe's test payment methods that are declined, with the decline code. Others succeed.
 DECLINES: Final = MappingProxyType(
     {
         "pm_card_chargeDeclined": "generic_decline",
@@ -38,7 +38,7 @@ MISSING_CUSTOMER: Final = "cus_missing"
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmAttempt:
-    """One try at a payment: what the caller of confirm said."""
+    """One attempt to confirm: the caller's parameters."""
 
     charge_id: str
     at: datetime
@@ -47,12 +47,12 @@ class ConfirmAttempt:
     off_session: bool = False
     error_on_requires_action: bool = False
     return_url: str | None = None
-    amount: int | None = None  # `amount_to_confirm`; None: the intent's own
+    amount: int | None = None  # `amount_to_confirm`; None means the intent's amount
 
 
 @dataclass(frozen=True)
 class ConfirmResult:
-    """The intent and the charge afterwards, and the refusal to answer with, if it is one."""
+    """The intent and the charge afterwards, and the error to return, if any."""
 
     intent: PaymentIntent
     charge: Charge | None = None
@@ -60,13 +60,13 @@ class ConfirmResult:
 
 
 def check_customer(customer: str | None) -> None:
-    """Refuse a customer that does not exist."""
+    """Raise if the customer does not exist."""
     if customer and customer.startswith(MISSING_CUSTOMER):
         raise not_found_error("customer", customer, param="customer")
 
 
 def check_payment_method(payment_method: str | None) -> None:
-    """Refuse a payment method that does not exist."""
+    """Raise if the payment method does not exist."""
     if payment_method and (
         payment_method.startswith(MISSING_METHOD) or not payment_method.startswith("pm_")
     ):
@@ -74,7 +74,7 @@ def check_payment_method(payment_method: str | None) -> None:
 
 
 def confirm(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
-    """Try to take the money."""
+    """Attempt the charge."""
     check_payment_method(attempt.payment_method)
     if intent.status not in CONFIRMABLE:
         raise unexpected_state_error("confirm", intent)
@@ -99,7 +99,7 @@ def _attempt_charge(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmRe
     if method in DECLINES:
         return _decline(intent, attempt, code="card_declined", decline_code=DECLINES[method])
     if method == NEEDS_AUTHENTICATION:
-        # Nobody is there to act, or the caller does not want to wait for someone who is.
+        # The customer is absent, or the caller does not want to wait for an action.
         if attempt.off_session or attempt.error_on_requires_action:
             reason = "authentication_required"
             return _decline(intent, attempt, code=reason, decline_code=reason)
@@ -133,7 +133,7 @@ def _decline(
 def with_payment_error(
     intent: PaymentIntent, charge: Charge, *, code: str, decline_code: str
 ) -> PaymentIntent:
-    """Send the intent back to ask for another payment method."""
+    """Return the intent to `requires_payment_method`, with the error."""
     return replace(
         intent,
         status=IntentStatus.REQUIRES_PAYMENT_METHOD,
@@ -165,7 +165,7 @@ def _charge(intent: PaymentIntent, attempt: ConfirmAttempt, status: ChargeStatus
 
 
 def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> PaymentIntent:
-    """Make sure that this intent never takes money."""
+    """Cancel the intent, which can no longer be charged."""
     if intent.status not in CANCELABLE:
         raise unexpected_state_error("cancel", intent)
     return replace(intent, status=IntentStatus.CANCELED, canceled_at=at, cancellation_reason=reason)
@@ -174,7 +174,7 @@ def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> Paymen
 def complete_pending(
     intent: PaymentIntent, pending: Charge | None, attempt: ConfirmAttempt, *, succeeded: bool
 ) -> ConfirmResult:
-    """End what was processing, or waiting for the customer."""
+    """Complete an intent that is processing or requires action."""
     if intent.status not in COMPLETABLE:
         raise unexpected_state_error("settle", intent)
     charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)

@@ -1,4 +1,4 @@
-"""Writes Stripe's JSON: payment intents, charges, refunds, lists and errors."""
+"""Stripe's JSON of payment intents, charges, refunds, lists and errors."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ def _seconds(moment: datetime | None) -> int | None:
 
 
 def intent_body(intent: PaymentIntent, *, charge: Charge | None = None) -> dict[str, Any]:
-    """Write a PaymentIntent; a charge given is written in full, where its id would be."""
+    """Serialize a PaymentIntent. `charge` replaces the id of the latest charge."""
     paid = intent.status is IntentStatus.SUCCEEDED
     return {
         "id": intent.intent_id,
@@ -59,7 +59,7 @@ def _next_action(intent: PaymentIntent) -> dict[str, Any] | None:
 
 
 def charge_body(charge: Charge) -> dict[str, Any]:
-    """Write a charge."""
+    """Serialize a charge."""
     paid = charge.status is ChargeStatus.SUCCEEDED
     return {
         "id": charge.charge_id,
@@ -84,7 +84,7 @@ def charge_body(charge: Charge) -> dict[str, Any]:
 
 
 def refund_body(refund: Refund) -> dict[str, Any]:
-    """Write a refund."""
+    """Serialize a refund."""
     return {
         "id": refund.refund_id,
         "object": "refund",
@@ -99,18 +99,18 @@ def refund_body(refund: Refund) -> dict[str, Any]:
 
 
 def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
-    """Write a page of a list."""
+    """Serialize a page of a list."""
     return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
 
 
 def search_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
-    """Write a page of a search."""
+    """Serialize a page of search results."""
     page = list_body(items, url=url, has_more=has_more)
     return {**page, "object": "search_result", "next_page": None}
 
 
 def error_body(error: StripeApiError) -> dict[str, Any]:
-    """Write an error; the fields that it does not have are left out, as Stripe does."""
+    """Serialize an error, without its empty fields."""
     fields = {name: value for name, value in error.fields.items() if value is not None}
     intent = {"payment_intent": intent_body(error.intent)} if error.intent else {}
     return {"error": {"message": error.message, **fields, **intent}}

@@ -1,4 +1,4 @@
-"""The demo's report: readable by anyone, and honest when the promise was broken."""
+"""The demo's progress and report, which fails if a guarantee was violated."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,9 +7,9 @@ from io import StringIO
 from rich.console import Console
 
 from oncely.domain.lifecycle import Status
-from oncely_local.log_counts import LogCounts
-from oncely_local.observer import LedgerTotals
-from oncely_local.report import DemoReport, RunStats
+from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
+from oncely_local.logs import LogCounts
+from oncely_local.observer import QUEUE_OUTPUTS, LedgerTotals, QueueDepth
 from oncely_local.verdict import DemoFinalState, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
@@ -41,18 +41,18 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
     lines = render_report(FACTS, LedgerTotals(charges=1, faults=Counter({"slow": 1})))
 
     for told in (
-        "2  jobs, asked for by 3 messages: 1 payment.charge, 1 receipt.send",
-        "2  duplicates recognised: 2 finished",
-        "2  worker processes killed at random moments",
+        "2  jobs from 3 messages: 1 payment.charge, 1 receipt.send",
+        "2  duplicates detected: 2 finished",
+        "2  worker processes killed at random times",
         "1  provider faults: 1 slow",
-        "1  charges at the provider, and 0 declined",
+        "1  charges at the provider, 0 declined",
         "0  double charges",
-        "0  lost",
-        "0  unknown or unfinished left",
-        "1  wait for a person, each with its reason",
-        "512 MB  of memory at the peak: the local AWS, its workers and this demo",
-        "1  may have gone out       receipt.send:order_1",
-        "The promise was kept: many attempts, one real outcome.",
+        "0  jobs or messages lost",
+        "0  jobs left unknown or unfinished",
+        "1  jobs need review, each with its reason",
+        "512 MB  peak memory: the local AWS, its workers and this demo",
+        "1  may have gone out  receipt.send:order_1",
+        "Every guarantee held: many attempts, one real outcome.",
     ):
         assert told in lines
 
@@ -64,7 +64,7 @@ def test_double_charge_is_named_and_fails_report() -> None:
 
     assert "1  double charges" in lines
     assert f"{PAYMENT} was charged 2 times" in lines
-    assert "THE PROMISE WAS BROKEN: see what is wrong above." in lines
+    assert "GUARANTEE VIOLATED: see the violations above." in lines
 
 
 def test_equal_reasons_are_counted_together() -> None:
@@ -82,3 +82,40 @@ def test_equal_reasons_are_counted_together() -> None:
         line.startswith("3  order …: charged … as …, but the rows refuse  payment.charge:order_x0")
         for line in lines
     )
+
+
+JOBS = [
+    JobSnapshot(key="payment.charge:order_1", status=Status.FINISHED),
+    JobSnapshot(key="payment.charge:order_2", status=Status.UNKNOWN),
+    JobSnapshot(key="receipt.send:order_1", status=Status.NEEDS_REVIEW),
+]
+VIEW = DemoSnapshot(
+    seconds=12,
+    phase="running",
+    sent=7,
+    kills=2,
+    depths={name: QueueDepth(3, 1, 0) for name in QUEUE_OUTPUTS},
+    jobs={job.key: job for job in JOBS},
+    ledger_totals=LedgerTotals(charges=1),
+)
+
+
+def test_tables_fit_ordinary_terminal() -> None:
+    written = StringIO()
+    Console(width=80, file=written).print(render_tables(VIEW))
+    lines = written.getvalue().splitlines()
+
+    assert len(lines) <= 22
+    assert any("payment.charge" in one and one.split()[3:6] == ["·", "1", "1"] for one in lines)
+    assert any("dead letters" in one and "3" in one for one in lines)
+
+
+def test_line_summarizes_same_numbers() -> None:
+    assert render_line(VIEW) == (
+        "   12 s  running: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
+        "1 charges, 0 double, 2 kills"
+    )
+
+
+def test_jobs_in_review_count_as_ended() -> None:
+    assert (VIEW.ended, VIEW.waiting) == (2, 15)

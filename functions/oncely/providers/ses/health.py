@@ -1,14 +1,12 @@
 """Checks that SES can send receipts: the account's state and the sender's verification."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import parseaddr
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import error_code
-from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+from oncely import Finding, failed, passed, warned
 
 _PRODUCTION_ACCESS: Final = (
     "request production access in the SES console (Account dashboard); until then verify each "
@@ -16,12 +14,10 @@ _PRODUCTION_ACCESS: Final = (
 )
 
 
-def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
+def check_account(client: Any, *, is_production: bool) -> Iterator[Finding]:  # noqa: ANN401  # boto3's client
     """Check whether the account can send, and to whom."""
-    if _sender_address(deployed) is None:
-        return
     check = "mail"
-    account: AwsDescription = deployed.connection.client("sesv2").get_account()
+    account = client.get_account()
     if not account.get("SendingEnabled", True):
         yield failed(
             check,
@@ -39,7 +35,7 @@ def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
         yield passed(check, "the account can send to any address")
         return
     # A production stack sends to customers, whose addresses are not verified.
-    finding = failed if deployed.connection.name.endswith("-prod") else warned
+    finding = failed if is_production else warned
     yield finding(
         check,
         "the account is in the SES sandbox: it sends only to verified addresses, and other "
@@ -48,13 +44,11 @@ def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
     )
 
 
-def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
+def check_sender(client: Any, sender: str) -> Iterator[Finding]:  # noqa: ANN401  # boto3's client
     """Check that the sender address, its domain or a parent domain is verified."""
-    address = _sender_address(deployed)
-    if address is None:
-        return
-    check, client = f"sender {address}", deployed.connection.client("sesv2")
-    known: dict[str, AwsDescription] = {}
+    address = parseaddr(sender)[1]
+    check = f"sender {address}"
+    known: dict[str, Mapping[str, Any]] = {}
     for identity in _identities(address):
         if (found := _identity(client, identity)) is None:
             continue
@@ -80,17 +74,6 @@ def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
         )
 
 
-def _sender_address(deployed: DeployedStack) -> str | None:
-    """Return the address without its display name. Returns None if no email is sent."""
-    if deployed.connection.is_local:
-        return None
-    for function in deployed.functions:
-        variables = function.get("Environment", {}).get("Variables", {})
-        if configured := variables.get("SES_SENDER_ADDRESS"):
-            return parseaddr(configured)[1]
-    return None
-
-
 def _identities(address: str) -> Iterator[str]:
     """Yield the identities that can verify the sender: address, domain, parent domains."""
     yield address
@@ -100,11 +83,11 @@ def _identities(address: str) -> Iterator[str]:
         domain = domain.partition(".")[2]
 
 
-def _identity(client: Any, name: str) -> AwsDescription | None:  # noqa: ANN401  # boto3's client
+def _identity(client: Any, name: str) -> Mapping[str, Any] | None:  # noqa: ANN401  # boto3's client
     try:
-        found: AwsDescription = client.get_email_identity(EmailIdentity=name)
+        found: Mapping[str, Any] = client.get_email_identity(EmailIdentity=name)
     except ClientError as error:
-        if error_code(error) == "NotFoundException":
+        if error.response.get("Error", {}).get("Code") == "NotFoundException":
             return None
         raise
     return found

@@ -1,0 +1,27 @@
+"""The business tables of the shipped jobs."""
+
+from typing import Final
+
+from oncely import IndexSchema, KeySchema, TableSchema
+
+# Orders whose charge was requested and is not done. The partition is an attribute that the
+# producer sets with `charge_requested_at`: a single partition would limit it to 500 a second.
+REQUESTED_INDEX: Final = "charge_requested"
+CHARGE_SHARD: Final = "charge_shard"
+
+ORDERS: Final = TableSchema(
+    name="orders",
+    key=KeySchema(partition="order_id"),
+    # Sparse: the transaction that ends the job removes charge_requested_at.
+    indexes=(
+        IndexSchema(
+            name=REQUESTED_INDEX,
+            key=KeySchema(partition=CHARGE_SHARD, sort="charge_requested_at"),
+            include=("status",),
+        ),
+    ),
+)
+RECORDS: Final = TableSchema(name="records", key=KeySchema(partition="record_id"))
+IMPORT_EVENTS: Final = TableSchema(
+    name="import_events", key=KeySchema(partition="record_id", sort="event_id")
+)
