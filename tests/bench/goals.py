@@ -83,11 +83,7 @@ def _cost_rows(costs: CostFigures) -> Iterator[GoalRow]:
     )
     largest = max(costs.row_bytes.values())
     yield GoalRow(
-        "bytes of the largest row",
-        f"< {ROW_BYTES:,}",
-        f"{largest:,}",
-        "",
-        largest < ROW_BYTES,
+        "bytes of the largest row", f"< {ROW_BYTES:,}", f"{largest:,}", "", largest < ROW_BYTES
     )
     dollars = (costs.smallest, costs.order, costs.unknown)
     yield GoalRow(

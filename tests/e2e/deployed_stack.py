@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.account import LocalAccount
@@ -55,6 +55,11 @@ class StackClient:
         row = found.get("Item")
         return None if row is None else _deserialize_row(row)
 
+    def order(self, order_id: str) -> dict[str, Any]:
+        found = self.get("OrdersTableName", order_id=order_id)
+        assert found is not None
+        return found
+
     def job(self, key: str) -> dict[str, Any] | None:
         return self.get("JobsTableName", job_key=key)
 
@@ -62,7 +67,7 @@ class StackClient:
         self, key: str, *statuses: str, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> dict[str, Any]:
         return wait_for(
-            lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
+            lambda: (row := self.job(key)) and row["status"] in statuses and row,
             f"{key} is {' or '.join(statuses)}",
             lambda: self.job(key),
             timeout_seconds=timeout_seconds,
@@ -75,19 +80,22 @@ class StackClient:
         return int(found["Attributes"]["ApproximateNumberOfMessages"])
 
     @contextmanager
-    def pause_consumers(self, *queues: str) -> Iterator[None]:
-        self._set_consumers_enabled(queues, enabled=False)
-        try:
-            yield
-        finally:
-            self._set_consumers_enabled(queues, enabled=True)
-
-    def _set_consumers_enabled(self, queues: tuple[str, ...], *, enabled: bool) -> None:
+    def pause_consumers(self, *sources: str, function: str = "") -> Iterator[list[str]]:
+        """Disable the event sources whose ARN contains one of these; gives their ids."""
         functions = self.client("lambda")
-        names = {self.outputs[queue].rpartition("/")[2] for queue in queues}
-        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
-            if mapping["EventSourceArn"].rpartition(":")[2] in names:
-                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+        ids = [
+            one["UUID"]
+            for one in functions.list_event_source_mappings()["EventSourceMappings"]
+            if any(source in one["EventSourceArn"] for source in sources)
+            and function in one["FunctionArn"]
+        ]
+        for one in ids:
+            functions.update_event_source_mapping(UUID=one, Enabled=False)
+        try:
+            yield ids
+        finally:
+            for one in ids:
+                functions.update_event_source_mapping(UUID=one, Enabled=True)
 
     def alerts(self) -> list[str]:
         while (
@@ -103,7 +111,7 @@ class StackClient:
         return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
 
     def wait_for_alert(self, key: str) -> str:
-        (told,) = wait_for(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
+        (told,) = wait_for(lambda: self.alerts_about(key), f"a person is told of {key}")
         return told
 
     def backdate(self, key: str, time: str) -> None:
@@ -158,10 +166,10 @@ class StackClient:
         inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
         found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
         arn = found["Attributes"]["QueueArn"]
-        topics = {"Service": "sns.amazonaws.com"}
+        sns = {"Service": "sns.amazonaws.com"}
         allowed = {
             "Effect": "Allow",
-            "Principal": topics,
+            "Principal": sns,
             "Action": "sqs:SendMessage",
             "Resource": arn,
         }
@@ -175,14 +183,14 @@ class StackClient:
 
 
 def wait_for(
-    probe: Callable[[], T | None],
+    probe: Callable[[], T | Literal[False] | None],
     what: str,
     describe_state: Callable[[], object] = lambda: "nothing",
     *,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> T:
     until = time.monotonic() + timeout_seconds
-    while (seen := probe()) is None:
+    while not (seen := probe()):
         assert time.monotonic() < until, (
             f"not within {timeout_seconds:.0f} s: {what}; {describe_state()}"
         )

@@ -146,7 +146,5 @@ def test_every_exception_is_still_needed(unused: list[str]) -> None:
     assert [one for one in NEVER_RECORDED if not fnmatch.filter(unused, one)] == []
 
 
-def test_mail_is_sent_with_unchecked_permission(
-    stack: StackClient,
-) -> None:
+def test_mail_is_sent_with_unchecked_permission(stack: StackClient) -> None:
     assert any("18452@example.com" in mail.to for mail in stack.sandbox.ledger.mails)

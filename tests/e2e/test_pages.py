@@ -110,11 +110,7 @@ def _expand_variables(word: str, environment: dict[str, str]) -> str:
 def test_every_documented_make_target_exists() -> None:
     named = {name for page in pages() for name in re.findall(r"`make ([a-z]+)\b", page.text)}
     told = subprocess.run(
-        ["/usr/bin/env", "make", "help"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["/usr/bin/env", "make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout
 
     assert named >= {"demo", "test", "deploy"}

@@ -170,11 +170,7 @@ class PowertoolsSimulation(BaseSimulation):
             record_ttl=ROW_RETENTION,
             on_reply=answers.append,
         )
-        record = {
-            "messageId": str(message.number),
-            "body": message.body,
-            "eventSource": "aws:sqs",
-        }
+        record = {"messageId": str(message.number), "body": message.body, "eventSource": "aws:sqs"}
         response = function.handle({"Records": [record]}, _Invocation(name, deadline, self.clock))
         self.schedule.log("  answer:", response, answers)
         self.schedule.intercept("end", END_FAULTS)

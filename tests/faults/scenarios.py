@@ -371,10 +371,7 @@ SCENARIOS: Final = (
         fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
     charge_scenario(
-        "forged",
-        lambda _: payments_with_foreign_intent(),
-        jobs=(FORGED,),
-        check=check_no_charge,
+        "forged", lambda _: payments_with_foreign_intent(), jobs=(FORGED,), check=check_no_charge
     ),
     # Staging and dev use one provider account, and the same order ids, customers and amounts.
     charge_scenario(

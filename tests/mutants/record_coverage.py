@@ -22,9 +22,7 @@ class CoverageRecorder:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._coverage = Coverage(
-            data_file=None,
-            config_file=False,
-            source=[str(root / "functions")],
+            data_file=None, config_file=False, source=[str(root / "functions")]
         )
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()

@@ -35,9 +35,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
     finder = replace(
-        world.finder(),
-        store=dynamo.store(),
-        index=DynamoDueIndex(client, dynamo.jobs_table),
+        world.finder(), store=dynamo.store(), index=DynamoDueIndex(client, dynamo.jobs_table)
     )
     found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
     return len(found.items), sum(read)
@@ -56,10 +54,7 @@ def _job(number: int) -> Job:
 
 
 def _archived_job(number: int) -> Attributes:
-    return {
-        "job_key": {"S": f"{_job(0).job_key}{number}"},
-        "status": {"S": Status.FINISHED},
-    }
+    return {"job_key": {"S": f"{_job(0).job_key}{number}"}, "status": {"S": Status.FINISHED}}
 
 
 def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:

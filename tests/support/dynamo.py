@@ -131,10 +131,7 @@ class DynamoFixture:
             self._create_table({JOBS: self.jobs_table, **self.tables}[short], plan)
 
     def store(
-        self,
-        client: "DynamoDBClient | None" = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
+        self, client: "DynamoDBClient | None" = None, *, sleep: Callable[[float], None] = time.sleep
     ) -> DynamoJobStore:
         """The shipped store; over the counted client, unless told otherwise."""
         return DynamoJobStore(

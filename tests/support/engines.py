@@ -14,13 +14,7 @@ from typing import Final, NoReturn
 import pytest
 from moto import mock_aws
 
-from oncely_local.engine import (
-    ENGINE_ENVIRONMENT,
-    HOST,
-    REPOSITORY,
-    free_port,
-    running_engine,
-)
+from oncely_local.engine import ENGINE_ENVIRONMENT, HOST, REPOSITORY, free_port, running_engine
 
 # moto answers for this address without a socket.
 MOTO_URL: Final = "https://dynamodb.us-east-1.amazonaws.com"

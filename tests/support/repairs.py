@@ -4,10 +4,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.operate.repair_request import (
-    RepairOutcome,
-    RepairRequest,
-)
+from oncely.operate.repair_request import RepairOutcome, RepairRequest
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 

@@ -46,9 +46,7 @@ def _certificate(folder: Path) -> Path:
         .sign(key, hashes.SHA256())
     )
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / "untrusted.pem"
     path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))

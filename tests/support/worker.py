@@ -39,11 +39,7 @@ class BatchHarness:
     inbox: Any = field(default_factory=FakeMessageSource)
     jitter: float = 0.0
 
-    def process(
-        self,
-        *deliveries: Delivery,
-        seconds_left: float = 60,
-    ) -> list[ProcessedDelivery]:
+    def process(self, *deliveries: Delivery, seconds_left: float = 60) -> list[ProcessedDelivery]:
         clock = self.world.clock
         worker = BatchProcessor(
             runner=self.world.runner(),
