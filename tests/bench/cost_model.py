@@ -64,7 +64,6 @@ def bill_total(lines: Iterable[BillLine]) -> float:
 def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> Bill:
     pace = BATCH_TIMINGS[job.name]
     kilobytes = log.per_job(pace.batch) / 1000
-    puts, gets = job.requests["archive.keep"], job.requests["archive.find"]
     events = job.requests["bus.publish"]
     objects = history_puts(job, inventory)
     # Lambda reads a stream for free.
@@ -74,11 +73,6 @@ def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> Bil
     return _bill(
         ("DynamoDB writes", f"{job.write_units:g} units", job.write_units * prices.WRITE_UNIT),
         ("DynamoDB reads", f"{job.read_units:g} units", job.read_units * prices.READ_UNIT),
-        (
-            "S3 requests",
-            f"{puts} written, {gets} looked for",
-            puts * prices.S3_PUT + gets * prices.S3_GET,
-        ),
         (
             "history",
             f"{_count_changes(job)} changes, {objects:.4f} objects at {HISTORY_RATE} jobs/s",
@@ -164,7 +158,6 @@ def resolution_bill(job: JobUsage, inventory: Inventory) -> Bill:
     assert unknown is not None
     writes = unknown.write_units - job.write_units
     reads = unknown.read_units - job.read_units
-    gets = unknown.requests.get("archive.find", 0) - job.requests["archive.find"]
     jobs = inventory.jobs_of_an_iteration
     transitions = inventory.transitions_of_an_iteration / jobs
     seconds = prices.RESOLVE_SECONDS / inventory.threads_of_an_iteration
@@ -177,7 +170,6 @@ def resolution_bill(job: JobUsage, inventory: Inventory) -> Bill:
             writes * prices.WRITE_UNIT + reads * prices.READ_UNIT,
         ),
         ("Lambda, resolver", f"{seconds:.2g} s", invocation),
-        ("S3 requests", f"{gets} looked for", gets * prices.S3_GET),
     )
 
 

@@ -21,8 +21,6 @@ PAGE: Final = REPOSITORY / "docs" / "costs.md"
 
 # What a port's call is at AWS.
 _CALLS: Final = {
-    "archive.find": "GetObject",
-    "archive.keep": "PutObject",
     "bus.publish": "PutEvents",
     "outbox.send": "SendMessageBatch",
 }
@@ -64,7 +62,6 @@ class CostMeasurements:
     def figures(self) -> CostFigures:
         """What `make bench` compares with its goals."""
         smallest = self.counts.job("smallest keyed")
-        objects = cost_model.history_puts(smallest, self.inventory)
         return CostFigures(
             write_units={job.name: job.write_units for job in self.counts.jobs},
             row_bytes={job.name: job.max_row_bytes for job in self.counts.jobs},
@@ -73,8 +70,7 @@ class CostMeasurements:
             order=bill_total(self.bill(*_ORDER)),
             unknown=bill_total(self.unknown()),
             idle_month=bill_total(self.idle_month()),
-            s3_on_the_claim_path=smallest.run.requests.get("archive.find", 0),
-            s3_puts=smallest.requests["archive.keep"] + objects,
+            s3_puts=cost_model.history_puts(smallest, self.inventory),
         )
 
 

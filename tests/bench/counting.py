@@ -18,8 +18,7 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.table_schemas import TABLE_SCHEMAS
 
-# The ports that stand for a priced service; one that the engine does not have counts nothing.
-PORTS: Final = ("archive", "bus", "outbox", "alerts")
+PORTS: Final = ("bus", "outbox", "alerts")  # of priced services
 DUE_JOBS: Final = 10
 PAYMENT_COUNT: Final = 24  # payments: enough to meet every shard of an index
 
@@ -27,7 +26,7 @@ PAYMENT_COUNT: Final = 24  # payments: enough to meet every shard of an index
 @dataclass(frozen=True, kw_only=True)
 class MeteredStep:
     calls: tuple[MeteredCall, ...]
-    requests: Mapping[str, int]  # such as archive.find, by port and method
+    requests: Mapping[str, int]  # such as outbox.send, by port and method
 
     @property
     def writes(self) -> UnitsByIndex:
@@ -77,9 +76,8 @@ class UsageCounts:
     jobs: tuple[JobUsage, ...]
     idle_sweep: MeteredStep
     sweep: MeteredStep  # of DUE_JOBS jobs that are due
-    hot_partitions: Counter[
-        tuple[str, str, str]
-    ]  # units of MANY payments, by table, index and partition
+    # Units of PAYMENT_COUNT payments, by table, index and partition.
+    hot_partitions: Counter[tuple[str, str, str]]
     calls: tuple[MeteredCall, ...] = field(default=(), repr=False)
 
     def job(self, name: str) -> JobUsage:
@@ -114,9 +112,8 @@ class _MeteredStack:
             store=dynamo.store(), rows=dynamo.rows(), contracts=self.sample.contracts()
         )
         for name in PORTS:
-            if hasattr(self.world, name):
-                watched = _CountingPort(name, getattr(self.world, name), self.requests)
-                setattr(self.world, name, watched)
+            watched = _CountingPort(name, getattr(self.world, name), self.requests)
+            setattr(self.world, name, watched)
         self.sample.seed(self.world)
 
     def step(self, act: Callable[[], object]) -> MeteredStep:

@@ -82,7 +82,6 @@ class CostFigures:
     order: float  # a payment and its receipt
     unknown: float  # a payment whose outcome a sweep finds out, on top
     idle_month: float
-    s3_on_the_claim_path: int
     s3_puts: float  # of a job, at 100 jobs a second
 
 

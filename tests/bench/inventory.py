@@ -41,13 +41,11 @@ class Inventory:
 
     @property
     def history(self) -> Mapping[str, Any] | None:
-        mappings = self.of_type("AWS::Lambda::EventSourceMapping")
-        gathered = (
-            one
-            for one in mappings
-            if "StartingPosition" in one and one.get("MaximumBatchingWindowInSeconds")
-        )
-        return next(gathered, None)
+        """The mapping that gathers changes for the archive."""
+        for one in self.of_type("AWS::Lambda::EventSourceMapping"):
+            if "StartingPosition" in one and one.get("MaximumBatchingWindowInSeconds"):
+                return one
+        return None
 
     @cached_property
     def sweeps_each_month(self) -> int:

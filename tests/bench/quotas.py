@@ -19,7 +19,6 @@ NEW_POLLERS_A_MINUTE: Final = Quota(
 )
 IN_FLIGHT: Final = Quota(120_000, "SQS: Standard queue quotas (adjustable)")
 PUT_EVENTS: Final = Quota(10_000, "EventBridge: Quotas (adjustable)")
-PREFIX_PUTS: Final = Quota(3_500, "S3: Performance guidelines, per partitioned prefix")
 TRANSITIONS: Final = Quota(1_500, "Step Functions: Quotas, refill rate (adjustable)")
 EXECUTIONS: Final = Quota(300, "Step Functions: Quotas, refill rate (adjustable)")
 STRIPE_REQUESTS: Final = Quota(100, "Stripe: Rate limits, live mode (on request)")

@@ -72,7 +72,6 @@ def _needs(m: CostMeasurements, job: JobUsage) -> str:
         ("worker functions at once", _functions(job.name), _WORKERS),
         ("messages in flight", BATCH_TIMINGS[job.name].seconds, quotas.IN_FLIGHT.value),
         ("PutEvents", job.requests["bus.publish"], quotas.PUT_EVENTS.value),
-        ("PutObject", job.requests["archive.keep"], quotas.PREFIX_PUTS.value),
         ("Stripe requests", stripe, quotas.STRIPE_REQUESTS.value),
     )
     lines = [(what, *_row(each, limit)) for what, each, limit in rows if each]
@@ -119,14 +118,14 @@ class ScaleLimit(NamedTuple):
 
 
 def _limits(m: CostMeasurements) -> str:
-    found = [*_fixed_limits(m)]
+    found = [*_provider_limits()]
     for name, owner in _JOB_LABELS.items():
         found += [*_function_limits(name, owner), *_table_limits(m, name, owner)]
     lines = (limit.line for limit in sorted(found, key=lambda one: (one.rate, one.owner)))
     return table(("binds at", "seen first at", "what", "what removes it"), lines)
 
 
-def _fixed_limits(m: CostMeasurements) -> Iterator[ScaleLimit]:
+def _provider_limits() -> Iterator[ScaleLimit]:
     yield ScaleLimit(
         min(quotas.STRIPE_ENDPOINT.value, quotas.STRIPE_REQUESTS.value / STRIPE_WRITES),
         "payments",
@@ -140,21 +139,6 @@ def _fixed_limits(m: CostMeasurements) -> Iterator[ScaleLimit]:
         "HubSpot: 190 requests in ten seconds",
         "HubSpot's API add-on, 250; messages with `record` need no request",
     )
-    requests = m.counts.job(_SMALLEST).requests
-    if requests["bus.publish"]:
-        yield ScaleLimit(
-            quotas.PUT_EVENTS.value,
-            "events",
-            "EventBridge: PutEvents",
-            "Service Quotas; publish only events that someone reads",
-        )
-    if requests["archive.keep"]:
-        yield ScaleLimit(
-            quotas.PREFIX_PUTS.value,
-            "ended jobs",
-            "S3: PutObject under one prefix, until S3 has partitioned it",
-            "time, or AWS Support: S3 partitions a prefix that is busy",
-        )
 
 
 def _function_limits(name: str, owner: str) -> Iterator[ScaleLimit]:

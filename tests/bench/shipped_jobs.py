@@ -76,7 +76,7 @@ class JobSample:
     name: str
     contract: type[AnyContract]
     message: Mapping[str, object]
-    seed: Callable[[InMemoryStack], None] = lambda _: None
+    seed: Callable[[InMemoryStack], object] = lambda _: None
     make_ambiguous: Callable[[InMemoryStack], None] | None = None
     # A message under the same key with other values; None if the contract takes any.
     conflicting_message: Mapping[str, object] = field(default_factory=dict)
@@ -128,10 +128,6 @@ def _seed_contact(world: InMemoryStack) -> None:
     world.crm.contacts[CONTACT] = replace(record, record_id=CONTACT, body=body)
 
 
-def _seed_contacts(world: InMemoryStack) -> None:
-    world.crm.add_contacts(100)
-
-
 def _seed_record(world: InMemoryStack) -> None:
     world.dependencies.rows.put(
         "records",
@@ -140,76 +136,38 @@ def _seed_record(world: InMemoryStack) -> None:
     )
 
 
-def _ping_sample(job_type: type[AnyContract], name: str) -> JobSample:
-    message = {"job": job_type.job_type, "v": 1, "number": 104190077123}
-    return JobSample(name=name, contract=job_type, message=message)
-
-
-def _contracts_by_type() -> dict[str, type[AnyContract]]:
-    return {contract.job_type: contract for contract in CONTRACTS}
+def _sample(
+    contract: type[AnyContract] | str, fields: Mapping[str, object], name: str = ""
+) -> JobSample:
+    if isinstance(contract, str):
+        name, contract = contract, next(one for one in CONTRACTS if one.job_type == contract)
+    message = {"job": contract.job_type, "v": 1, **fields}
+    return JobSample(name=name, contract=contract, message=message)
 
 
 def samples() -> tuple[JobSample, ...]:
     """All of them; a job type of a team's own is not among them."""
-    found = _contracts_by_type()
-    shipped = (
-        JobSample(
-            name="payment.charge",
-            contract=found["payment.charge"],
-            message={"job": "payment.charge", "v": 1, "order_id": ORDER},
-            conflicting_message={"job": "payment.charge", "v": 1, "order_id": ORDER, "amount": 1},
-            seed=seed_order,
-            make_ambiguous=lambda world: world.payments.fail_next(
-                "execute", PaymentFault.TIMEOUT_AFTER
-            ),
-        ),
-        JobSample(
-            name="receipt.send",
-            contract=found["receipt.send"],
-            message={"job": "receipt.send", "v": 1, "order_id": ORDER},
-            seed=_seed_paid_order,
-        ),
-        JobSample(
-            name="sync.contact",
-            contract=found["sync.contact"],
-            message={
-                "job": "sync.contact",
-                "v": 1,
-                "source": "hubspot",
-                "source_id": CONTACT,
-                "event_id": "01HF2Z6Q8W5J9K3M",
-            },
-            seed=_seed_contact,
-        ),
-        JobSample(
-            name="sync.import",
-            contract=found["sync.import"],
-            message={
-                "job": "sync.import",
-                "v": 1,
-                "source": "hubspot",
-                "batch_id": "2026-11-16-nightly",
-            },
-            seed=_seed_contacts,
-        ),
-        JobSample(
-            name="sync.push",
-            contract=found["sync.push"],
-            message={
-                "job": "sync.push",
-                "v": 1,
-                "target": "hubspot",
-                "record_id": f"hubspot#{CONTACT}",
-                "version": 7,
-            },
-            seed=_seed_record,
-            make_ambiguous=lambda world: world.crm.fail_next(
-                "upsert_contact", PaymentFault.TIMEOUT_AFTER
-            ),
-        ),
-    )
+    ping, order = {"number": 104190077123}, {"order_id": ORDER}
+    charge = _sample("payment.charge", order)
+    contact = {"source": "hubspot", "source_id": CONTACT, "event_id": "01HF2Z6Q8W5J9K3M"}
+    pushed = {"target": "hubspot", "record_id": f"hubspot#{CONTACT}", "version": 7}
+    batch = {"source": "hubspot", "batch_id": "2026-11-16-nightly"}
+    lost = PaymentFault.TIMEOUT_AFTER
     return (
-        _ping_sample(NaturalPing, "natural"),
-        _ping_sample(KeyedPing, "smallest keyed"),
-        *shipped,
+        _sample(NaturalPing, ping, "natural"),
+        _sample(KeyedPing, ping, "smallest keyed"),
+        replace(
+            charge,
+            conflicting_message={**charge.message, "amount": 1},
+            seed=seed_order,
+            make_ambiguous=lambda world: world.payments.fail_next("execute", lost),
+        ),
+        replace(_sample("receipt.send", order), seed=_seed_paid_order),
+        replace(_sample("sync.contact", contact), seed=_seed_contact),
+        replace(_sample("sync.import", batch), seed=lambda world: world.crm.add_contacts(100)),
+        replace(
+            _sample("sync.push", pushed),
+            seed=_seed_record,
+            make_ambiguous=lambda world: world.crm.fail_next("upsert_contact", lost),
+        ),
     )
