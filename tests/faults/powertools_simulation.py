@@ -212,4 +212,4 @@ class PowertoolsSimulation(BaseSimulation):
     def describe(self) -> Iterator[str]:
         for (table, key), row in self.rows.rows.items():
             yield f"\n{table} {' '.join(key)}: {row}"
-        yield f"charges: {self.providers['payments'].charges}"
+        yield f"charges: {self.providers['stripe'].charges}"
