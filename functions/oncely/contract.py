@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -141,7 +142,7 @@ class Resources:
         """The short names of its business tables."""
         return tuple(one if isinstance(one, str) else one.name for one in self.tables)
 
-    @property
+    @cached_property
     def secret_names(self) -> tuple[str, ...]:
         """The short names of all secrets: its own, and the API keys of its providers."""
         return (*self.secrets, *(one.secret_name for one in self.providers if one.secret_name))

@@ -373,7 +373,7 @@ class Dependencies(Protocol):
         """Give the job table, to read other jobs."""
 
     def secret(self, name: str) -> str:
-        """Give a secret by its short name, such as `stripe`."""
+        """Give a secret by its short name, such as `acme`."""
 
     def message_sender(self, queue: str) -> MessageSender:
         """Give a queue to send to by its short name, such as `sync`."""

@@ -13,7 +13,7 @@ from oncely.http.pace import UNLIMITED, RateLimiter
 
 
 class ProviderSettings(BaseModel):
-    """A provider's own settings; field `api_base` of Stripe is read from STRIPE_API_BASE."""
+    """A provider's own settings; field `api_base` of `acme` is read from ACME_API_BASE."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -58,7 +58,7 @@ class IamGrant:
 class Provider(ABC, Generic[T_co, S]):
     """A plug-in: everything that differs between two providers, and the client that jobs call."""
 
-    name: ClassVar[str]  # such as `stripe`: names its secret, settings and sandbox
+    name: ClassVar[str]  # such as `acme`: names its secret, settings and sandbox
     profile: ClassVar[ProviderProfile]
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True

@@ -22,7 +22,7 @@ def table_env_var(table: str) -> str:
 
 
 def secret_env_var(secret: str) -> str:
-    """The variable that names a secret, by name or ARN: `stripe` is in STRIPE_SECRET."""
+    """The variable that names a secret, by name or ARN: `acme` is in ACME_SECRET."""
     return f"{secret.upper()}_SECRET"
 
 

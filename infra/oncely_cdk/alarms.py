@@ -226,11 +226,7 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
 
 
 def queue_alarms(
-    *,
-    jobs: Mapping[str, sqs.Queue],
-    dead_letters: sqs.Queue,
-    rejects: sqs.Queue,
-    missed: sqs.Queue,
+    *, jobs: Mapping[str, sqs.Queue], dead_letters: sqs.Queue, rejects: sqs.Queue, missed: sqs.Queue
 ) -> Iterator[AlarmSpec]:
     """Alarms on the metrics of the queues."""
     yield AlarmSpec(

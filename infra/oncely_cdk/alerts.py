@@ -48,10 +48,7 @@ class AlertTopic(Construct):
 
     def env_vars(self) -> dict[str, str]:
         """The variables of a function that sends alerts."""
-        return {
-            "ALERT_TOPIC_ARN": self.topic.topic_arn,
-            "STACK_NAME": Stack.of(self).stack_name,
-        }
+        return {"ALERT_TOPIC_ARN": self.topic.topic_arn, "STACK_NAME": Stack.of(self).stack_name}
 
     def grant_publish(self, function: OncelyFunction) -> None:
         """Let a function send alerts."""

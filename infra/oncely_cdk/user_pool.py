@@ -9,10 +9,7 @@ from constructs import Construct
 from oncely.admin_page.http_api import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely_cdk.stages import Stage
 
-_GROUPS: Final = {
-    SUPPORT_GROUP: "reads jobs",
-    OPERATOR_GROUP: "reads, repairs and exports jobs",
-}
+_GROUPS: Final = {SUPPORT_GROUP: "reads jobs", OPERATOR_GROUP: "reads, repairs and exports jobs"}
 
 
 class AdminUserPool(Construct):

@@ -52,8 +52,7 @@ class LocalAccount:
             TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL_ATTRIBUTE},
         )
         dynamodb.update_continuous_backups(
-            TableName=table,
-            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            TableName=table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
         )
 
     def put_provider_secrets(self) -> None:

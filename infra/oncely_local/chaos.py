@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from oncely.providers.stripe.sandbox.ledger import IntentStatus
 from oncely.testing.sandbox import FaultKind, FaultSet
-from oncely.testing.sandbox.ledger import IntentStatus
 from oncely_local.processes import kill_worker, list_busy_workers
 from oncely_local.stack import LocalStack
 

@@ -25,13 +25,7 @@ from oncely_local.chaos import (
     SweepTrigger,
     WorkerKiller,
 )
-from oncely_local.demo_report import (
-    DemoReport,
-    DemoSnapshot,
-    RunStats,
-    render_line,
-    render_tables,
-)
+from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
 from oncely_local.deploy import BUILD_FOLDER, DeployError
 from oncely_local.engine import EngineError
 from oncely_local.local import run_until_interrupted

@@ -192,10 +192,7 @@ class DemoReport:
         redelivered = f"{tally.redelivered} of them redelivered by the queue"
         sweeps = f"{run.sweeps} extra sweeps"
         return [
-            (
-                job_types.total(),
-                f"jobs from {run.sent} messages: {_format_counts(job_types)}",
-            ),
+            (job_types.total(), f"jobs from {run.sent} messages: {_format_counts(job_types)}"),
             (tally.deliveries, f"deliveries processed, {redelivered}"),
             (
                 tally.duplicates,

@@ -219,10 +219,7 @@ def start_engine(
 
 @contextlib.contextmanager
 def running_engine(
-    log: Path,
-    *,
-    environment: Path = ENGINE_ENVIRONMENT,
-    settings: Mapping[str, str] | None = None,
+    log: Path, *, environment: Path = ENGINE_ENVIRONMENT, settings: Mapping[str, str] | None = None
 ) -> Iterator[Engine]:
     """Run an engine for the length of a `with` block."""
     with start_engine(log, environment=environment, settings=settings) as engine:

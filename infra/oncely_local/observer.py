@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.domain.lifecycle import Status
-from oncely.testing.sandbox.ledger import IntentStatus, Ledger
+from oncely.providers.sandbox import Ledger
+from oncely.providers.stripe.sandbox.ledger import IntentStatus
 from oncely_local.stack import LocalStack
 from oncely_local.verdict import DemoFinalState, JobSnapshot
 from oncely_local.workload import Workload

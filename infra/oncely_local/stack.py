@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from oncely_local.account import LocalAccount
 from oncely_local.deploy import BUILD_FOLDER, bootstrap, cached_assembly, deploy
 from oncely_local.engine import Engine, running_engine

@@ -12,7 +12,7 @@ from tests.support.engines import DYNAMODB_ENGINES, EngineKind
 
 
 @pytest.fixture(params=[EngineKind.MEMORY, *DYNAMODB_ENGINES])
-def store_fixture(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
+def db(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
     if request.param is EngineKind.MEMORY:
         yield memory_fixture()
         return
@@ -21,8 +21,8 @@ def store_fixture(request: pytest.FixtureRequest, no_profile: None) -> Iterator[
 
 
 @pytest.fixture
-def store(store_fixture: StoreFixture) -> JobStore:
-    return store_fixture.store
+def store(db: StoreFixture) -> JobStore:
+    return db.store
 
 
 @pytest.fixture(params=DYNAMODB_ENGINES)

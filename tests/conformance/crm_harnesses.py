@@ -11,7 +11,7 @@ from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
 from oncely.providers.interfaces import Crm
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.payments import PaymentFault
@@ -32,8 +32,6 @@ SANDBOX_FAULTS = {
 
 
 class CrmUsers(Protocol):
-    """Those who work in the CRM."""
-
     def add(self, **properties: str) -> str: ...
 
     def add_contacts(self, number: int) -> list[str]: ...
@@ -44,8 +42,6 @@ class CrmUsers(Protocol):
 
 
 class CrmHarness(Protocol):
-    """A CRM, its truth, and a way to make it fail."""
-
     clock: FakeClock
 
     @property
@@ -119,7 +115,6 @@ class HubSpotHarness:
 
 @contextmanager
 def crm_harness(name: str) -> Iterator[CrmHarness]:
-    """A fresh CRM of this kind, empty."""
     if name == "fake":
         yield FakeCrmHarness()
         return

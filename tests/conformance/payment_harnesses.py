@@ -5,18 +5,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from oncely.domain.effect_outcomes import Prepared
+from oncely.domain.effect_outcomes import EffectOutcome, Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import ProviderSandbox
 from tests.support.payments import FakePayments, PaymentFault
 
 
 class PaymentHarness(Protocol):
-    """A provider, its truth, and a way to make it fail."""
-
     @property
     def provider(self) -> PaymentProvider: ...
 
@@ -106,7 +104,6 @@ class StripeHarness:
 
 @contextmanager
 def payment_harness(name: str) -> Iterator[PaymentHarness]:
-    """One of them, by name."""
     if name == "fake":
         yield FakePaymentHarness()
         return
@@ -122,3 +119,16 @@ def prepare_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1)
     answer = harness.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref
+
+
+def execute_payment(
+    harness: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
+) -> EffectOutcome:
+    key = make_key(f"confirm:{number}")
+    return harness.provider.execute(ref, asked, idempotency_key=key, verified=verified)
+
+
+def charge_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    ref = prepare_payment(harness, asked, number=number)
+    execute_payment(harness, ref, asked, number=number)
+    return ref

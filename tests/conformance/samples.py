@@ -28,7 +28,6 @@ FIRST_CLAIM: Final = time_at(1)
 
 
 def new_owner() -> str:
-    """A token as workers make them."""
     return new_owner_token()
 
 
@@ -61,7 +60,6 @@ def make_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  #
 
 
 def claim_job(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa: ANN401  # fields of a claim
-    """A row that someone has claimed."""
     result = store.claim(make_claim(owner, **changes))
     assert isinstance(result, Claimed)
     return result.job
@@ -74,7 +72,6 @@ def apply_event(job: Job, event: Event, *, seconds: float = 2, **changes: object
 
 
 def add_note(job: Job, *, seconds: float = 3) -> Job:
-    """The row after someone else left evidence on it."""
     return job.apply(Event.NOTE, now=time_at(seconds), actor="another worker", reason="late answer")
 
 

@@ -21,8 +21,6 @@ from tests.support.in_memory_stack import BusinessRows
 
 @dataclass(frozen=True, kw_only=True)
 class StoreFixture:
-    """Where a test's rows are."""
-
     engine: EngineKind
     store: JobStore
     windows: UniqueWindows

@@ -32,60 +32,54 @@ def write(**changes: object) -> BusinessWrite:
     )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_transaction_writes_row_only_when_expectation_holds(
-    store_fixture: StoreFixture, case: str
+@pytest.mark.parametrize("in_transaction", [True, False], ids=["transaction", "update"])
+@pytest.mark.parametrize(("expect", "row", "taken"), CASES.values(), ids=list(CASES))
+def test_row_is_written_only_when_expectation_holds(
+    db: StoreFixture,
+    expect: Precondition,
+    row: dict[str, str],
+    *,
+    taken: bool,
+    in_transaction: bool,
 ) -> None:
-    expect, row, taken = CASES[case]
-    store_fixture.rows.put("orders", ORDER_KEY, row)
-    before = claim_job(store_fixture.store)
+    db.rows.put("orders", ORDER_KEY, row)
+    change = write(preconditions=(expect,))
+    if in_transaction:
+        before = claim_job(db.store)
+        result = db.store.compare_and_swap(before, finish_job(before), business_writes=[change])
+        assert type(result) is (Swapped if taken else BusinessWriteConflict)
+    else:
+        assert db.rows.update(change) is taken
 
-    result = store_fixture.store.compare_and_swap(
-        before, finish_job(before), business_writes=[write(preconditions=(expect,))]
-    )
-
-    assert type(result) is (Swapped if taken else BusinessWriteConflict)
     expected = {**row, "status": "paid"} if taken else row
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_update_writes_row_only_when_expectation_holds(
-    store_fixture: StoreFixture, case: str
-) -> None:
-    expect, row, taken = CASES[case]
-    store_fixture.rows.put("orders", ORDER_KEY, row)
+def test_every_expectation_must_hold(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
 
-    assert store_fixture.rows.update(write(preconditions=(expect,))) is taken
-    expected = {**row, "status": "paid"} if taken else row
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+    assert not db.rows.update(write(preconditions=(STATUS, UP_TO)))
 
 
-def test_every_expectation_must_hold(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
-
-    assert not store_fixture.rows.update(write(preconditions=(STATUS, UP_TO)))
-
-
-def test_row_that_must_be_new_is_created_once(store_fixture: StoreFixture) -> None:
+def test_row_that_must_be_new_is_created_once(db: StoreFixture) -> None:
     new = write(must_be_new=True)
 
-    assert store_fixture.rows.update(new)
-    assert not store_fixture.rows.update(new)
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
+    assert db.rows.update(new)
+    assert not db.rows.update(new)
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
 
 
-def test_existing_row_that_must_be_new_leaves_job_unchanged(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open"})
-    before = claim_job(store_fixture.store)
+def test_existing_row_that_must_be_new_leaves_job_unchanged(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, {"status": "open"})
+    before = claim_job(db.store)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before), business_writes=[write(must_be_new=True)]
     )
 
     assert isinstance(result, BusinessWriteConflict)
-    assert store_fixture.store.get(KEY) == before
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "open"}
+    assert db.store.get(KEY) == before
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "open"}
 
 
 @pytest.mark.parametrize(
@@ -94,12 +88,12 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(store_fixture: Store
     ids=["nothing expected", "absent is fine", "a value expected"],
 )
 def test_row_is_created_when_allowed_and_no_value_is_expected(
-    store_fixture: StoreFixture, expect: tuple[Precondition, ...], *, taken: bool
+    db: StoreFixture, expect: tuple[Precondition, ...], *, taken: bool
 ) -> None:
-    assert store_fixture.rows.update(write(may_create=True, preconditions=expect)) is taken
-    assert (store_fixture.rows.get("orders", ORDER_KEY) is not None) is taken
+    assert db.rows.update(write(may_create=True, preconditions=expect)) is taken
+    assert (db.rows.get("orders", ORDER_KEY) is not None) is taken
 
 
-def test_missing_row_is_not_created_unless_allowed(store_fixture: StoreFixture) -> None:
-    assert not store_fixture.rows.update(write(preconditions=(OR_ABSENT,)))
-    assert store_fixture.rows.get("orders", ORDER_KEY) is None
+def test_missing_row_is_not_created_unless_allowed(db: StoreFixture) -> None:
+    assert not db.rows.update(write(preconditions=(OR_ABSENT,)))
+    assert db.rows.get("orders", ORDER_KEY) is None

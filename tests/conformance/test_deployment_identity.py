@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.deployment_identity import (
-    IDENTITY_KEY,
-    DynamoTableIdentity,
-    new_identity,
-)
+from oncely.aws.deployment_identity import IDENTITY_KEY, DynamoTableIdentity, new_identity
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.domain.due import DueAction
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
@@ -72,7 +68,7 @@ def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
         other.close()
 
 
-@pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
+@REAL_IDS
 def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
     tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
 
@@ -100,8 +96,7 @@ def test_table_reports_missing_protection(dynamo: DynamoFixture) -> None:
     look = table(dynamo)
     set_up(dynamo)
 
-    bare = look.with_protection(look.facts())
-    assert bare.missing == ("stream", "point-in-time recovery")
+    assert look.with_protection(look.facts()).missing == ("stream", "point-in-time recovery")
     dynamo.protect()
     protected = look.with_protection(look.facts())
 
@@ -115,9 +110,7 @@ def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> 
     set_up(dynamo)
     restored = f"{dynamo.jobs_table}-restored"
     dynamo.admin.restore_table_to_point_in_time(
-        SourceTableName=dynamo.jobs_table,
-        TargetTableName=restored,
-        UseLatestRestorableTime=True,
+        SourceTableName=dynamo.jobs_table, TargetTableName=restored, UseLatestRestorableTime=True
     )
     look = DynamoTableIdentity(dynamo.client, restored)
     item, facts = look.identity(), look.facts()
@@ -142,10 +135,8 @@ def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:
 
 
 def test_identity_key_is_not_valid_job_key() -> None:
-    job_type, _, part = IDENTITY_KEY.partition(":")
-
     with pytest.raises(InvalidKeyError):
-        job_key(job_type, part)
+        job_key(*IDENTITY_KEY.split(":", 1))
 
 
 @pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])

@@ -25,47 +25,32 @@ EVERYWHERE = dict.fromkeys(DueAction, ())
 
 
 def due_entries(
-    store_fixture: StoreFixture,
-    action: DueAction,
-    *,
-    since: datetime | None = None,
-    until: datetime = FAR,
+    db: StoreFixture, action: DueAction, *, since: datetime | None = None, until: datetime = FAR
 ) -> list[DueEntry]:
-    shards = range(store_fixture.due.shards)
-    found = [
-        one for n in shards for one in store_fixture.due.due(action, n, since=since, until=until)
-    ]
+    shards = range(db.due.shards)
+    found = [one for n in shards for one in db.due.due(action, n, since=since, until=until)]
     return sorted(found, key=lambda one: one.due_at)
 
 
-def partitions(store_fixture: StoreFixture) -> dict[DueAction, tuple[JobKey, ...]]:
-    return {
-        action: tuple(one.job_key for one in due_entries(store_fixture, action))
-        for action in DueAction
-    }
+def partitions(db: StoreFixture) -> dict[DueAction, tuple[JobKey, ...]]:
+    return {action: tuple(one.job_key for one in due_entries(db, action)) for action in DueAction}
 
 
-def swap(store_fixture: StoreFixture, before: Job, after: Job) -> Job:
-    result = store_fixture.store.compare_and_swap(before, after)
+def swap(db: StoreFixture, before: Job, after: Job) -> Job:
+    result = db.store.compare_and_swap(before, after)
     assert isinstance(result, Swapped)
     return result.job
 
 
-def test_enqueued_row_is_due_for_send(store_fixture: StoreFixture) -> None:
-    store_fixture.store.create(make_ready_job())
+def test_claimed_row_is_due_for_lookup_when_lease_expires(db: StoreFixture) -> None:
+    db.store.create(make_ready_job())
+    assert partitions(db) == {**EVERYWHERE, DueAction.RESEND: (KEY,)}
 
-    assert partitions(store_fixture) == {**EVERYWHERE, DueAction.RESEND: (KEY,)}
+    job = claim_job(db.store)
 
-
-def test_claimed_row_is_due_for_lookup_when_lease_expires(store_fixture: StoreFixture) -> None:
-    store_fixture.store.create(make_ready_job())
-
-    job = claim_job(store_fixture.store)
-
-    assert partitions(store_fixture) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
-    assert due_entries(store_fixture, DueAction.LOOK_UP) == [
-        DueEntry(job_key=KEY, due_at=job.lease_until or FAR)
-    ]
+    assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
+    expected = DueEntry(job_key=KEY, due_at=job.lease_until or FAR)
+    assert due_entries(db, DueAction.LOOK_UP) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -79,65 +64,62 @@ def test_claimed_row_is_due_for_lookup_when_lease_expires(store_fixture: StoreFi
     ],
 )
 def test_due_time_change_moves_row_to_matching_partition(
-    event: Event, action: DueAction, store_fixture: StoreFixture
+    event: Event, action: DueAction, db: StoreFixture
 ) -> None:
-    job = claim_job(store_fixture.store)
+    job = claim_job(db.store)
 
-    swap(store_fixture, job, apply_event(job, event, due_at=time_at(300)))
+    swap(db, job, apply_event(job, event, due_at=time_at(300)))
 
-    assert partitions(store_fixture) == {**EVERYWHERE, action: (KEY,)}
+    assert partitions(db) == {**EVERYWHERE, action: (KEY,)}
 
 
-def test_unchanged_due_time_keeps_partition_after_job_ends(store_fixture: StoreFixture) -> None:
-    job = claim_job(store_fixture.store)
+def test_unchanged_due_time_keeps_partition_after_job_ends(db: StoreFixture) -> None:
+    job = claim_job(db.store)
 
-    ended = swap(store_fixture, job, apply_event(job, Event.CONFIRM))
+    ended = swap(db, job, apply_event(job, Event.CONFIRM))
 
-    assert partitions(store_fixture) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
+    assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
     later = replace(ended, version=ended.version + 1, due_at=time_at(500))
-    swap(store_fixture, ended, later)
-    assert partitions(store_fixture) == {**EVERYWHERE, DueAction.PUBLISH: (KEY,)}
+    swap(db, ended, later)
+    assert partitions(db) == {**EVERYWHERE, DueAction.PUBLISH: (KEY,)}
 
 
-def test_row_without_due_time_is_not_indexed(store_fixture: StoreFixture) -> None:
-    before = claim_job(store_fixture.store)
-    job = swap(store_fixture, before, finish_job(before))
+def test_row_without_due_time_is_not_indexed(db: StoreFixture) -> None:
+    before = claim_job(db.store)
+    job = swap(db, before, finish_job(before))
 
-    swap(store_fixture, job, replace(job, version=job.version + 1, due_at=None))
+    swap(db, job, replace(job, version=job.version + 1, due_at=None))
 
-    assert partitions(store_fixture) == EVERYWHERE
+    assert partitions(db) == EVERYWHERE
 
 
-def test_rows_in_time_range_are_listed_longest_due_first(store_fixture: StoreFixture) -> None:
+def test_rows_in_time_range_are_listed_longest_due_first(db: StoreFixture) -> None:
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(20)]
     for number, key in enumerate(keys):
-        store_fixture.store.create(make_ready_job(key, due_at=time_at(100 - number)))
+        db.store.create(make_ready_job(key, due_at=time_at(100 - number)))
 
-    found = due_entries(store_fixture, DueAction.RESEND, since=time_at(85), until=time_at(95))
+    found = due_entries(db, DueAction.RESEND, since=time_at(85), until=time_at(95))
 
     assert [one.job_key for one in found] == keys[5:16][::-1]
     assert found[0].due_at == time_at(85)
-    assert (
-        due_entries(store_fixture, DueAction.RESEND, until=time_at(81) - timedelta(microseconds=1))
-        == []
-    )
+    just_before = time_at(81) - timedelta(microseconds=1)
+    assert due_entries(db, DueAction.RESEND, until=just_before) == []
 
 
-def test_rows_are_found_in_their_shard(store_fixture: StoreFixture) -> None:
-    assert store_fixture.due.shards == DUE_SHARDS
+def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
+    assert db.due.shards == DUE_SHARDS
     for number in range(16):
         key = JobKey(f"payment.charge:order_{number}")
-        store_fixture.store.create(make_ready_job(key))
+        db.store.create(make_ready_job(key))
 
-        found = store_fixture.due.due(
-            DueAction.RESEND, due_shard(key, DUE_SHARDS), since=None, until=FAR
-        )
+        shard = due_shard(key, DUE_SHARDS)
+        found = db.due.due(DueAction.RESEND, shard, since=None, until=FAR)
 
         assert key in [one.job_key for one in found]
 
 
-def test_sweep_leases_are_not_due(store_fixture: StoreFixture) -> None:
-    store_fixture.leases.acquire(0, holder="one", now=time_at(0), until=time_at(60))
+def test_sweep_leases_are_not_due(db: StoreFixture) -> None:
+    db.leases.acquire(0, holder="one", now=time_at(0), until=time_at(60))
 
-    assert partitions(store_fixture) == EVERYWHERE
-    assert list(store_fixture.finder.by_status(tuple(Status))) == []
+    assert partitions(db) == EVERYWHERE
+    assert list(db.finder.by_status(tuple(Status))) == []

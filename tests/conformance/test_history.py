@@ -27,50 +27,38 @@ NOON = datetime(2026, 5, 17, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-class History(HistoryStore, HistoryReader, Protocol):
-    """Both sides."""
+class History(HistoryStore, HistoryReader, Protocol): ...
 
 
-class S3History(S3HistoryStore, S3HistoryReader):
-    """Both sides of a bucket."""
+class S3History(S3HistoryStore, S3HistoryReader): ...
 
 
 @pytest.fixture(params=[EngineKind.MEMORY, EngineKind.MINISTACK])
-def history(request: pytest.FixtureRequest, no_profile: None) -> Iterator[History]:
+def history(request: pytest.FixtureRequest, no_profile: None) -> History:
     if request.param is EngineKind.MEMORY:
-        yield MemoryHistory()
-        return
-    with closing(s3_at(request.getfixturevalue("ministack"))) as client:
+        return MemoryHistory()
+    found: S3History = request.getfixturevalue("s3_history")
+    return found
+
+
+@pytest.fixture
+def s3_history(no_profile: None, ministack: str) -> Iterator[S3History]:
+    keys: Any = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    client = boto3.client("s3", endpoint_url=ministack, region_name="us-east-1", **keys)
+    with closing(client):
         bucket = f"history-{uuid4().hex[:12]}"
         client.create_bucket(Bucket=bucket)
         yield S3History(client, bucket)
 
 
-def s3_at(url: str) -> Any:  # noqa: ANN401  # boto3's client
-    return boto3.client(
-        "s3",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    )
-
-
 def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any) -> HistoryLine:  # noqa: ANN401  # fields
-    job_type = more.pop("job_type", "payment.charge")
-    job = make_job(
-        job_key=JobKey(f"{job_type}:order_{order}"),
-        job_type=job_type,
-        status=status,
-        updated_at=at,
-        message={"order_id": str(order)},
-        **more,
-    )
+    key = JobKey(f"{more.get('job_type', 'payment.charge')}:order_{order}")
+    about: dict[str, Any] = {"job_key": key, "updated_at": at, "message": {"order_id": str(order)}}
+    job = make_job(status=status, **about, **more)
     return replace(backfill_line(job, generation="table-1"), record=HistoryRecordType.CHANGE)
 
 
 def put(history: History, *lines: HistoryLine, name: str = "") -> None:
-    """As the writer names objects, unless a name is given."""
     first, last = (place(one.at for one in lines) for place in (min, max))
     clock = f"{first:%H%M%S}-{last:%H%M%S}-{uuid4().hex[:8]}"
     history.put(first.date(), lines[0].job_type, name or clock, lines)
@@ -111,18 +99,15 @@ def test_recent_jobs_are_newest_first_and_limited(history: History) -> None:
 
 def test_recent_jobs_are_filtered_by_time_and_job_type(history: History) -> None:
     inside = line(1, NOON)
-    put(history, inside)
-    put(history, line(2, NOON - HOUR))
-    put(history, line(3, NOON + HOUR))
-    put(history, line(4, NOON, job_type="receipt.send"))
+    receipt = line(4, NOON, job_type="receipt.send")
+    for one in (inside, line(2, NOON - HOUR), line(3, NOON + HOUR), receipt):
+        put(history, one)
 
-    window: dict[str, Any] = {"since": NOON - HOUR / 2, "until": NOON + HOUR / 2}
+    window: dict[str, Any] = {"since": NOON - HOUR / 2, "until": NOON + HOUR / 2, "limit": 9}
 
-    assert history.recent(**window, job_type="payment.charge", limit=9) == [inside]
-    assert {one.job_key for one in history.recent(**window, limit=9)} == {
-        "payment.charge:order_1",
-        "receipt.send:order_4",
-    }
+    assert history.recent(**window, job_type="payment.charge") == [inside]
+    keys = {one.job_key for one in history.recent(**window)}
+    assert keys == {"payment.charge:order_1", "receipt.send:order_4"}
 
 
 def test_recent_jobs_include_partial_hour_and_backfill(history: History) -> None:
@@ -215,20 +200,14 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     assert rest == found[2:]
 
 
-def test_lines_are_filtered_by_day_and_found_by_any_id(
-    request: pytest.FixtureRequest, no_profile: None
-) -> None:
-    with closing(s3_at(request.getfixturevalue("ministack"))) as client:
-        bucket = f"history-{uuid4().hex[:12]}"
-        client.create_bucket(Bucket=bucket)
-        history = S3History(client, bucket)
-        paid = line(1, NOON, subject="18452", provider_ref="pi_1", customer_id="customer_1")
-        for one in (paid, line(2, NOON - timedelta(days=2)), line(3, NOON + timedelta(days=2))):
-            put(history, one)
-            put(history, one)
+def test_lines_are_filtered_by_day_and_found_by_any_id(s3_history: S3History) -> None:
+    paid = line(1, NOON, subject="18452", provider_ref="pi_1", customer_id="customer_1")
+    for one in (paid, line(2, NOON - timedelta(days=2)), line(3, NOON + timedelta(days=2))):
+        put(s3_history, one)
+        put(s3_history, one)
 
-        day = date(2026, 5, 17)
-        assert set(map(str, history.lines(since=day, until=day))) == {str(paid)}
-        for text in ("18452", "pi_1", "customer_1", "1", paid.job_key):
-            assert history.about(text) == [paid]
-        assert history.about("18452", until=day - timedelta(days=1)) == []
+    day = date(2026, 5, 17)
+    assert set(map(str, s3_history.lines(since=day, until=day))) == {str(paid)}
+    for text in ("18452", "pi_1", "customer_1", "1", paid.job_key):
+        assert s3_history.about(text) == [paid]
+    assert s3_history.about("18452", until=day - timedelta(days=1)) == []

@@ -17,7 +17,6 @@ from tests.conformance.samples import (
     make_ready_job,
     time_at,
 )
-from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
 
@@ -31,27 +30,25 @@ def claimed_job(claim: Claim) -> Job:
     return job
 
 
-def add_failed_job(store: JobStore) -> None:
+def add_failed_job(store: JobStore) -> Job:
     first = claim_job(store)
-    store.compare_and_swap(first, fail_job(first))
+    failed = fail_job(first)
+    store.compare_and_swap(first, failed)
+    return failed
 
 
 def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
-    add_failed_job(store)
-    first = store.get(KEY)
+    first = add_failed_job(store)
     claim = make_resubmission_claim()
 
-    result = store.claim(claim)
-
-    assert result == Claimed(claimed_job(claim))
-    assert store.get(RESUBMITTED_KEY) == claimed_job(claim)
+    for _ in range(2):  # by the same owner: the first reply may be lost
+        assert store.claim(claim) == Claimed(claimed_job(claim))
+        assert store.get(RESUBMITTED_KEY) == claimed_job(claim)
     assert store.get(KEY) == first
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.FAILED])
-def test_resubmitted_job_is_not_claimed_unless_first_failed(
-    store: JobStore, status: Status
-) -> None:
+@pytest.mark.parametrize("status", sorted({*Status} - {Status.FAILED}))
+def test_resubmission_is_not_claimed_unless_first_failed(store: JobStore, status: Status) -> None:
     first = make_ready_job(status=status, owner="owner-1", fence=1)
     store.create(first)
 
@@ -66,7 +63,7 @@ def test_resubmitted_job_is_not_claimed_without_first(store: JobStore) -> None:
     assert store.get(KEY) is None
 
 
-def test_claim_of_started_resubmitted_job_fails_with_its_row(store: JobStore) -> None:
+def test_claim_of_started_resubmission_fails_with_its_row(store: JobStore) -> None:
     add_failed_job(store)
     theirs = claim_job(store, job_key=RESUBMITTED_KEY)
 
@@ -93,28 +90,14 @@ def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> No
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
 
 
-def test_ended_resubmission_is_returned_when_first_is_reviewed(
-    store_fixture: StoreFixture,
-) -> None:
-    first = claim_job(store_fixture.store)
-    store_fixture.store.compare_and_swap(first, fail_job(first))
-    second = claim_job(store_fixture.store, job_key=RESUBMITTED_KEY)
+def test_ended_resubmission_is_returned_when_first_is_reviewed(store: JobStore) -> None:
+    failed = add_failed_job(store)
+    second = claim_job(store, job_key=RESUBMITTED_KEY)
     ended = finish_job(second)
-    store_fixture.store.compare_and_swap(second, ended)
-    in_doubt = apply_event(fail_job(first), Event.CONTRADICT, seconds=5)
-    store_fixture.store.compare_and_swap(fail_job(first), in_doubt)
+    store.compare_and_swap(second, ended)
+    store.compare_and_swap(failed, apply_event(failed, Event.CONTRADICT, seconds=5))
 
-    result = store_fixture.store.claim(make_resubmission_claim())
-
-    assert result == ClaimFailed(ended)
-
-
-def test_repeated_resubmitted_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
-    add_failed_job(store_fixture.store)
-    claim = make_resubmission_claim()
-    store_fixture.store.claim(claim)
-
-    assert store_fixture.store.claim(claim) == Claimed(claimed_job(claim))
+    assert store.claim(make_resubmission_claim()) == ClaimFailed(ended)
 
 
 def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None:

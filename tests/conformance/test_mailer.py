@@ -6,11 +6,11 @@ from typing import Protocol
 
 import pytest
 
-from oncely.domain.effect_outcomes import Ambiguous, Declined, NotSent, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses.mailer import SesMailer
-from oncely.testing.sandbox import ProviderSandbox
 from tests.support.mail import FakeMailer, ses_mailer
 from tests.support.payments import PaymentFault
 
@@ -24,8 +24,6 @@ RECEIPT = Email(
 
 
 class MailerHarness(Protocol):
-    """A mailer, the mail that left, and ways to make it fail."""
-
     @property
     def mailer(self) -> Mailer: ...
 
@@ -89,8 +87,12 @@ def harness(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Mailer
         yield SesHarness(sandbox, ses_mailer(sandbox.url))
 
 
+def send(harness: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
+    return harness.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+
+
 def test_mail_is_sent_once_with_message_id_as_reference(harness: MailerHarness) -> None:
-    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    answer = send(harness)
 
     assert isinstance(answer, Succeeded)
     assert answer.ref
@@ -99,8 +101,8 @@ def test_mail_is_sent_once_with_message_id_as_reference(harness: MailerHarness) 
 
 
 def test_idempotency_key_does_not_prevent_second_mail(harness: MailerHarness) -> None:
-    first = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
-    second = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    first = send(harness)
+    second = send(harness)
 
     assert isinstance(first, Succeeded)
     assert isinstance(second, Succeeded)
@@ -109,23 +111,17 @@ def test_idempotency_key_does_not_prevent_second_mail(harness: MailerHarness) ->
 
 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_missing_reply_is_ambiguous_with_at_most_one_mail(
-    harness: MailerHarness, fault: PaymentFault
-) -> None:
+def test_missing_reply_is_ambiguous(harness: MailerHarness, fault: PaymentFault) -> None:
     harness.fail_next(fault)
 
-    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(send(harness), Ambiguous)
     assert len(harness.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
 
 
-def test_rejected_credentials_send_nothing_and_raise_alarm(
-    harness: MailerHarness,
-) -> None:
+def test_rejected_credentials_send_nothing_and_raise_alarm(harness: MailerHarness) -> None:
     harness.fail_next(PaymentFault.UNAUTHORIZED)
 
-    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    answer = send(harness)
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
@@ -135,7 +131,7 @@ def test_rejected_credentials_send_nothing_and_raise_alarm(
 def test_rate_limit_sends_nothing_without_alarm(harness: MailerHarness) -> None:
     harness.limit_rate()
 
-    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    answer = send(harness)
 
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
@@ -143,9 +139,7 @@ def test_rate_limit_sends_nothing_without_alarm(harness: MailerHarness) -> None:
 
 
 def test_rejected_mail_is_declined(harness: MailerHarness) -> None:
-    mail = harness.rejected()
-
-    answer = harness.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+    answer = send(harness, harness.rejected())
 
     assert isinstance(answer, Declined)
     assert answer.code == "MessageRejected"

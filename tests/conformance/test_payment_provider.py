@@ -22,6 +22,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
+    charge_payment,
+    execute_payment,
     make_key,
     make_payment,
     payment_harness,
@@ -38,7 +40,6 @@ def harness(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
 
 def test_prepare_moves_no_money(harness: PaymentHarness) -> None:
     asked = harness.payment()
-
     ref = prepare_payment(harness, asked)
 
     assert harness.charges() == 0
@@ -46,43 +47,30 @@ def test_prepare_moves_no_money(harness: PaymentHarness) -> None:
 
 
 def test_repeated_prepare_with_same_key_is_marked_replayed(harness: PaymentHarness) -> None:
-    asked = harness.payment()
+    asked, key = harness.payment(), make_key("create:1")
 
-    first, second = (
-        harness.provider.prepare(asked, idempotency_key=make_key("create:1")) for _ in range(2)
-    )
+    first, second = (harness.provider.prepare(asked, idempotency_key=key) for _ in range(2))
 
     assert isinstance(first, Prepared)
     assert not first.replayed
     assert second == Prepared(first.ref, replayed=True)
 
 
-def test_execute_charges_once_and_returns_charge_id(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-
-    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
-
-    assert isinstance(answer, Succeeded)
-    assert answer.ref == ref
-    assert answer.result["charge_id"]
-    assert answer.result["amount"] == 1250
-    assert harness.charges() == 1
-
-
-@pytest.mark.parametrize("second", ["confirm:1", "confirm:2"])
+@pytest.mark.parametrize("number", [1, 2])
 def test_repeated_execute_succeeds_without_second_charge(
-    harness: PaymentHarness, second: str
+    harness: PaymentHarness, number: int
 ) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
-    first = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    again = harness.provider.execute(ref, asked, idempotency_key=make_key(second))
+    first = execute_payment(harness, ref, asked)
+    again = execute_payment(harness, ref, asked, number=number)
 
     assert isinstance(first, Succeeded)
     assert isinstance(again, Succeeded)
+    assert first.result["charge_id"]
     assert again.result["charge_id"] == first.result["charge_id"]
+    assert (first.ref, first.result["amount"]) == (ref, 1250)
     assert harness.charges() == 1
 
 
@@ -90,7 +78,7 @@ def test_declined_payment_stays_open_on_lookup(harness: PaymentHarness) -> None:
     asked = harness.payment("declined")
     ref = prepare_payment(harness, asked)
 
-    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    answer = execute_payment(harness, ref, asked)
 
     assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
@@ -102,25 +90,19 @@ def test_declined_payment_stays_open_on_lookup(harness: PaymentHarness) -> None:
 def test_processing_payment_resolves_later(harness: PaymentHarness, *, succeeded: bool) -> None:
     asked = harness.payment("processing")
     ref = prepare_payment(harness, asked)
-    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
+    assert isinstance(execute_payment(harness, ref, asked), Pending)
     harness.complete_payment(ref, succeeded=succeeded)
-
-    assert isinstance(answer, Pending)
     assert isinstance(harness.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
 
 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_execute_without_reply_is_ambiguous_until_lookup(
-    harness: PaymentHarness, fault: PaymentFault
-) -> None:
+def test_execute_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
     harness.fail_next("execute", fault)
 
-    answer = harness.provider.execute(
-        ref, asked, idempotency_key=make_key("confirm:1"), verified=True
-    )
+    answer = execute_payment(harness, ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
     happened = fault is PaymentFault.TIMEOUT_AFTER
@@ -138,9 +120,7 @@ def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentH
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_rejected_api_key_sends_nothing_and_raises_alarm(
-    harness: PaymentHarness, step: str
-) -> None:
+def test_rejected_api_key_sends_nothing_and_alarms(harness: PaymentHarness, step: str) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
     harness.fail_next(step, PaymentFault.UNAUTHORIZED)
@@ -148,7 +128,7 @@ def test_rejected_api_key_sends_nothing_and_raises_alarm(
     answer = (
         harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
         if step == "prepare"
-        else harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+        else execute_payment(harness, ref, asked)
     )
 
     assert isinstance(answer, NotSent)
@@ -161,15 +141,12 @@ def test_lookup_is_unreachable_when_request_fails(harness: PaymentHarness) -> No
     ref = prepare_payment(harness, asked)
     harness.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    answer = harness.provider.lookup(ref, asked)
-
-    assert isinstance(answer, LookupFailed)
+    assert isinstance(harness.provider.lookup(ref, asked), LookupFailed)
 
 
 def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> None:
     asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    ref = charge_payment(harness, asked)
 
     answer = harness.provider.lookup(ref, make_payment(asked.method, amount=9900))
 
@@ -187,45 +164,34 @@ def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> Non
         {"money": Money(1250, "usd")},
     ],
 )
-def test_mismatched_payment_is_never_executed(
-    harness: PaymentHarness, changes: dict[str, Any]
-) -> None:
+def test_mismatched_payment_is_never_executed(harness: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
     asked = harness.payment()
     ref = prepare_payment(harness, replace(asked, **changes))
 
-    answers = (
-        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1")),
-        harness.provider.lookup(ref, asked),
-    )
-
-    assert all(isinstance(answer, Anomalous) for answer in answers)
+    assert isinstance(execute_payment(harness, ref, asked), Anomalous)
+    assert isinstance(harness.provider.lookup(ref, asked), Anomalous)
     assert harness.charges() == 0
 
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
-def test_lookup_is_anomalous_when_other_payment_charged_same_job(
-    first: str, harness: PaymentHarness
-) -> None:
+def test_second_charge_of_same_job_is_anomalous(first: str, harness: PaymentHarness) -> None:
     ours = harness.payment("declined" if first == "declined" else "good")
     ref = prepare_payment(harness, ours)
     if first != "not confirmed":
-        harness.provider.execute(ref, ours, idempotency_key=make_key("confirm:1"))
-    second = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:2"))
-    assert isinstance(second, Prepared)
-    harness.provider.execute(second.ref, harness.payment(), idempotency_key=make_key("confirm:2"))
+        execute_payment(harness, ref, ours)
+    second = charge_payment(harness, harness.payment(), number=2)
 
     answer = harness.provider.lookup(ref, ours)
 
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
-    assert second.ref in answer.reason
+    assert second in answer.reason
 
 
 def test_uncharged_other_payment_does_not_affect_lookup(harness: PaymentHarness) -> None:
     asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
-    harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
+    ref = charge_payment(harness, asked)
+    prepare_payment(harness, asked, number=2)
 
     assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
 
@@ -233,79 +199,60 @@ def test_uncharged_other_payment_does_not_affect_lookup(harness: PaymentHarness)
 @pytest.mark.parametrize(
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
-def test_payment_of_other_job_or_deployment_is_ignored(
-    harness: PaymentHarness, changes: dict[str, Any]
-) -> None:
+def test_payment_of_other_job_is_ignored(harness: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
     asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
-    other = replace(asked, **changes)
-    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
-    assert isinstance(second, Prepared)
-    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
+    ref = charge_payment(harness, asked)
+    charge_payment(harness, replace(asked, **changes), number=2)
 
     assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
+    assert harness.charges() == 2
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
-def test_closed_payment_can_never_be_executed(
+def test_closed_payment_is_never_executed(
     harness: PaymentHarness, kind: str, *, verified: bool
 ) -> None:
     asked = harness.payment(kind)
     ref = prepare_payment(harness, asked)
     if kind == "declined":
-        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+        execute_payment(harness, ref, asked)
 
-    closed = harness.provider.close(ref, asked, verified=verified)
-    again = harness.provider.close(ref, asked)
-    answer = harness.provider.execute(
-        ref, asked, idempotency_key=make_key("confirm:2"), verified=True
-    )
+    answers = [
+        harness.provider.close(ref, asked, verified=verified),
+        harness.provider.close(ref, asked),
+        execute_payment(harness, ref, asked, number=2, verified=True),
+        harness.provider.lookup(ref, asked),
+        harness.provider.lookup_closed(ref, job_key=asked.job_key),
+    ]
 
-    assert all(isinstance(one, Declined) for one in (closed, again, answer))
-    assert isinstance(harness.provider.lookup(ref, asked), Declined)
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+    assert [type(answer) for answer in answers] == [Declined] * 5
     assert harness.charges() == 0
 
 
+@pytest.mark.parametrize(("kind", "outcome"), [("good", Succeeded), ("processing", Pending)])
 @pytest.mark.parametrize("verified", [True, False])
-def test_close_of_paid_payment_returns_done(harness: PaymentHarness, *, verified: bool) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
-
-    assert isinstance(harness.provider.close(ref, asked, verified=verified), Succeeded)
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Succeeded)
-
-
-@pytest.mark.parametrize("verified", [True, False])
-def test_close_of_processing_payment_returns_processing(
-    harness: PaymentHarness, *, verified: bool
+def test_close_of_executed_payment_returns_its_outcome(
+    harness: PaymentHarness, kind: str, outcome: type, *, verified: bool
 ) -> None:
-    asked = harness.payment("processing")
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    asked = harness.payment(kind)
+    ref = charge_payment(harness, asked)
 
-    assert isinstance(harness.provider.close(ref, asked, verified=verified), Pending)
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Pending)
+    assert isinstance(harness.provider.close(ref, asked, verified=verified), outcome)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_close_without_reply_is_ambiguous_until_lookup(
-    harness: PaymentHarness, fault: PaymentFault
-) -> None:
+def test_close_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
     asked = harness.payment("declined")
-    ref = prepare_payment(harness, asked)
-    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    ref = charge_payment(harness, asked)
     harness.fail_next("close", fault)
 
     answer = harness.provider.close(ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
     happened = fault is PaymentFault.TIMEOUT_AFTER
-    found = harness.provider.lookup(ref, asked)
-    assert isinstance(found, Declined if happened else StillOpen)
+    assert isinstance(harness.provider.lookup(ref, asked), Declined if happened else StillOpen)
 
 
 def test_payment_of_other_job_is_never_closed(harness: PaymentHarness) -> None:
@@ -320,24 +267,19 @@ def test_payment_of_other_job_is_never_closed(harness: PaymentHarness) -> None:
 
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
-def test_closed_payment_is_anomalous_when_other_payment_charged(
-    harness: PaymentHarness, kind: str
-) -> None:
+def test_closed_payment_is_anomalous_after_other_charge(harness: PaymentHarness, kind: str) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
     harness.provider.close(ref, asked)
-    other = harness.payment(kind)
-    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
-    assert isinstance(second, Prepared)
-    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
+    second = charge_payment(harness, harness.payment(kind), number=2)
 
     answer = harness.provider.lookup_closed(ref, job_key=asked.job_key)
 
     assert isinstance(answer, Anomalous)
-    assert second.ref in answer.reason
+    assert second in answer.reason
     if kind == "processing":
-        harness.complete_payment(second.ref, succeeded=True)
-    harness.refund(second.ref)
+        harness.complete_payment(second, succeeded=True)
+    harness.refund(second)
     assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
@@ -346,6 +288,6 @@ def test_chargeable_payment_is_still_open(harness: PaymentHarness, kind: str) ->
     asked = harness.payment(kind)
     ref = prepare_payment(harness, asked)
     if kind == "declined":
-        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+        execute_payment(harness, ref, asked)
 
     assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

@@ -9,8 +9,7 @@ from oncely.domain.effect_outcomes import Anomalous, LookupFailed, NotFound, Pre
 from oncely.domain.keys import JobKey
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
-    StripeHarness,
-    make_key,
+    execute_payment,
     payment_harness,
     prepare_payment,
 )
@@ -31,10 +30,9 @@ def test_absence_is_conclusive_when_customer_has_no_payment(harness: PaymentHarn
 
 
 def test_prepared_payment_is_found(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
+    ref = prepare_payment(harness, harness.payment())
 
-    assert harness.provider.find(asked) == Prepared(ref)
+    assert harness.provider.find(harness.payment()) == Prepared(ref)
 
 
 def test_payment_of_other_job_or_deployment_is_not_found(harness: PaymentHarness) -> None:
@@ -50,9 +48,7 @@ def test_payment_of_other_job_or_deployment_is_not_found(harness: PaymentHarness
 def test_charged_payment_is_found_among_several(harness: PaymentHarness, paid: int) -> None:
     asked = harness.payment()
     refs = [prepare_payment(harness, asked, number=number) for number in (1, 2, 3)]
-    harness.provider.execute(
-        refs[paid], asked, idempotency_key=make_key("confirm:1"), verified=True
-    )
+    execute_payment(harness, refs[paid], asked, verified=True)
 
     assert harness.provider.find(asked) == Prepared(refs[paid])
 
@@ -72,15 +68,12 @@ def test_missing_reply_does_not_prove_absence(harness: PaymentHarness) -> None:
     assert isinstance(harness.provider.find(harness.payment()), LookupFailed)
 
 
-def test_search_is_anomalous_when_customer_has_too_many_payments(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_search_is_anomalous_beyond_page_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncely.providers.stripe.payments.PAGE_SIZE", 1)
     monkeypatch.setattr("oncely.providers.stripe.payments.MAX_PAGES_AFTER_RESTORE", 2)
-    with payment_harness("stripe") as bench:
-        assert isinstance(bench, StripeHarness)
-        theirs = replace(bench.payment(), job_key=JobKey("payment.charge:order_9"))
+    with payment_harness("stripe") as harness:
+        theirs = replace(harness.payment(), job_key=JobKey("payment.charge:order_9"))
         for number in (1, 2, 3):
-            prepare_payment(bench, theirs, number=number)
+            prepare_payment(harness, theirs, number=number)
 
-        assert isinstance(bench.provider.find(bench.payment()), Anomalous)
+        assert isinstance(harness.provider.find(harness.payment()), Anomalous)

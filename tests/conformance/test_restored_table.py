@@ -36,7 +36,6 @@ def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoF
 
 
 def restore_table(dynamo: DynamoFixture) -> str:
-    """The job table as it is now, under another name and with its protection."""
     name = f"{dynamo.jobs_table}-restored"
     dynamo.admin.restore_table_to_point_in_time(
         SourceTableName=dynamo.jobs_table, TargetTableName=name, UseLatestRestorableTime=True

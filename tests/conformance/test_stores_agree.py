@@ -35,8 +35,6 @@ MOVES = {
 
 @dataclass
 class StorePair:
-    """Two stores that are given the same operations, drawn by a seed."""
-
     memory: StoreFixture
     dynamodb: StoreFixture
     seed: int
@@ -115,7 +113,7 @@ class StorePair:
         return self.draw.choice(FINGERPRINTS)
 
     def _would_succeed(self, claim: Claim) -> bool:
-        # Which of two refusals is told is the business of test_job_store_second_try.py.
+        # Which of two conflicts is returned is checked by test_job_store_resubmit.py.
         return apply_claim(self.memory.store.get(claim.job_key), claim) is not None
 
     def _apply_event(self, before: Job, event: Event) -> Job:

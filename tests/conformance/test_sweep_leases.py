@@ -4,40 +4,38 @@ from tests.conformance.samples import time_at
 from tests.conformance.store_fixtures import StoreFixture
 
 
-def test_lease_excludes_other_holder_until_it_expires(store_fixture: StoreFixture) -> None:
-    assert store_fixture.leases.acquire(3, holder="one", now=time_at(0), until=time_at(60))
-
-    assert not store_fixture.leases.acquire(3, holder="two", now=time_at(59), until=time_at(120))
-    assert store_fixture.leases.acquire(3, holder="two", now=time_at(60), until=time_at(120))
-    assert not store_fixture.leases.acquire(3, holder="one", now=time_at(61), until=time_at(180))
+def acquire(db: StoreFixture, holder: str, now: int, until: int, *, shard: int = 3) -> bool:
+    return db.leases.acquire(shard, holder=holder, now=time_at(now), until=time_at(until))
 
 
-def test_holder_prolongs_its_lease(store_fixture: StoreFixture) -> None:
-    store_fixture.leases.acquire(3, holder="one", now=time_at(0), until=time_at(60))
+def test_lease_excludes_other_holder_until_it_expires(db: StoreFixture) -> None:
+    assert acquire(db, "one", 0, 60)
 
-    assert store_fixture.leases.acquire(3, holder="one", now=time_at(30), until=time_at(90))
-    assert not store_fixture.leases.acquire(3, holder="two", now=time_at(89), until=time_at(120))
-
-
-def test_each_shard_has_its_own_lease(store_fixture: StoreFixture) -> None:
-    store_fixture.leases.acquire(3, holder="one", now=time_at(0), until=time_at(60))
-
-    assert store_fixture.leases.acquire(4, holder="two", now=time_at(0), until=time_at(60))
+    assert acquire(db, "two", 0, 60, shard=4)
+    assert not acquire(db, "two", 59, 120)
+    assert acquire(db, "two", 60, 120)
+    assert not acquire(db, "one", 61, 180)
 
 
-def test_returned_lease_is_free(store_fixture: StoreFixture) -> None:
-    store_fixture.leases.acquire(3, holder="one", now=time_at(0), until=time_at(60))
+def test_holder_prolongs_its_lease(db: StoreFixture) -> None:
+    acquire(db, "one", 0, 60)
 
-    store_fixture.leases.release(3, holder="one")
+    assert acquire(db, "one", 30, 90)
+    assert not acquire(db, "two", 89, 120)
 
-    assert store_fixture.leases.acquire(3, holder="two", now=time_at(1), until=time_at(60))
+
+def test_returned_lease_is_free(db: StoreFixture) -> None:
+    acquire(db, "one", 0, 60)
+    db.leases.release(3, holder="one")
+
+    assert acquire(db, "two", 1, 60)
 
 
-def test_late_sweep_cannot_return_lease_of_another_holder(store_fixture: StoreFixture) -> None:
-    store_fixture.leases.acquire(3, holder="one", now=time_at(0), until=time_at(60))
-    store_fixture.leases.acquire(3, holder="two", now=time_at(60), until=time_at(120))
+def test_late_sweep_cannot_return_lease_of_another_holder(db: StoreFixture) -> None:
+    acquire(db, "one", 0, 60)
+    acquire(db, "two", 60, 120)
 
-    store_fixture.leases.release(3, holder="one")
-    store_fixture.leases.release(4, holder="one")
+    db.leases.release(3, holder="one")
+    db.leases.release(4, holder="one")
 
-    assert not store_fixture.leases.acquire(3, holder="three", now=time_at(61), until=time_at(120))
+    assert not acquire(db, "three", 61, 120)

@@ -53,6 +53,11 @@ def pages() -> list[DocPage]:
     return [DocPage(path) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"))]
 
 
+def checked_pages() -> list[DocPage]:
+    """Those whose links and words are checked: the guide for contributors, too."""
+    return [*pages(), page(".github/CONTRIBUTING.md")]
+
+
 def page(name: str) -> DocPage:
     return DocPage(REPOSITORY / name)
 

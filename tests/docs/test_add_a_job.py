@@ -11,7 +11,8 @@ import pytest
 import stripe
 
 from oncely.domain.effect_outcomes import Ambiguous, NotFound, Succeeded
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
 

@@ -1,12 +1,18 @@
-"""No link of the pages leads nowhere."""
+"""Links and file names of the pages lead somewhere."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DocPage, pages
+from tests.docs.pages import REPOSITORY, DocPage, checked_pages
 
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)|<img[^>]+src=\"(?P<image>[^\"]+)\"")
+# A file with a suffix, or a folder that ends in a slash.
+_FILE = re.compile(
+    r"`((?:\w[\w.-]*/)*[\w-]+\.(?:py|toml|txt|json|js|md)|(?:functions|infra|tests|docs)/(?:[\w.-]+/)*)`"
+)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -16,7 +22,7 @@ def _anchors(page: DocPage) -> set[str]:
     return {text.strip().replace(" ", "-") for text in plain}
 
 
-@pytest.mark.parametrize("page", pages(), ids=str)
+@pytest.mark.parametrize("page", checked_pages(), ids=str)
 def test_every_internal_link_has_target(page: DocPage) -> None:
     dead = []
     for found in _LINK.finditer(page.prose):
@@ -29,3 +35,24 @@ def test_every_internal_link_has_target(page: DocPage) -> None:
             dead.append(to)
 
     assert dead == []
+
+
+@pytest.mark.parametrize("page", checked_pages(), ids=str)
+def test_every_named_file_exists(page: DocPage) -> None:
+    """In full, below the engine's folder, or by its name alone."""
+    written = {block.title for block in page.blocks()}  # files that the page tells to write
+    missing = [
+        name
+        for name in _FILE.findall(page.prose)
+        if name not in written and not any(map(Path.exists, _candidates(name)))
+    ]
+
+    assert missing == []
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield REPOSITORY / name
+    yield REPOSITORY / "functions" / "oncely" / name
+    if "/" not in name:
+        for root in ("functions", "infra", "tests"):
+            yield from (REPOSITORY / root).rglob(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from oncely_local.cdk_cli import CDK
 from oncely_local.deploy import bootstrap, cached_assembly, deploy
 from oncely_local.engine import Engine, EngineError, running_engine

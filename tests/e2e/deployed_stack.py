@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from oncely_local.account import LocalAccount
 from oncely_local.engine import Engine
 from oncely_local.sample_data import serialize_row

@@ -13,7 +13,7 @@ from oncely.domain.jobs import MONEY_RETENTION, Job, awaits_publishing, mark_pub
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.run import write_decision
+from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
@@ -262,7 +262,7 @@ def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_row_that_expires_before_publication_is_found(
     name: str, owed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_decision, "_has_follow_ups", lambda _contract, _job: False)
+    monkeypatch.setattr(attempt, "_has_follow_ups", lambda _contract, _job: False)
 
     script = first_violation(BY_NAME[name], SearchLimits(injections=1))
 

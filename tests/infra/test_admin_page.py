@@ -48,9 +48,7 @@ def test_tokens_belong_to_this_pool_and_client(prod: Assembly) -> None:
     assert "cognito-idp." in str(authorizer["JwtConfiguration"]["Issuer"])
 
 
-def test_pool_disables_sign_up_and_requires_mfa(
-    prod: Assembly,
-) -> None:
+def test_pool_disables_sign_up_and_requires_mfa(prod: Assembly) -> None:
     (pool,) = prod.of_type("AWS::Cognito::UserPool").values()
     properties = pool["Properties"]
 

@@ -94,9 +94,7 @@ def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional:
     assert (on_board | in_alarms) - emitted == set()
 
 
-def test_dashboard_shows_outcomes_duplicates_latency_and_depth(
-    optional: Assembly,
-) -> None:
+def test_dashboard_shows_outcomes_duplicates_latency_and_depth(optional: Assembly) -> None:
     (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = json.dumps(board["Properties"]["DashboardBody"])
 

@@ -89,9 +89,7 @@ def test_template_holds_definition_and_functions(prod: Assembly) -> None:
     assert properties["StateMachineType"] == "STANDARD"
 
 
-def test_schedule_invokes_find_each_minute(
-    prod: Assembly,
-) -> None:
+def test_schedule_invokes_find_each_minute(prod: Assembly) -> None:
     (schedule,) = prod.of_type("AWS::Scheduler::Schedule").values()
     properties = schedule["Properties"]
 

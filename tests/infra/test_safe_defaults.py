@@ -72,18 +72,13 @@ def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
     assert len(refusals) == len(queues) >= 6
 
 
-def test_queue_visibility_is_six_timeouts_with_five_receives(
-    prod: Assembly,
-) -> None:
+def test_queue_visibility_is_six_timeouts_with_five_receives(prod: Assembly) -> None:
     timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
     dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetters"), "Arn"]}
     for name in ("Payments", "Sync", "Mail"):
         queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
         assert queue["VisibilityTimeout"] == 6 * timeout
-        assert queue["RedrivePolicy"] == {
-            "deadLetterTargetArn": dead_letters,
-            "maxReceiveCount": 5,
-        }
+        assert queue["RedrivePolicy"] == {"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5}
 
 
 def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
@@ -97,9 +92,7 @@ def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
     assert "MaximumMessageSize" not in queues["Rejects"], "it takes the most that SQS does"
 
 
-def test_dead_letters_are_batched_for_alerts(
-    prod: Assembly,
-) -> None:
+def test_dead_letters_are_batched_for_alerts(prod: Assembly) -> None:
     mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
         "DeadLetters/Receive/Function/Messages"
     ]
@@ -116,13 +109,7 @@ def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
         if path.endswith("Messages")
     }
 
-    assert set(bounds) >= {
-        "PaymentsWorker",
-        "SyncWorker",
-        "MailWorker",
-        "DeadLetters",
-        "Rejects",
-    }
+    assert set(bounds) >= {"PaymentsWorker", "SyncWorker", "MailWorker", "DeadLetters", "Rejects"}
     assert set(bounds.values()) == {2}
 
 
@@ -131,9 +118,7 @@ def test_every_mapping_reports_batch_item_failures(prod: Assembly) -> None:
         assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_publish_stream_bisects_and_has_failure_destination(
-    prod: Assembly,
-) -> None:
+def test_publish_stream_bisects_and_has_failure_destination(prod: Assembly) -> None:
     stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]["Properties"]
     missed = {"Fn::GetAtt": [_id(prod, "Stream/Missed"), "Arn"]}
 
@@ -166,9 +151,7 @@ def test_history_stream_takes_every_change_and_reports_gaps(prod: Assembly) -> N
     assert stream["StartingPosition"] == "TRIM_HORIZON"
 
 
-def test_archive_is_versioned_private_encrypted_and_retained(
-    prod: Assembly,
-) -> None:
+def test_archive_is_versioned_private_encrypted_and_retained(prod: Assembly) -> None:
     (bucket,) = prod.of_type("AWS::S3::Bucket").values()
     properties = bucket["Properties"]
 
@@ -203,9 +186,7 @@ def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
         assert secret["DeletionPolicy"] == "Retain"
 
 
-def test_functions_log_to_own_group_and_all_but_find_are_traced(
-    prod: Assembly,
-) -> None:
+def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) -> None:
     groups = prod.of_type("AWS::Logs::LogGroup")
     untraced = set()
 
@@ -239,9 +220,7 @@ def test_outputs_include_names_that_tools_use(prod: Assembly) -> None:
     }
 
 
-def test_fixed_names_include_stage(
-    prod: Assembly,
-) -> None:
+def test_fixed_names_include_stage(prod: Assembly) -> None:
     # CloudFormation generates all other names, which makes them unique.
     fixed = {
         "AWS::ApiGatewayV2::Api": "Name",

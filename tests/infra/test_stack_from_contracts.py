@@ -75,9 +75,7 @@ def test_new_contract_gets_queue_worker_variables_and_secret(derived: Assembly) 
     assert "ProviderSecrets/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
 
 
-def test_new_contract_gets_permissions_and_concurrency_limit(
-    derived: Assembly,
-) -> None:
+def test_new_contract_gets_permissions_and_concurrency_limit(derived: Assembly) -> None:
     granted = permissions(derived)
     mapping = derived.of_type("AWS::Lambda::EventSourceMapping")[
         "InvoicesWorker/Worker/Function/Messages"
@@ -115,14 +113,9 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
 
 
-def test_external_table_is_granted_when_account_is_known(
-    tmp_path: Path,
-) -> None:
+def test_external_table_is_granted_when_account_is_known(tmp_path: Path) -> None:
     known = synthesize_stack(
-        tmp_path,
-        PayInvoice,
-        account="123456789012",
-        invoices_table="their-invoices",
+        tmp_path, PayInvoice, account="123456789012", invoices_table="their-invoices"
     )
 
     indexes = "arn:aws:dynamodb:eu-west-1:123456789012:table/their-invoices/index/*"
@@ -153,10 +146,7 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
     ],
 )
 def test_missing_stage_information_is_reported(
-    tmp_path: Path,
-    contract: type[AnyContract],
-    context: dict[str, str],
-    sentence: str,
+    tmp_path: Path, contract: type[AnyContract], context: dict[str, str], sentence: str
 ) -> None:
     more = () if contract is PaymentCharge else (contract,)
     with pytest.raises(StageError, match=sentence):

@@ -56,10 +56,7 @@ def test_cdk_context_is_ignored() -> None:
         ({"billing_mode": "provisioned"}, "billing_mode=provisioned needs .*: set all three"),
         ({"write_capacity_units": "5"}, "billing_mode=provisioned needs .*: set all three"),
         ({"batch_size": "11"}, "batch_size: Input should be less than or equal to 10"),
-        (
-            {"worker_concurrency": "1"},
-            "worker_concurrency: Input should be greater",
-        ),
+        ({"worker_concurrency": "1"}, "worker_concurrency: Input should be greater"),
     ],
 )
 def test_invalid_context_is_rejected_with_reason(context: dict[str, str], sentence: str) -> None:

@@ -18,16 +18,11 @@ ROUNDED_UP = timedelta(seconds=1)
 
 
 @pytest.fixture
-def batch_harness(harness: WorkerHarness) -> BatchHarness:
-    """A worker of the real queue; its jobs are in memory."""
-    bench = BatchHarness(
-        world=InMemoryStack(clock=FakeClock(datetime.now(UTC))),
-        inbox=SqsMessageSource(
-            client=harness.sqs, queue_url=harness.queue, rejects_url=harness.rejects
-        ),
-    )
-    bench.world.add_order()
-    return bench
+def batch(harness: WorkerHarness) -> BatchHarness:
+    queues = {"queue_url": harness.queue, "rejects_url": harness.rejects}
+    world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
+    world.add_order()
+    return BatchHarness(world=world, inbox=SqsMessageSource(client=harness.sqs, **queues))
 
 
 def get_receipt(event: dict[str, Any]) -> str:
@@ -43,12 +38,12 @@ def first_seen(harness: WorkerHarness, *, give_up: datetime) -> datetime:
     pytest.fail("the message never came back")
 
 
-def test_message_is_redelivered_at_once_when_time_is_short(
-    harness: WorkerHarness, batch_harness: BatchHarness
+def test_message_is_redelivered_when_time_is_short(
+    harness: WorkerHarness, batch: BatchHarness
 ) -> None:
     receipt = get_receipt(harness.deliver("one"))
 
-    [one] = batch_harness.process(make_delivery(charge_message(), receipt=receipt), seconds_left=5)
+    [one] = batch.process(make_delivery(charge_message(), receipt=receipt), seconds_left=5)
 
     assert isinstance(one.outcome, NotStarted)
     [record] = harness.receive()["Records"]
@@ -57,15 +52,15 @@ def test_message_is_redelivered_at_once_when_time_is_short(
 
 
 def test_leased_message_is_hidden_until_lease_expires(
-    harness: WorkerHarness, batch_harness: BatchHarness
+    harness: WorkerHarness, batch: BatchHarness
 ) -> None:
     receipt = get_receipt(harness.deliver("one"))
-    batch_harness.world.clock.time = datetime.now(UTC)
-    lease_to_other_worker(batch_harness.world, lease=LEASE)
+    batch.world.clock.time = datetime.now(UTC)
+    lease_to_other_worker(batch.world, lease=LEASE)
 
-    [one] = batch_harness.process(make_delivery(charge_message(), receipt=receipt))
+    [one] = batch.process(make_delivery(charge_message(), receipt=receipt))
 
     assert isinstance(one.outcome, LeasedElsewhere)
     seen_at = first_seen(harness, give_up=one.outcome.until + ROUNDED_UP + timedelta(seconds=5))
-    # Not before: that would spend a receive on a lease that still stands.
+    # Not before: that would spend a receive on a lease that is still held.
     assert one.outcome.until <= seen_at

@@ -1,6 +1,8 @@
 """What a job costs at DynamoDB: two calls of the engine's for a new one, one for a duplicate."""
 
-from oncely.run.outcomes import Duplicate, Finished, InvalidMessage
+import pytest
+
+from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, InvalidMessage
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -22,68 +24,33 @@ def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
     return world
 
 
-def test_new_job_takes_two_calls(dynamo: DynamoFixture) -> None:
-    outcome = ping_world(dynamo).run(ping_message())
-
-    assert isinstance(outcome, Finished)
-    assert dynamo.calls.attempts == [CLAIM, END]
-
-
-def test_duplicate_takes_one_call(dynamo: DynamoFixture) -> None:
+def test_new_job_takes_two_calls_and_duplicate_one(dynamo: DynamoFixture) -> None:
     world = ping_world(dynamo)
-    world.run(ping_message())
-    dynamo.calls.reset()
 
-    outcome = world.run(ping_message())
-
-    assert isinstance(outcome, Duplicate)
-    assert dynamo.calls.attempts == [CLAIM]
-
-
-def test_invalid_message_makes_no_call(dynamo: DynamoFixture) -> None:
-    outcome = ping_world(dynamo).run(ping_message("seven"))
-
-    assert isinstance(outcome, InvalidMessage)
+    assert isinstance(world.run(ping_message("seven")), InvalidMessage)
     assert dynamo.calls.attempts == []
+    assert isinstance(world.run(ping_message()), Finished)
+    assert dynamo.calls.attempts == [CLAIM, END]
+    assert isinstance(world.run(ping_message()), Duplicate)
+    assert dynamo.calls.attempts == [CLAIM, END, CLAIM]
 
 
-def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture) -> None:
-    outcome = payment_world(dynamo).run(charge_message())
-
-    assert isinstance(outcome, Finished)
-    assert dynamo.calls.attempts == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
-
-
-def test_declined_payment_takes_same_calls(dynamo: DynamoFixture) -> None:
+@pytest.mark.parametrize("declines", [False, True])
+def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture, *, declines: bool) -> None:
     world = payment_world(dynamo)
-    world.payments.declines = True
+    world.payments.declines = declines
 
-    world.run(charge_message())
-
+    assert isinstance(world.run(charge_message()), Failed if declines else Finished)
     assert dynamo.calls.attempts == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
-
-
-def test_duplicate_payment_takes_one_read_and_one_claim(dynamo: DynamoFixture) -> None:
-    world = payment_world(dynamo)
-    world.run(charge_message())
     dynamo.calls.reset()
-
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Duplicate)
+    assert isinstance(world.run(charge_message()), Duplicate)
     assert dynamo.calls.attempts == [READ_ORDER, CLAIM]
 
 
-def test_mismatched_amount_takes_one_read(dynamo: DynamoFixture) -> None:
+def test_conflict_takes_one_read_and_invalid_message_none(dynamo: DynamoFixture) -> None:
     world = payment_world(dynamo)
 
-    world.run(charge_message(amount=1))
-
-    assert dynamo.calls.attempts == [READ_ORDER]
-
-
-def test_invalid_payment_message_makes_no_call(dynamo: DynamoFixture) -> None:
-    outcome = payment_world(dynamo).run(charge_message(card="4242"))
-
-    assert isinstance(outcome, InvalidMessage)
+    assert isinstance(world.run(charge_message(card="4242")), InvalidMessage)
     assert dynamo.calls.attempts == []
+    assert isinstance(world.run(charge_message(amount=1)), Conflict)
+    assert dynamo.calls.attempts == [READ_ORDER]

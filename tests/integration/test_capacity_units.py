@@ -96,9 +96,7 @@ def _miscounted(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 @settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(before=st.none() | _ITEMS, after=st.none() | _ITEMS, transactional=st.booleans())
 def test_modelled_write_units_match_engine(
@@ -143,9 +141,7 @@ def test_modelled_units_of_shipped_jobs_match_engine(no_profile: None, dynamodb_
 
 
 @settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(held=st.dictionaries(st.sampled_from("xyz"), _SMALL, max_size=3))
 def test_item_size_is_exact_in_bytes(meter: Meter, held: dict[str, Any]) -> None:

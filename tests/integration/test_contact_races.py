@@ -23,21 +23,10 @@ START = datetime(2026, 11, 16, tzinfo=UTC)
 
 def message(contact: int, version: int) -> str:
     at = format_time(START + timedelta(hours=version))
-    return json.dumps(
-        {
-            "job": "sync.contact",
-            "v": 1,
-            "source": "hubspot",
-            "source_id": str(contact),
-            "event_id": at,
-            "record": {
-                "id": str(contact),
-                "properties": {"version": str(version)},
-                "updatedAt": at,
-                "archived": False,
-            },
-        }
-    )
+    record = {"id": str(contact), "properties": {"version": str(version)}, "updatedAt": at}
+    source = {"source": "hubspot", "source_id": str(contact), "event_id": at}
+    archived = {"archived": False}
+    return json.dumps({"job": "sync.contact", "v": 1, **source, "record": {**record, **archived}})
 
 
 def work_until_done(world: InMemoryStack, runner: JobRunner, bodies: list[str]) -> int:

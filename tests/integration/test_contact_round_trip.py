@@ -11,24 +11,11 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例 🎉" for n in range(287)}
     odd |= {"empty": "", "nothing": None, "blank": " ", **dict.fromkeys(RESERVED, "reserved")}
-    record = {
-        "id": "4419",
-        "properties": odd,
-        "createdAt": "2026-01-01T00:00:00Z",
-        "updatedAt": "2026-11-16T03:00:00Z",
-        "archived": False,
-    }
+    times = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-11-16T03:00:00Z"}
+    record = {"id": "4419", "properties": odd, **times, "archived": False}
+    source = {"source": "hubspot", "source_id": "4419", "event_id": "1"}
 
-    outcome = world.run(
-        {
-            "job": "sync.contact",
-            "v": 1,
-            "source": "hubspot",
-            "source_id": "4419",
-            "event_id": "1",
-            "record": record,
-        }
-    )
+    outcome = world.run({"job": "sync.contact", "v": 1, **source, "record": record})
 
     stored = world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
     assert isinstance(outcome, Finished)

@@ -11,9 +11,7 @@ SOON = 90
 
 
 @pytest.mark.usefixtures("no_profile")
-def test_demo_queues_have_short_visibility_timeout(
-    ministack: str,
-) -> None:
+def test_demo_queues_have_short_visibility_timeout(ministack: str) -> None:
     account = LocalAccount(ministack)
     sqs = account.client("sqs")
     as_deployed = {"VisibilityTimeout": "360"}

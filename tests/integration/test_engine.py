@@ -80,10 +80,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def started(log: Path) -> Iterator[StartedEngine]:
     with subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(log)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", STARTER, str(log)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     ) as starter:
         assert starter.stdout is not None
         pid, port = starter.stdout.readline().split()

@@ -17,7 +17,8 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, Not
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
@@ -344,9 +345,7 @@ def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
 
 
-def test_foreign_404_does_not_prove_contact_is_gone(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ProviderSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
 
     assert isinstance(crm.get_contact("1"), NotSent)

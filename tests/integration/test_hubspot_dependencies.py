@@ -12,8 +12,8 @@ from oncely.jobs import CONTRACTS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import Crm, CrmRecord
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.settings import Settings
-from oncely.testing.sandbox import ProviderSandbox
 
 SECRET = "oncely/hubspot"
 

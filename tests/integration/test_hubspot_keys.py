@@ -8,8 +8,9 @@ from oncely.cli.stack_connection import AwsStackConnection, StackSelector
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.api_key import check_api_key
 from oncely.providers.hubspot.paths import CONTACTS
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe import STRIPE
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 
 

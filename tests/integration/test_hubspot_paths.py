@@ -8,22 +8,13 @@ from oncely.domain.effect_outcomes import Anomalous, Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import API_VERSION, CONTACTS
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 
 GRACE = {"firstname": "Grace"}
 MINE = "shop#7"
 DOTS = [".", "..", "%2e%2e", "%2E.", "../7", "a/../b", "a\\..\\b", "..%2f7", "%252e%252e", ""]
-ODD_IDS = [
-    *DOTS,
-    "7/associations",
-    "7?archived=true",
-    "7#x",
-    "7 ",
-    "\uff17",
-    "-7",
-    "batch",
-    "7" * 40,
-]
+ODD_IDS = [*DOTS, "7/associations", "7?archived=true", "7#x", "7 ", "\uff17", "-7", "batch"]
+ODD_IDS += ["7" * 40]
 
 
 @pytest.fixture
@@ -37,38 +28,23 @@ def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
     return HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
 
-@pytest.mark.parametrize("record_id", ODD_IDS)
-def test_fetch_sends_nothing_when_id_is_not_numeric(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, record_id: str
-) -> None:
-    assert crm.get_contact(record_id) == RecordNotFound()
-    assert sandbox.ledger.requests == ()
-
-
 @pytest.mark.parametrize("crm_id", ODD_IDS)
-def test_push_and_find_are_anomalous_when_crm_id_is_not_numeric(
+def test_crm_id_that_is_not_numeric_is_not_sent(
     sandbox: ProviderSandbox, crm: HubSpotCrm, crm_id: str
 ) -> None:
-    answers = [
-        crm.upsert_contact(MINE, GRACE, crm_id=crm_id),
-        crm.find_by_external_id(MINE, crm_id=crm_id),
-    ]
-
-    assert [type(answer) for answer in answers] == [Anomalous, Anomalous]
+    assert crm.get_contact(crm_id) == RecordNotFound()
+    assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), Anomalous)
+    assert isinstance(crm.find_by_external_id(MINE, crm_id=crm_id), Anomalous)
     assert sandbox.ledger.requests == ()
 
 
 @pytest.mark.parametrize("external_id", DOTS)
-def test_push_and_find_are_anomalous_when_id_has_dot_segment(
+def test_external_id_with_dot_segment_is_not_sent(
     sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
-    answers = [
-        crm.upsert_contact(external_id, GRACE),
-        crm.upsert_contact(external_id, GRACE, crm_id="7"),
-        crm.find_by_external_id(external_id),
-    ]
-
-    assert [type(answer) for answer in answers] == [Anomalous, Anomalous, Anomalous]
+    for crm_id in (None, "7"):
+        assert isinstance(crm.upsert_contact(external_id, GRACE, crm_id=crm_id), Anomalous)
+    assert isinstance(crm.find_by_external_id(external_id), Anomalous)
     assert sandbox.ledger.requests == ()
 
 

@@ -10,13 +10,13 @@ import pytest
 import requests
 
 from oncely.domain.effect_outcomes import Prepared, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
+from oncely.domain.keys import IdempotencyKey
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
-from oncely.providers.interfaces import Email, Payment
+from oncely.providers.interfaces import Email
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import ProviderSandbox
+from tests.conformance.payment_harnesses import make_payment
 from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
 
@@ -57,25 +57,21 @@ def test_search_pages_by_offset_up_to_10_000(sandbox: ProviderSandbox) -> None:
     assert (beyond.status_code, beyond.json()["category"]) == (400, "VALIDATION_ERROR")
 
 
-def test_search_compares_ids_as_numbers_and_times_as_times(
-    sandbox: ProviderSandbox, clock: FakeClock
-) -> None:
+def test_search_compares_numbers_and_times(sandbox: ProviderSandbox, clock: FakeClock) -> None:
     ids = sandbox.hubspot.add_contacts(11)
     clock.advance(seconds=1)
     sandbox.hubspot.update(ids[1], firstname="Grace")
     sandbox.hubspot.update(ids[9], firstname="Grace")
+    later = {"operator": "GTE", "value": "2026-11-16T04:00:01+01:00"}
+    above = {"operator": "GT", "value": "1"}
 
     found = search(
         sandbox,
         filterGroups=[
             {
                 "filters": [
-                    {
-                        "propertyName": "lastmodifieddate",
-                        "operator": "GTE",
-                        "value": "2026-11-16T04:00:01+01:00",
-                    },
-                    {"propertyName": "hs_object_id", "operator": "GT", "value": "1"},
+                    {"propertyName": "lastmodifieddate", **later},
+                    {"propertyName": "hs_object_id", **above},
                 ]
             }
         ],
@@ -144,9 +140,7 @@ def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSan
     assert search(sandbox).status_code == 200
 
 
-def test_archived_contacts_are_returned_only_on_request(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     sandbox.hubspot.archive(record_id)
     url = f"{sandbox.url}{CONTACTS}/{record_id}"
@@ -159,34 +153,22 @@ def test_archived_contacts_are_returned_only_on_request(
 
 
 def test_one_process_serves_all_providers_and_shares_ledger() -> None:
-    command = [sys.executable, "-m", "oncely.testing.sandbox"]
+    command = [sys.executable, "-m", "oncely.providers.sandbox"]
+    key, mail = IdempotencyKey("create:1"), Email(to="seven@example.com", subject="-", text="-")
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         requests.post(f"{url}/_sandbox/add_contacts", json={"number": 2}, timeout=5)
 
-        charged = StripePayments.from_api_key("sk_test_1", api_base=url).prepare(
-            Payment(
-                money=Money(1250, "eur"),
-                customer="cus_7",
-                method="pm_card_visa",
-                job_key=JobKey("payment.charge:order_1"),
-                order_id="1",
-            ),
-            idempotency_key=IdempotencyKey("create:1"),
-        )
-        pushed = HubSpotCrm.from_token("pat-test-1", api_base=url).upsert_contact(
-            "a", {}, crm_id="2"
-        )
-        mailed = ses_mailer(url).send(
-            Email(to="seven@example.com", subject="-", text="-"),
-            idempotency_key=IdempotencyKey("send:1"),
-            tag="tag",
-        )
-        books = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
+        payments = StripePayments.from_api_key("sk_test_1", api_base=url)
+        charged = payments.prepare(make_payment("pm_card_visa"), idempotency_key=key)
+        crm = HubSpotCrm.from_token("pat-test-1", api_base=url)
+        pushed = crm.upsert_contact("a", {}, crm_id="2")
+        mailed = ses_mailer(url).send(mail, idempotency_key=key, tag="tag")
+        ledger = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
         process.terminate()
 
     assert [type(one) for one in (charged, pushed, mailed)] == [Prepared, Succeeded, Succeeded]
-    assert [one["writes"] for one in books["contacts"]] == [0, 1]
-    assert [one["to"] for one in books["mails"]] == [["seven@example.com"]]
-    assert books["paths"][f"PATCH {CONTACTS}/2"] == 1
+    assert [one["writes"] for one in ledger["contacts"]] == [0, 1]
+    assert [one["to"] for one in ledger["mails"]] == [["seven@example.com"]]
+    assert ledger["paths"][f"PATCH {CONTACTS}/2"] == 1

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import Job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.operate.job_queries import JobQueries
@@ -19,6 +19,7 @@ from tests.support.bulk_rows import write_rows
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack
+from tests.unit import samples
 
 SMALL, LARGE = 500, 3_000
 # A page of 25 out of four shards that are each read ten entries at a time, then twenty.
@@ -26,23 +27,14 @@ MAX_PAGE_READS = 4 * 10 + 2 * 20
 
 
 def make_job(number: int) -> Job:
-    order_id = f"{number}"
     at = START + timedelta(seconds=number)
-    made = new_job(
-        job_key("payment.charge", order_id, prefix="order_"),
-        "payment.charge",
-        {"job": "payment.charge", "v": 1, "order_id": order_id},
-        now=at,
-        due_at=at,
-        actor="test",
-        reason="enqueued",
-    )
-    status = Status.FAILED if number % 100 else Status.NEEDS_REVIEW
-    return replace(
-        made,
-        status=status,
+    return samples.make_job(
+        job_key=job_key("payment.charge", str(number), prefix="order_"),
+        message={"job": "payment.charge", "v": 1, "order_id": str(number)},
+        created_at=at,
         since=at,
         due_at=None,
+        status=Status.FAILED if number % 100 else Status.NEEDS_REVIEW,
         customer_id=f"customer_{number % 1000}",
         provider_ref=f"pi_{number}",
     )
@@ -54,13 +46,10 @@ def make_rows(numbers: range) -> Iterator[dict[str, object]]:
 
 @dataclass
 class ReadCounter:
-    """An inspector, and how many index entries and rows it has read."""
-
     inspector: JobQueries
     read: list[int]
 
     def count_reads(self, look: Callable[[JobQueries], object]) -> int:
-        """How many items one look reads."""
         self.read.clear()
         assert look(self.inspector)
         return sum(self.read)
@@ -110,19 +99,16 @@ def test_items_read_do_not_grow_with_table(
 
 def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
     began = time.monotonic()
-    told = {
-        "order": read_counter.count_reads(lambda i: i.search("7").jobs[0]),
-        "customer": read_counter.count_reads(lambda i: i.search("customer_7").jobs[0]),
-        "reference": read_counter.count_reads(lambda i: i.search("pi_7").jobs[0]),
-        "counts": read_counter.count_reads(lambda i: i.counts()),
-        "page": read_counter.count_reads(lambda i: i.list_page(status="failed").jobs[24]),
-        "review page": read_counter.count_reads(
-            lambda i: i.list_page(status="needs_review").jobs[4]
-        ),
-        "second page": read_counter.count_reads(
-            lambda i: i.list_page(status="failed", cursor=i.list_page(status="failed").cursor).jobs[
-                24
-            ],
-        ),
+    looks: dict[str, Callable[[JobQueries], object]] = {
+        "order": lambda i: i.search("7").jobs[0],
+        "customer": lambda i: i.search("customer_7").jobs[0],
+        "reference": lambda i: i.search("pi_7").jobs[0],
+        "counts": lambda i: i.counts(),
+        "page": lambda i: i.list_page(status="failed").jobs[24],
+        "review page": lambda i: i.list_page(status="needs_review").jobs[4],
+        "second page": lambda i: i.list_page(
+            status="failed", cursor=i.list_page(status="failed").cursor
+        ).jobs[24],
     }
-    return {**told, "seconds": time.monotonic() - began}
+    counts = {name: read_counter.count_reads(look) for name, look in looks.items()}
+    return {**counts, "seconds": time.monotonic() - began}

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from oncely.domain.effect_outcomes import Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.providers.interfaces import Payment
+from tests.conformance.payment_harnesses import make_payment
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.localstripe import LocalStripe, running_localstripe
@@ -36,21 +36,14 @@ def world(stripe: LocalStripe, customer: tuple[str, str]) -> InMemoryStack:
     return world
 
 
-def test_localstripe_ignores_idempotency_keys(
-    stripe: LocalStripe, customer: tuple[str, str]
-) -> None:
+def test_localstripe_ignores_keys(stripe: LocalStripe, customer: tuple[str, str]) -> None:
     payer, method = customer
-    payment = Payment(
-        money=Money(4900, "eur"), customer=payer, method=method, job_key=KEY, order_id="18452"
-    )
+    payment = replace(make_payment(method), customer=payer)
 
-    both = [
-        stripe.payments.prepare(payment, idempotency_key=IdempotencyKey("the same"))
-        for _ in range(2)
-    ]
+    key = IdempotencyKey("the same")
+    both = [stripe.payments.prepare(payment, idempotency_key=key) for _ in range(2)]
 
-    refs = {one.ref for one in both if isinstance(one, Prepared)}
-    assert len(refs) == 2
+    assert len({one.ref for one in both if isinstance(one, Prepared)}) == 2
 
 
 def test_many_deliveries_charge_once(

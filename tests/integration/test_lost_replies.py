@@ -1,10 +1,21 @@
 """A write whose reply is lost is performed once, whoever finds that out: the SDK, or we."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
-from oncely.ports import AlreadyExists, Claimed, ClaimFailed, Created, Swapped, VersionConflict
+from oncely.ports import (
+    AlreadyExists,
+    Claimed,
+    ClaimFailed,
+    Created,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,
@@ -39,40 +50,58 @@ NEVER_ARRIVED = [
 ]
 
 
+Faults = tuple[NetworkFault, ...]
+Inject = Callable[[str, Faults], None]
+
+
 @pytest.fixture
-def faults(dynamo: DynamoFixture) -> FaultInjector:
-    return FaultInjector(dynamo.client)
+def inject(dynamo: DynamoFixture) -> Iterator[Inject]:
+    faults = FaultInjector(dynamo.client)
+    yield lambda operation, lost: faults.inject(operation, *lost)
+    assert faults.all_used
+
+
+def end(dynamo: DynamoFixture, before: Job, *, with_order: bool = True) -> SwapResult:
+    writes = [paid_order_write()] if with_order else []
+    return dynamo.store().compare_and_swap(before, finish_job(before), business_writes=writes)
+
+
+def claim_unpaid(dynamo: DynamoFixture) -> Job:
+    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
+    return claim_job(dynamo.store())
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
+@pytest.mark.parametrize("resubmitted", [False, True])
 def test_claim_with_lost_reply_is_recognized_as_own(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults, *, resubmitted: bool
 ) -> None:
-    faults.inject("UpdateItem", *lost)
+    claim = make_claim()
+    if resubmitted:
+        first = claim_job(dynamo.store())
+        dynamo.store().compare_and_swap(first, fail_job(first))
+        claim = make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY)
+    inject("TransactWriteItems" if resubmitted else "UpdateItem", lost)
 
-    result = dynamo.store().claim(make_claim())
+    result = dynamo.store().claim(claim)
 
     assert isinstance(result, Claimed)
     assert (result.job.fence, result.job.attempts, result.job.version) == (1, 1, 1)
-    assert dynamo.store().get(KEY) == result.job
-    assert faults.all_used
+    assert dynamo.store().get(claim.job_key) == result.job
 
 
 @pytest.mark.parametrize("lost", [(NetworkFault.REQUEST_LOST,), *NEVER_ARRIVED])
 def test_undelivered_claim_fails_when_other_worker_claimed(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     theirs = claim_job(dynamo.store(dynamo.separate_client()))
-    faults.inject("UpdateItem", *lost)
+    inject("UpdateItem", lost)
 
     assert dynamo.store().claim(make_claim()) == ClaimFailed(theirs)
-    assert faults.all_used
 
 
-def test_undelivered_claim_succeeds_on_sdk_retry(
-    dynamo: DynamoFixture, faults: FaultInjector
-) -> None:
-    faults.inject("UpdateItem", NetworkFault.REQUEST_LOST)
+def test_undelivered_claim_succeeds_on_sdk_retry(dynamo: DynamoFixture, inject: Inject) -> None:
+    inject("UpdateItem", (NetworkFault.REQUEST_LOST,))
 
     result = dynamo.store().claim(make_claim())
 
@@ -83,9 +112,9 @@ def test_undelivered_claim_succeeds_on_sdk_retry(
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
 def test_undelivered_claim_is_unavailable_and_leaves_no_row(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
-    faults.inject("UpdateItem", *lost)
+    inject("UpdateItem", lost)
 
     with pytest.raises(UnavailableError, match=KEY):
         dynamo.store().claim(make_claim())
@@ -94,79 +123,54 @@ def test_undelivered_claim_is_unavailable_and_leaves_no_row(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_resubmitted_claim_with_lost_reply_is_recognized_as_own(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
-) -> None:
-    first = claim_job(dynamo.store())
-    dynamo.store().compare_and_swap(first, fail_job(first))
-    faults.inject("TransactWriteItems", *lost)
-
-    result = dynamo.store().claim(make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY))
-
-    assert isinstance(result, Claimed)
-    assert (result.job.fence, result.job.attempts, result.job.version) == (1, 1, 1)
-    assert faults.all_used
-
-
-@pytest.mark.parametrize("lost", LOST_REPLIES)
 def test_create_with_lost_reply_creates_row_once(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
-    faults.inject("PutItem", *lost)
+    inject("PutItem", lost)
 
     assert dynamo.store().create(make_ready_job()) == Created(make_ready_job())
     assert dynamo.store().get(KEY) == make_ready_job()
-    assert faults.all_used
 
 
-def test_undelivered_create_returns_row_of_other_producer(
-    dynamo: DynamoFixture, faults: FaultInjector
-) -> None:
+def test_undelivered_create_returns_row_of_others(dynamo: DynamoFixture, inject: Inject) -> None:
     theirs = make_ready_job(created_at=time_at(5))
     dynamo.store(dynamo.separate_client()).create(theirs)
-    faults.inject("PutItem", *NEVER_ARRIVED[0])
+    inject("PutItem", NEVER_ARRIVED[0])
 
     assert dynamo.store().create(make_ready_job()) == AlreadyExists(theirs)
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
 def test_saved_reference_with_lost_reply_is_written_once(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     before = claim_job(dynamo.store())
     after = apply_event(before, Event.CHECKPOINT, provider_ref="pi_1")
-    faults.inject("UpdateItem", *lost)
+    inject("UpdateItem", lost)
 
     assert dynamo.store().compare_and_swap(before, after) == Swapped(after)
     assert dynamo.store().get(KEY) == after
     assert after.version == before.version + 1
-    assert faults.all_used
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
 def test_end_with_lost_reply_is_written_once_with_its_order(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
-    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(dynamo.store())
-    after = finish_job(before)
-    faults.inject("TransactWriteItems", *lost)
+    before = claim_unpaid(dynamo)
+    inject("TransactWriteItems", lost)
 
-    assert dynamo.store().compare_and_swap(
-        before, after, business_writes=[paid_order_write()]
-    ) == Swapped(after)
-    assert dynamo.store().get(KEY) == after
+    assert end(dynamo, before) == Swapped(finish_job(before))
+    assert dynamo.store().get(KEY) == finish_job(before)
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
-    assert faults.all_used
 
 
-def test_end_with_lost_reply_is_recognized_after_later_evidence(
-    dynamo: DynamoFixture, faults: FaultInjector
+def test_end_with_lost_reply_is_recognized_after_note(
+    dynamo: DynamoFixture, inject: Inject
 ) -> None:
-    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(dynamo.store())
+    before = claim_unpaid(dynamo)
     after = finish_job(before)
-    faults.inject("TransactWriteItems", *AMBIGUOUS_FAULTS[0])
+    inject("TransactWriteItems", AMBIGUOUS_FAULTS[0])
     others = dynamo.store(dynamo.separate_client())
 
     def leave_a_note(**_: object) -> None:
@@ -174,62 +178,41 @@ def test_end_with_lost_reply_is_recognized_after_later_evidence(
 
     dynamo.client.meta.events.register("before-send.dynamodb.GetItem", leave_a_note)
 
-    assert dynamo.store().compare_and_swap(
-        before, after, business_writes=[paid_order_write()]
-    ) == Swapped(after)
+    assert end(dynamo, before) == Swapped(after)
     assert dynamo.store().get(KEY) == add_note(after)
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
-def test_undelivered_change_is_unavailable_and_leaves_row(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
-) -> None:
-    before = claim_job(dynamo.store())
-    faults.inject("UpdateItem", *lost)
-
-    with pytest.raises(UnavailableError, match=KEY):
-        dynamo.store().compare_and_swap(before, finish_job(before))
-    assert dynamo.store().get(KEY) == before
-    assert faults.all_used
-
-
-@pytest.mark.parametrize("lost", NEVER_ARRIVED)
+@pytest.mark.parametrize("with_order", [False, True])
 def test_undelivered_end_is_unavailable_and_leaves_both_rows(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults, *, with_order: bool
 ) -> None:
-    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(dynamo.store())
-    faults.inject("TransactWriteItems", *lost)
+    before = claim_unpaid(dynamo)
+    inject("TransactWriteItems" if with_order else "UpdateItem", lost)
 
     with pytest.raises(UnavailableError, match=KEY):
-        dynamo.store().compare_and_swap(
-            before, finish_job(before), business_writes=[paid_order_write()]
-        )
+        end(dynamo, before, with_order=with_order)
     assert dynamo.store().get(KEY) == before
     assert dynamo.rows().get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
 def test_undelivered_change_conflicts_with_change_of_others(
-    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
+    dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     before = claim_job(dynamo.store())
     theirs = add_note(before)
     dynamo.store(dynamo.separate_client()).compare_and_swap(before, theirs)
-    faults.inject("UpdateItem", *lost)
+    inject("UpdateItem", lost)
 
-    assert dynamo.store().compare_and_swap(before, finish_job(before)) == VersionConflict(theirs)
+    assert end(dynamo, before, with_order=False) == VersionConflict(theirs)
 
 
-def test_write_is_unavailable_when_it_cannot_be_read_back(
-    dynamo: DynamoFixture, faults: FaultInjector
-) -> None:
+def test_write_is_unavailable_when_read_back_fails(dynamo: DynamoFixture, inject: Inject) -> None:
     before = claim_job(dynamo.store())
-    after = finish_job(before)
-    faults.inject("UpdateItem", NetworkFault.REPLY_LOST, NetworkFault.REPLY_LOST)
-    faults.inject("GetItem", NetworkFault.REQUEST_LOST, NetworkFault.REQUEST_LOST)
+    inject("UpdateItem", AMBIGUOUS_FAULTS[0])
+    inject("GetItem", NEVER_ARRIVED[0])
 
     with pytest.raises(UnavailableError, match=KEY):
-        dynamo.store().compare_and_swap(before, after)
-    assert faults.all_used
-    assert dynamo.store().get(KEY) == after
+        end(dynamo, before, with_order=False)
+    assert dynamo.store().get(KEY) == finish_job(before)

@@ -54,7 +54,7 @@ def test_missing_job_table_error_says_what_to_check(
     with pytest.raises(NotConfiguredError) as raised:
         use(dynamo.store())
     assert dynamo.jobs_table in str(raised.value)
-    assert "check that table" in str(raised.value)
+    assert "check that the table" in str(raised.value)
     assert "ResourceNotFoundException" in str(raised.value)
 
 
@@ -111,9 +111,7 @@ def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: DynamoFixture) -> 
     assert world.payments.calls == []
 
 
-def test_forbidden_order_write_conflicts_and_job_can_escalate(
-    dynamo: DynamoFixture,
-) -> None:
+def test_forbidden_order_write_conflicts_and_job_can_escalate(dynamo: DynamoFixture) -> None:
     dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
     before = claim_job(dynamo.store())
     FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))

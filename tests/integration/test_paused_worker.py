@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import IO
 
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
 from oncely.testing.sandbox import FaultKind, SandboxFault
 from oncely_local.engine import REPOSITORY
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.in_memory_stack import charge_message
 from tests.support.worker import KEY, WorkerHarness
 
 CREATE = "/v1/payment_intents"
@@ -38,8 +37,8 @@ class PausedWorker:
     harness: WorkerHarness
 
     def wait_for_claim(self) -> None:
-        """Wait until it owns the job; it waits in turn."""
-        assert self._output.readline() == "claimed\n"
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "claimed\n"
 
     def resume_after_claim(self) -> None:
         assert self.process.stdin is not None
@@ -57,15 +56,9 @@ class PausedWorker:
         wait_until(lambda: datetime.now(UTC) > lease_until)
 
     def thaw(self) -> str:
-        """Let it run to its end; gives the outcome it tells."""
         self.process.send_signal(signal.SIGCONT)
-        told, _ = self.process.communicate(timeout=PATIENCE)
-        return told.strip()
-
-    @property
-    def _output(self) -> IO[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout
+        outcome, _ = self.process.communicate(timeout=PATIENCE)
+        return outcome.strip()
 
 
 @pytest.fixture
@@ -114,86 +107,67 @@ def count_confirms(harness: WorkerHarness) -> int:
     return sum(request.path.endswith("/confirm") for request in harness.stripe.ledger.requests)
 
 
-def reconcile_job(world: InMemoryStack) -> None:
-    """Reconcile, and let a second worker take what that sends, until the job rests."""
+def reconcile_job(harness: WorkerHarness) -> None:
+    world = harness.world()
     world.clock.time = datetime.now(UTC)
     job = world.run_until_idle(KEY)
     assert job.status is Status.FINISHED
     assert world.order()["status"] == "paid"
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
 
 
-def test_thawed_worker_never_confirms_when_frozen_in_create(
+def test_worker_frozen_in_create_never_confirms(
     harness: WorkerHarness, worker: PausedWorker
 ) -> None:
     create = harness.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     freeze_during(worker, create)
 
-    told = worker.thaw()
-
+    assert worker.thaw() == "NotAttempted"
     assert count_confirms(harness) == 0
-    assert told == "NotAttempted"
     assert harness.world().job(KEY).status is Status.READY
-    reconcile_job(harness.world())
+    reconcile_job(harness)
     assert count_confirms(harness) == 1
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
     assert len(harness.stripe.ledger.intents) == 1
 
 
-def test_worker_frozen_in_create_loses_ownership_to_other(
-    harness: WorkerHarness, worker: PausedWorker
+@pytest.mark.parametrize("frozen", ["in create", "after claim"])
+def test_frozen_worker_loses_ownership_to_other(
+    harness: WorkerHarness, worker: PausedWorker, frozen: str
 ) -> None:
-    create = harness.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
-    freeze_during(worker, create)
-    reconcile_job(harness.world())
-    before = harness.dynamo.row(KEY)
+    if frozen == "in create":
+        faults = harness.stripe.faults
+        freeze_during(
+            worker, faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        )
+    else:
+        freeze_after_claim(worker)
+    reconcile_job(harness)
+    before, requests = harness.dynamo.row(KEY), harness.stripe.ledger.requests
 
-    told = worker.thaw()
-
-    assert told == "OwnershipLost"
-    assert count_confirms(harness) == 1
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert worker.thaw() == "OwnershipLost"
+    assert harness.stripe.ledger.requests == requests
+    assert count_confirms(harness) == len(harness.stripe.ledger.charges_for(KEY)) == 1
     assert harness.dynamo.row(KEY) == before
 
 
-def test_thawed_worker_sends_nothing_when_frozen_after_claim(
+def test_worker_frozen_after_claim_sends_nothing(
     harness: WorkerHarness, worker: PausedWorker
 ) -> None:
     freeze_after_claim(worker)
 
-    told = worker.thaw()
-
+    assert worker.thaw() == "NotAttempted"
     assert harness.stripe.ledger.requests == ()
-    assert told == "NotAttempted"
     assert harness.world().job(KEY).attempts == 0
-    reconcile_job(harness.world())
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
-
-
-def test_worker_frozen_after_claim_loses_ownership_to_other(
-    harness: WorkerHarness, worker: PausedWorker
-) -> None:
-    freeze_after_claim(worker)
-    reconcile_job(harness.world())
-    before, asked = harness.dynamo.row(KEY), harness.stripe.ledger.requests
-
-    told = worker.thaw()
-
-    assert told == "OwnershipLost"
-    assert harness.stripe.ledger.requests == asked
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
-    assert harness.dynamo.row(KEY) == before
+    reconcile_job(harness)
 
 
 def test_late_worker_agrees_with_reconciler(harness: WorkerHarness, worker: PausedWorker) -> None:
     confirm = harness.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
     freeze_during(worker, confirm)
-    reconcile_job(harness.world())
+    reconcile_job(harness)
 
-    told = worker.thaw()
-
+    assert worker.thaw() == "OwnershipLost"
     job = harness.world().job(KEY)
-    assert told == "OwnershipLost"
     assert (job.status, job.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert "a late worker (claim 1) reports: charged" in job.evidence[-1].reason
-    assert count_confirms(harness) == 1
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert count_confirms(harness) == len(harness.stripe.ledger.charges_for(KEY)) == 1

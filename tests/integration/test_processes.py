@@ -13,22 +13,21 @@ from oncely_local import processes
 from oncely_local.processes import kill_worker, list_busy_workers, list_workers, memory_usage
 
 BUSY = "import sys; print('up', flush=True)\nwhile True: pass\n"
+Pair = tuple["subprocess.Popen[bytes]", "subprocess.Popen[bytes]"]
 IDLE = "import sys; print('up', flush=True)\nsys.stdin.read()\n"
 
 
 def start_process(script: Path, code: str) -> "subprocess.Popen[bytes]":
     script.write_text(code)
-    process = subprocess.Popen(
-        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    command = [sys.executable, str(script)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
     return process
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]":
-    """A busy and an idle worker of an engine, which is this process."""
+def pair(tmp_path: Path) -> Iterator[Pair]:
     folders = [tmp_path / name for name in ("busy", "idle")]
     for folder in folders:
         folder.mkdir()
@@ -44,9 +43,7 @@ def pair(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[bytes], subprocess.
 
 @pytest.mark.parametrize("way", ["_from_proc", "_from_ps"])
 def test_workers_are_found_below_their_engine(
-    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if not Path("/proc/self/stat" if way == "_from_proc" else "/bin/ps").exists():
         pytest.skip("another system's way to list processes")
@@ -59,8 +56,7 @@ def test_workers_are_found_below_their_engine(
 
 
 def test_busy_workers_are_distinguished_from_idle_ones(
-    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
-    monkeypatch: pytest.MonkeyPatch,
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough for a loaded machine.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
@@ -69,9 +65,7 @@ def test_busy_workers_are_distinguished_from_idle_ones(
     assert [one.pid for one in list_busy_workers(os.getpid())] == [busy.pid]
 
 
-def test_worker_is_killed_once(
-    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
-) -> None:
+def test_worker_is_killed_once(pair: Pair) -> None:
     busy, idle = pair
     (worker,) = (one for one in list_workers(os.getpid()) if one.pid == busy.pid)
 

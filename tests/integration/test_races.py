@@ -20,12 +20,12 @@ from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.jobs import CONTRACTS
 from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
 from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 from oncely.run.run_job import JobRunner
-from oncely.testing.sandbox import ProviderSandbox
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
 from tests.support.dynamo import DynamoFixture

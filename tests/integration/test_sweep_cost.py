@@ -15,9 +15,7 @@ DUE = 10
 SMALL, LARGE = 500, 5_000  # `make bench` counts it at 100,000
 
 
-def test_items_read_do_not_grow_with_table(
-    dynamo: DynamoFixture,
-) -> None:
+def test_items_read_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, DUE)
     add_archived_jobs(dynamo, 0, SMALL)
     small = count_items_read(dynamo)
@@ -30,9 +28,7 @@ def test_items_read_do_not_grow_with_table(
     assert small == large == (DUE, DUE)
 
 
-def test_lookup_query_does_not_read_rows_due_for_send(
-    dynamo: DynamoFixture,
-) -> None:
+def test_lookup_query_does_not_read_rows_due_for_send(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, 500)
     later = START + timedelta(hours=1)
     unknown = make_job(

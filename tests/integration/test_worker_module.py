@@ -18,9 +18,10 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, worker_harness
 
+QUEUE_VARIABLES = ("QUEUE_NAME", "QUEUE_URL", "REJECTS_QUEUE_URL", "ALERT_TOPIC_ARN")
 BODY = json.dumps(charge_message())
 
-# Runs in a process of its own: imports a module and tells what that module's folder did meanwhile.
+# Runs in its own process: imports a module and prints what that module's folder did.
 PROBE = """
 import collections.abc, json, os, sys
 import boto3, socket
@@ -76,20 +77,15 @@ print(json.dumps(done))
 
 
 def probe(root: Path, module: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, f"{root}/", module],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={"PATH": "/usr/bin:/bin"},
-    )
-    told: list[str] = json.loads(done.stdout)
-    return told
+    command = [sys.executable, "-c", PROBE, f"{root}/", module]
+    path = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=path)
+    effects: list[str] = json.loads(done.stdout)
+    return effects
 
 
 @pytest.fixture
 def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
-    """A deployment whose secret nobody has put in yet."""
     with worker_harness(dynamo, monkeypatch) as stage:
         yield stage
 
@@ -125,7 +121,7 @@ def test_package_import_has_no_side_effects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "effect"),
     [
         ("import os; os.environ.get('HOME')", "read HOME"),
         ("import os; os.getenv('HOME')", "read HOME"),
@@ -135,27 +131,15 @@ def test_package_import_has_no_side_effects() -> None:
         ("open('/dev/null')", "open /dev/null"),
     ],
 )
-def test_probe_detects_import_side_effects(tmp_path: Path, line: str, told: str) -> None:
+def test_probe_detects_import_side_effects(tmp_path: Path, line: str, effect: str) -> None:
     (tmp_path / "careless.py").write_text(line)
 
-    done = probe(tmp_path, "careless")
-
-    assert any(told in one for one in done)
+    assert any(effect in one for one in probe(tmp_path, "careless"))
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
 @pytest.mark.parametrize(
-    "variable",
-    [
-        "QUEUE_NAME",
-        "QUEUE_URL",
-        "REJECTS_QUEUE_URL",
-        "ALERT_TOPIC_ARN",
-        "RETENTION_DAYS",
-        "JOBS_TABLE",
-        "ORDERS_TABLE",
-        "STRIPE_SECRET",
-    ],
+    "variable", [*QUEUE_VARIABLES, "RETENTION_DAYS", "JOBS_TABLE", "ORDERS_TABLE", "STRIPE_SECRET"]
 )
 def test_missing_variable_is_named_and_no_job_is_claimed(
     harness: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -184,7 +168,7 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
 
 
 @pytest.mark.parametrize(
-    ("secret", "told"),
+    ("secret", "error"),
     [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
 )
 def test_missing_secret_keeps_message_without_claim_until_fixed(
@@ -192,7 +176,7 @@ def test_missing_secret_keeps_message_without_claim_until_fixed(
     world: InMemoryStack,
     capsys: pytest.CaptureFixture[str],
     secret: str | None,
-    told: str,
+    error: str,
 ) -> None:
     if secret is not None:
         harness.put_secret(secret)
@@ -200,8 +184,7 @@ def test_missing_secret_keeps_message_without_claim_until_fixed(
 
     answer = invoke_handler(event)
 
-    line = log_line(capsys)
-    assert told in line["error"]
+    assert error in log_line(capsys)["error"]
     assert is_left_in_queue(event, answer)
     assert harness.dynamo.row(KEY) is None
     assert harness.stripe.ledger.requests == ()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from oncely.domain.lifecycle import ENDED
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from oncely_local.chaos import FAULT_PLANS, FaultLevel, PendingPaymentResolver
 from oncely_local.observer import Observer
 from oncely_local.stack import LocalStack

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
 from oncely.operate.set_up_table import TableInitializer
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.settings import queue_env_var, secret_env_var, table_env_var
-from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.account import API_KEYS, LocalAccount
 from oncely_local.engine import Engine
 from oncely_local.stack import LocalStack

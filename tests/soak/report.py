@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Status
-from oncely.testing.sandbox.ledger import Ledger
+from oncely.providers.sandbox import Ledger
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 

@@ -16,8 +16,7 @@ from oncely.aws.ports import app_from_env
 from oncely.domain import profiles
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
-from oncely.run import execute_effect as acting
-from oncely.run import run_job
+from oncely.run import attempt, run_job
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
 
@@ -47,7 +46,7 @@ def signal_and_wait() -> None:
 
 def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
-    for module in (acting, profiles):
+    for module in (attempt, profiles):
         patch.setattr(module, "COMMIT_BUDGET", COMMIT_TIME)
     patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
     app = app_from_env(os.environ, [ShortTimeoutCharge])

@@ -19,10 +19,10 @@ from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
 from oncely.handlers.process_queue import get_worker, handler
 from oncely.operate.set_up_table import TableInitializer
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
-from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.engine import REGION
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 from tests.support.fakes import FakeClock, FakeMessageSource

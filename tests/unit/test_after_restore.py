@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from oncely.domain.effect_outcomes import LookupUnsupported
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
@@ -67,18 +68,18 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 def test_replay_continues_with_prepared_payment() -> None:
     world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(charge_message()), Finished)
     assert [*world.payments.intents] == ["pi_1"]
     assert world.payments.charges == ["pi_1"]
 
 
-def test_new_job_is_charged_when_lookup_finds_nothing() -> None:
+@pytest.mark.parametrize(("days", "lookups"), [(0, ["find"]), (19, [])])
+def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str]) -> None:
     world = world_after_restore(FakePayments())
+    world.clock.advance(days=days)
 
     assert isinstance(world.run(charge_message()), Finished)
-    assert [step for step, _ in world.payments.calls] == ["find", "prepare", "execute"]
+    assert [step for step, _ in world.payments.calls] == [*lookups, "prepare", "execute"]
 
 
 def test_job_retries_later_when_payments_cannot_be_listed() -> None:
@@ -125,21 +126,16 @@ def test_two_payments_of_one_job_need_review() -> None:
     assert len(payments.charges) == 2
 
 
-def add_restored_row(world: InMemoryStack, **changes: object) -> Job:
+IN_REVIEW = {"status": Status.NEEDS_REVIEW, "due_at": None}
+
+
+def add_restored_row(world: InMemoryStack, **changes: object) -> None:
     """As `oncely restore-proofs` writes it: unknown, due now, perhaps without its claim."""
-    row = new_job(
-        KEY,
-        "payment.charge",
-        charge_message(),  # type: ignore[arg-type]  # plain JSON
-        now=START,
-        due_at=START,
-        actor="producer",
-        reason="sent",
-    )
-    held = {"deployment": "dev", **changes}
-    row = replace(row, status=Status.UNKNOWN, **held)  # type: ignore[arg-type]  # fields by name
-    world.store.jobs[KEY] = row
-    return row
+    message: Any = charge_message()
+    sent: Any = {"now": START, "due_at": START, "actor": "producer", "reason": "sent"}
+    row = new_job(KEY, "payment.charge", message, **sent)
+    restored: Any = {"deployment": "dev", "status": Status.UNKNOWN, **changes}
+    world.store.jobs[KEY] = replace(row, **restored)
 
 
 def test_reconciler_finds_payment_of_row_without_reference() -> None:
@@ -153,25 +149,18 @@ def test_reconciler_finds_payment_of_row_without_reference() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_surviving_order_keeps_its_payment() -> None:
+@pytest.mark.parametrize(
+    ("charge_id", "status"), [("ch_pi_1", Status.FINISHED), ("ch_by_hand", Status.NEEDS_REVIEW)]
+)
+def test_surviving_order_keeps_its_payment(charge_id: str, status: Status) -> None:
     world = world_after_restore(payments_charged_before())
-    world.add_order(status="paid", charge_id="ch_pi_1")
+    world.add_order(status="paid", charge_id=charge_id)
     add_restored_row(world)
 
     world.reconcile(KEY)
 
-    assert world.job(KEY).status is Status.FINISHED
-    assert world.order()["charge_id"] == "ch_pi_1"
-
-
-def test_order_paid_by_other_charge_needs_review() -> None:
-    world = world_after_restore(payments_charged_before())
-    world.add_order(status="paid", charge_id="ch_by_hand")
-    add_restored_row(world)
-
-    world.reconcile(KEY)
-
-    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert world.job(KEY).status is status
+    assert world.order()["charge_id"] == charge_id
 
 
 def test_reconciler_saves_reference_of_prepared_payment() -> None:
@@ -180,9 +169,7 @@ def test_reconciler_saves_reference_of_prepared_payment() -> None:
 
     world.reconcile(KEY)
     assert world.job(KEY).provider_ref == "pi_1"
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
     assert [*world.payments.intents] == ["pi_1"]
 
@@ -193,9 +180,7 @@ def test_declined_payment_is_closed_before_restored_row_fails() -> None:
     world = world_after_restore(payments)
     add_restored_row(world, fence=1)
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert payments.intents["pi_1"].status == "canceled"
 
 
@@ -205,9 +190,7 @@ def test_closing_payment_is_not_charged_after_restore() -> None:
     closing = {"reason": "paid by hand", "code": "resolved_by_operator", "result": {}}
     add_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert payments.charges == []
     assert payments.intents["pi_1"].status == "canceled"
 
@@ -217,14 +200,6 @@ def test_message_for_restored_row_waits_for_reconciler() -> None:
     add_restored_row(world)
 
     assert isinstance(world.run(charge_message()), AwaitingResolution)
-
-
-def test_new_row_after_replay_window_skips_lookup() -> None:
-    world = world_after_restore(FakePayments())
-    world.clock.advance(days=19)
-
-    assert isinstance(world.run(charge_message()), Finished)
-    assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
 def test_restored_row_is_looked_up_after_replay_window() -> None:
@@ -248,28 +223,21 @@ def test_unsupported_lookup_retries_only_natural_effects(
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
 
-    heard = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
+    found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
 
-    assert isinstance(heard.outcome, LookupUnsupported) is not review
+    assert isinstance(found.outcome, LookupUnsupported) is not review
 
 
-def repair_job(world: InMemoryStack, repair: Repair, *, dry_run: bool = False) -> RepairOutcome:
-    order = RepairRequest(
-        key=KEY,
-        repair=repair,
-        version=world.job(KEY).version,
-        reason="after the restore",
-        actor="ada",
-        dry_run=dry_run,
-    )
-    return world.repairer().repair(order)
+def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:
+    version = world.job(KEY).version
+    request = RepairRequest(key=KEY, repair=repair, version=version, reason="lost", actor="ada")
+    return world.repairer().repair(request)
 
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
 def test_repair_saves_lost_reference_first(repair: Repair) -> None:
     world = world_after_restore(payments_charged_before())
-    add_restored_row(world, fence=1, deployment=None)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
+    add_restored_row(world, fence=1, deployment=None, **IN_REVIEW)
 
     first = repair_job(world, repair)
     job = world.job(KEY)
@@ -282,8 +250,7 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
 
 def test_repair_applies_when_job_never_reached_provider() -> None:
     world = world_after_restore(FakePayments())
-    add_restored_row(world, fence=1)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
+    add_restored_row(world, fence=1, **IN_REVIEW)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED
@@ -291,8 +258,7 @@ def test_repair_applies_when_job_never_reached_provider() -> None:
 
 def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
     world = world_after_restore(payments_charged_before())
-    add_restored_row(world, fence=1)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
+    add_restored_row(world, fence=1, **IN_REVIEW)
     world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)

@@ -1,4 +1,4 @@
-"""The provider may or may not have charged: the job says unknown, and asking ends it."""
+"""Ambiguous charges: the job is unknown until a lookup resolves it."""
 
 import pytest
 
@@ -11,97 +11,73 @@ from tests.support.payments import PaymentFault
 KEY = "payment.charge:order_18452"
 
 
-def test_charge_without_response_is_unknown_until_lookup() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_charge_without_response_is_unknown_until_lookup(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
 
-    outcome = world.run(charge_message())
-    job = world.run_until_idle(KEY)
-
-    assert isinstance(outcome, Unknown)
-    assert job.status is Status.FINISHED
+    assert isinstance(world.run(charge_message()), Unknown)
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
     assert world.order()["status"] == "paid"
 
 
-def test_absent_charge_is_retried_under_next_key_number() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_absent_charge_is_retried_under_next_key_number(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
-    job = world.run_until_idle(KEY)
 
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
-    assert [key for step, key in world.payments.calls if step == "execute"] == [
-        f"{KEY}:confirm:1",
-        f"{KEY}:confirm:2",
-    ]
+    keys = [key for step, key in world.payments.calls if step == "execute"]
+    assert keys == [f"{KEY}:confirm:1", f"{KEY}:confirm:2"]
 
 
-def test_saved_payment_is_reused() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_saved_payment_is_reused(world: InMemoryStack) -> None:
     world.payments.honors_idempotency_keys = False
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
     world.run_until_idle(KEY)
 
-    assert [step for step, _ in world.payments.calls if step == "prepare"] == ["prepare"]
+    assert [step for step, _ in world.payments.calls].count("prepare") == 1
     assert world.payments.charges == ["pi_1"]
 
 
-def test_new_intent_is_created_without_saved_reference() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_new_intent_is_created_without_saved_reference(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
 
     world.run(charge_message())
-    job = world.run_until_idle(KEY)
 
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_2"]
 
 
-def test_pending_payment_is_unknown_until_it_succeeds() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_pending_payment_is_unknown_until_it_succeeds(world: InMemoryStack) -> None:
     world.payments.processes = True
-    outcome = world.run(charge_message())
+    assert isinstance(world.run(charge_message()), Unknown)
     world.clock.advance(minutes=1)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.UNKNOWN
 
     world.payments.complete("pi_1", status="succeeded")
-    job = world.run_until_idle(KEY)
 
-    assert isinstance(outcome, Unknown)
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_unsent_effect_returns_attempt_and_message(step: str) -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_unsent_effect_returns_attempt_and_message(world: InMemoryStack, step: str) -> None:
     world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
 
     outcome = world.run(charge_message())
 
     assert isinstance(outcome, NotAttempted)
     assert outcome.until > world.clock.now()
-    assert world.job(KEY).status is Status.READY
-    assert world.job(KEY).attempts == 0
+    assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.READY, 0)
     assert isinstance(world.run(charge_message()), Finished)
     assert world.payments.charges == ["pi_1"]
 
 
-def test_rejected_api_key_raises_alarm_without_alert() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_rejected_api_key_raises_alarm_without_alert(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.UNAUTHORIZED)
 
     outcome = world.run(charge_message())
@@ -111,83 +87,59 @@ def test_rejected_api_key_raises_alarm_without_alert() -> None:
     assert world.alerts.sent == []
 
 
-def test_outage_escalates_nothing_before_age_limit() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
+def test_outage_escalates_nothing_before_age_limit(unknown_charge: InMemoryStack) -> None:
+    world = unknown_charge
     world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 40)
 
     for _ in range(40):
         world.clock.time = world.job(KEY).due_at or world.clock.time
         world.reconcile(KEY)
-    down = world.job(KEY)
-    job = world.run_until_idle(KEY)
 
-    assert down.status is Status.UNKNOWN
-    assert down.attempts == 1
-    assert job.status is Status.FINISHED
+    assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.UNKNOWN, 1)
+    assert world.run_until_idle(KEY).status is Status.FINISHED
 
 
-def test_consecutive_timeouts_need_review() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_consecutive_timeouts_need_review(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", *[PaymentFault.TIMEOUT_BEFORE] * 5)
     started = world.clock.now()
 
     world.run(charge_message())
-    job = world.run_until_idle(KEY)
 
-    assert job.status is Status.NEEDS_REVIEW
+    assert world.run_until_idle(KEY).status is Status.NEEDS_REVIEW
     assert world.payments.charges == []
     assert (world.clock.now() - started).total_seconds() >= 3600
     assert "5 timeouts in a row" in world.alerts.sent[-1].text
 
 
-def test_charge_needs_review_when_order_is_cancelled() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.add_order(amount=1250, status="cancelled")
+def test_charge_needs_review_when_order_is_cancelled(unknown_charge: InMemoryStack) -> None:
+    unknown_charge.add_order(status="cancelled")
 
-    world.reconcile(KEY)
-    job = world.job(KEY)
+    unknown_charge.reconcile(KEY)
 
+    job = unknown_charge.job(KEY)
     assert job.status is Status.NEEDS_REVIEW
     assert (job.result or {})["charge_id"] == "ch_pi_1"
-    assert world.order()["status"] == "cancelled"
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert unknown_charge.order()["status"] == "cancelled"
+    assert isinstance(unknown_charge.run(charge_message()), AwaitingResolution)
 
 
-def test_refunded_charge_needs_review() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.payments.complete("pi_1", status="refunded")
+def test_refunded_charge_needs_review(unknown_charge: InMemoryStack) -> None:
+    unknown_charge.payments.complete("pi_1", status="refunded")
 
-    settlement = world.reconcile(KEY)
+    unknown_charge.reconcile(KEY)
 
-    assert settlement is not None
-    assert world.job(KEY).status is Status.NEEDS_REVIEW
-    assert world.alerts.sent
+    assert unknown_charge.job(KEY).status is Status.NEEDS_REVIEW
+    assert unknown_charge.alerts.sent
 
 
-def test_job_is_released_when_time_is_short_before_call() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_job_is_released_when_time_is_short_before_call(world: InMemoryStack) -> None:
     slow = InterruptingPort(world.payments, "prepare", lambda: world.clock.advance(seconds=50))
 
-    outcome = world.run(charge_message(), runner=world.runner(provider=slow))
-
-    assert isinstance(outcome, NotAttempted)
+    assert isinstance(world.run(charge_message(), runner=world.runner(provider=slow)), NotAttempted)
     assert world.payments.charges == []
 
 
-def test_ready_job_needs_review_when_amount_changed() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_ready_job_needs_review_when_amount_changed(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.add_order(amount=9900)

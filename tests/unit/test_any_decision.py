@@ -1,12 +1,12 @@
 """What holds for any row that `decide` could ever be shown, whatever its numbers and times."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.claims import apply_claim
 from oncely.domain.decide import decide, guard_before_effect
 from oncely.domain.decisions import absence_conclusive_at
 from oncely.domain.effect_outcomes import (
@@ -24,7 +24,7 @@ from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Decision, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import ANSWERS, FRAUD
-from tests.unit.samples import NOW, make_job
+from tests.unit.samples import NOW, make_claim, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)
 SPANS = st.timedeltas(timedelta(0), timedelta(days=3))
@@ -66,7 +66,7 @@ ROWS = st.builds(
     provider_ref=st.sampled_from([None, "pi_0"]),
 )
 JITTERS = st.floats(0, 1, exclude_max=True)
-# Most orders of answers end at once: these are the ones that do not.
+# Most sequences of outcomes end at once; these do not.
 UNENDING = st.sampled_from(
     [one for one in ANSWERS if not isinstance(one, Succeeded | Declined | Anomalous)]
 )
@@ -86,14 +86,10 @@ class GeneratedCase:
 
 @st.composite
 def situations(draw: st.DrawFn) -> list[GeneratedCase]:
-    """One row under one set of terms, with every answer that there is."""
-    job, terms, spread = draw(ROWS), draw(TERMS), draw(JITTERS)
-    return [
-        GeneratedCase(
-            job, terms, one, decide(job, terms, one, now=NOW, key_scope="live", jitter=spread)
-        )
-        for one in ANSWERS
-    ]
+    """One row under one policy, with every effect outcome."""
+    job, terms, jitter = draw(ROWS), draw(TERMS), draw(JITTERS)
+    made = (decide(job, terms, one, now=NOW, key_scope="live", jitter=jitter) for one in ANSWERS)
+    return [GeneratedCase(job, terms, *one) for one in zip(ANSWERS, made, strict=True)]
 
 
 @given(cases=situations())
@@ -109,8 +105,8 @@ def test_every_decision_is_transition_that_table_allows(cases: list[GeneratedCas
 @given(cases=situations())
 def test_only_definite_outcome_ends_job(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        plain_no = isinstance(case.answer, Declined) and case.answer.code != FRAUD
-        definite = isinstance(case.answer, Succeeded) or plain_no
+        declined = isinstance(case.answer, Declined) and case.answer.code != FRAUD
+        definite = isinstance(case.answer, Succeeded) or declined
         assert (case.after.status in ENDED) is definite, case
 
 
@@ -120,15 +116,12 @@ def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[Generate
         proof = isinstance(case.answer, NotFound) and case.decision.event is Event.REQUEUE
         assert case.after.key_number - case.job.key_number == int(proof), case
         if proof and isinstance(case.answer, NotFound):
-            assert case.answer.conclusive or absence_conclusive_at(case.job, case.policy) <= NOW, (
-                case
-            )
+            conclusive_at = absence_conclusive_at(case.job, case.policy)
+            assert case.answer.conclusive or conclusive_at <= NOW, case
 
 
 @given(cases=situations())
-def test_unknown_job_returns_to_ready_only_when_resend_is_safe(
-    cases: list[GeneratedCase],
-) -> None:
+def test_unknown_job_returns_to_ready_only_when_resend_is_safe(cases: list[GeneratedCase]) -> None:
     for case in cases:
         if case.decision.event is not Event.REQUEUE:
             continue
@@ -157,42 +150,29 @@ def test_decision_never_loses_known_values(cases: list[GeneratedCase]) -> None:
         assert job.attempts - 1 <= after.attempts <= job.attempts, case
 
 
-@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), spread=JITTERS)
+@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), jitter=JITTERS)
 def test_job_never_exceeds_attempt_limit(
-    terms: RetryPolicy, answers: list[EffectOutcome], spread: float
+    terms: RetryPolicy, answers: list[EffectOutcome], jitter: float
 ) -> None:
-    """Claims and answers in any order; what nothing was sent for is given back."""
     now, acted, row = NOW, 0, None
     for number, answer in enumerate(answers):
         if row is None or row.status is Status.READY:
-            row = apply_claim(row, make_claim(f"owner-{number}", now))
+            lease_until = now + timedelta(seconds=60)
+            claim = make_claim(owner=f"owner-{number}", now=now, lease_until=lease_until)
+            row = apply_claim(row, claim)
             assert row is not None
-            forbidden = guard_before_effect(row, terms, key_scope="live", now=now)
-            if forbidden is not None:
-                assert (
-                    forbidden.apply_to(row, now=now, actor="worker").status is Status.NEEDS_REVIEW
-                )
+            refusal = guard_before_effect(row, terms, key_scope="live", now=now)
+            if refusal is not None:
+                row = refusal.apply_to(row, now=now, actor="worker")
+                assert row.status is Status.NEEDS_REVIEW
                 break
             acted += not isinstance(answer, NotSent | InProgress)
         if row.status not in {Status.STARTED, Status.UNKNOWN}:
             break
-        decision = decide(row, terms, answer, now=now, key_scope="live", jitter=spread)
+        decision = decide(row, terms, answer, now=now, key_scope="live", jitter=jitter)
         after = decision.apply_to(row, now=now, actor="worker")
         assert after.version == row.version + 1
         row, now = after, max(now, after.due_at or now) + timedelta(seconds=1)
 
     assert acted <= terms.limits.max_attempts
     assert row is None or len(row.evidence) <= MAX_EVIDENCE_ENTRIES
-
-
-def make_claim(owner: str, at: datetime) -> Claim:
-    sample = make_job()
-    return Claim(
-        job_key=sample.job_key,
-        job_type=sample.job_type,
-        owner=owner,
-        now=at,
-        lease_until=at + timedelta(seconds=60),
-        message=sample.message,
-        key_scope="live",
-    )

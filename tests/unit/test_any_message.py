@@ -1,16 +1,20 @@
-"""Whatever a queue delivers is taken or refused with a sentence that is safe to print."""
+"""Any bytes from a queue: accepted with a stable meaning, or rejected with a printable reason."""
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.errors import InvalidMessageError
-from oncely.jobs.payment_charge import PaymentCharge
+from oncely.contract import AnyContract, Message, encode_message
+from oncely.domain.errors import InvalidInputError, InvalidMessageError
+from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.jobs import CONTRACTS
 from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
 
-REGISTRY = ContractRegistry([PaymentCharge])
+REGISTRY = ContractRegistry(CONTRACTS)
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
 # What a log or a reason must never repeat.
 SECRET = "4242-s3cr3t"
@@ -21,10 +25,29 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner),
     max_leaves=10,
 )
+SHORT_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+ANYTHING = st.one_of(
+    st.none() | st.booleans() | st.integers() | st.floats() | SHORT_TEXT,
+    st.lists(SHORT_TEXT, max_size=2),
+    st.dictionaries(SHORT_TEXT, SHORT_TEXT, max_size=2),
+)
+IDS = st.text("aZ1:%~#/. é", min_size=1, max_size=8).filter(str.strip)
+# Likely values by field; every other field is an id.
+LIKELY = {
+    "amount": st.integers(1, 10**6),
+    "attempt": st.integers(1, 99),
+    "currency": st.sampled_from(["eur", "EUR", "Usd"]),
+    "record": st.dictionaries(st.sampled_from(["id", "updatedAt", "properties"]), ANYTHING),
+    "source": st.just("hubspot"),
+    "target": st.just("hubspot"),
+    "updated_since": st.sampled_from(["2026-11-16T03:00:00Z", "2026-11-16T03:00:00.5+02:00"]),
+    "v": st.just(1),
+    "version": st.integers(1, 10**6),
+}
 
 
 def error_text(body: str) -> str:
-    """The reason that a message is refused with; empty when it is taken."""
+    """The reason for a reject; empty if the message is accepted."""
     try:
         REGISTRY.parse_body(body)
     except InvalidMessageError as error:
@@ -49,9 +72,7 @@ def test_any_json_gets_printable_reject_reason(value: object, *, ascii_only: boo
 def test_any_extra_field_is_rejected_with_printable_reason(
     more: dict[str, object], *, ascii_only: bool
 ) -> None:
-    body = json.dumps({**charge_message(), **more}, ensure_ascii=ascii_only)
-
-    reason = error_text(body)
+    reason = error_text(json.dumps({**charge_message(), **more}, ensure_ascii=ascii_only))
 
     assert reason.isprintable()
     assert bool(reason) is bool(more)
@@ -62,7 +83,7 @@ def test_any_field_value_is_accepted_or_rejected_by_field_name(name: str, value:
     reason = error_text(json.dumps({**charge_message(), name: value}))
 
     assert reason.isprintable()
-    # Of a document that cannot be read or stored, only that is said.
+    # The reason for a document that cannot be read or stored names no field.
     unusable = ("Invalid JSON", "is not JSON", "be stored")
     assert not reason or name in reason or any(words in reason for words in unusable)
 
@@ -103,3 +124,79 @@ def test_lone_surrogate_is_rejected_in_any_spelling() -> None:
 
 def test_oversized_message_is_rejected_with_its_size() -> None:
     assert error_text("x" * 200_000) == "the message has 200000 bytes, 65536 are allowed"
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> dict[str, Any]:
+    contract = draw(st.sampled_from(CONTRACTS))
+    fields = sorted(contract.message.model_fields.keys() - {"job"})
+    likely = {name: draw(LIKELY.get(name, IDS)) for name in fields if draw(st.booleans())}
+    odd = draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=1))
+    return {**contract.example.to_dict(), **likely, **(odd if draw(st.booleans()) else {})}
+
+
+def parse_body(body: str) -> tuple[type[AnyContract], Message] | str:
+    """Parse as a worker does. Returns the reason if it is rejected."""
+    try:
+        contract, message = REGISTRY.parse_body(body)
+        contract.key(message)
+    except InvalidInputError as error:
+        return str(error)
+    return contract, message
+
+
+@given(body=st.binary(max_size=200))
+def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
+    for text in (body.decode(errors="surrogateescape"), body.decode("latin-1")):
+        reason = parse_body(text)
+        assert isinstance(reason, str)
+        assert reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("contract", "name"),
+    [(one, name) for one in CONTRACTS for name in sorted(one.message.model_fields)],
+)
+def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyContract], name: str) -> None:
+    wrong = (SECRET * 20, [SECRET], {"card": SECRET}, {"id": "4419", "updatedAt": SECRET})
+
+    for value in wrong:
+        reason = parse_body(json.dumps({**contract.example.to_dict(), name: value}))
+        assert isinstance(reason, str)
+        # The reason names the job type, cut short.
+        assert SECRET not in reason or name == "job"
+
+
+@given(message=messages())
+def test_accepted_message_has_valid_job_key(message: dict[str, Any]) -> None:
+    found = parse_body(json.dumps(message))
+
+    if isinstance(found, str):
+        assert found.isprintable()
+    else:
+        contract, taken = found
+        key = contract.key(taken)
+        assert key.isascii()
+        assert key.isprintable()
+        assert len(key) <= MAX_KEY_LENGTH
+        assert key.startswith(f"{contract.job_type}:")
+
+
+@given(message=messages())
+def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
+    found = parse_body(json.dumps(message))
+
+    if not isinstance(found, str):
+        assert parse_body(encode_message(found[1].to_dict())) == found
+
+
+@given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())
+def test_json_spelling_does_not_change_job(
+    message: dict[str, Any], *, ascii_only: bool, spaces: bool
+) -> None:
+    spelled = json.dumps(
+        dict(reversed(message.items())), ensure_ascii=ascii_only, indent=3 if spaces else None
+    )
+
+    one, other = parse_body(spelled), parse_body(json.dumps(message))
+    assert one == other or (isinstance(one, str) and isinstance(other, str))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,10 +46,8 @@ class FakeScan:
 
 
 def make_rows(count: int) -> list[Job]:
-    return [
-        make_job(job_key=JobKey(f"payment.charge:order_{number}"), updated_at=NOW - number * DAY)
-        for number in range(count)
-    ]
+    keys = [JobKey(f"payment.charge:order_{number}") for number in range(count)]
+    return [make_job(job_key=key, updated_at=NOW - age * DAY) for age, key in enumerate(keys)]
 
 
 @pytest.fixture
@@ -56,11 +55,9 @@ def history() -> MemoryHistory:
     return MemoryHistory()
 
 
-def make_backfill(history: MemoryHistory, scan: FakeScan, *, at_once: int = 2) -> Backfill:
+def make_backfill(history: MemoryHistory, scan: FakeScan) -> Backfill:
     clock = FakeClock(NOW)
-    return Backfill(
-        scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=at_once
-    )
+    return Backfill(scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=2)
 
 
 def run(history: MemoryHistory, scan: FakeScan) -> BackfillResult:
@@ -83,9 +80,8 @@ def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
 def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
     run(history, FakeScan(make_rows(3)))
 
-    assert all(
-        line.at.date() == day for (day, _, _), lines in history.objects.items() for line in lines
-    )
+    for (day, _, _), lines in history.objects.items():
+        assert {line.at.date() for line in lines} == {day}
 
 
 def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
@@ -94,9 +90,7 @@ def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
     assert history.newest()["payment.charge:bad"].record is HistoryRecordType.UNREADABLE
 
 
-def test_interrupted_scan_resumes_and_closes_only_older_gaps(
-    history: MemoryHistory,
-) -> None:
+def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: MemoryHistory) -> None:
     history.record_gap(HistoryGap(name="old", recorded_at=NOW - DAY))
     scan = FakeScan(make_rows(6), fails_before=4)
     with pytest.raises(UnavailableError):
@@ -114,22 +108,12 @@ def test_interrupted_scan_resumes_and_closes_only_older_gaps(
     assert [gap.name for gap in history.open_gaps()] == ["new"]
 
 
-@pytest.mark.parametrize(
-    "earlier",
-    [
-        BackfillProgress(generation="table-2", started_at=NOW, after="payment.charge:order_1"),
-        BackfillProgress(
-            generation=TABLE, started_at=NOW, after="payment.charge:order_1", rows_from=NOW
-        ),
-        BackfillProgress(
-            generation=TABLE, started_at=NOW, after="payment.charge:order_1", done=True
-        ),
-    ],
-)
+@pytest.mark.parametrize("earlier", [{"generation": "table-2"}, {"rows_from": NOW}, {"done": True}])
 def test_scan_starts_over_when_saved_progress_does_not_match(
-    history: MemoryHistory, earlier: BackfillProgress
+    history: MemoryHistory, earlier: dict[str, Any]
 ) -> None:
-    history.save_backfill(earlier)
+    saved = BackfillProgress(generation=TABLE, started_at=NOW, after="payment.charge:order_1")
+    history.save_backfill(replace(saved, **earlier))
 
     run(history, FakeScan(make_rows(4)))
 
@@ -153,9 +137,8 @@ def test_dry_run_writes_nothing(history: MemoryHistory) -> None:
     history.record_gap(gap)
     seen: list[BackfillProgress] = []
 
-    done = make_backfill(history, FakeScan(make_rows(5))).run(
-        generation=TABLE, dry_run=True, report=seen.append
-    )
+    backfill = make_backfill(history, FakeScan(make_rows(5)))
+    done = backfill.run(generation=TABLE, dry_run=True, report=seen.append)
 
     assert (history.objects, history.progress, history.closed) == ({}, None, set())
     assert (done.progress.lines, done.closed) == (5, (gap,))

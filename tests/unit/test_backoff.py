@@ -1,4 +1,4 @@
-"""How long to wait: longer each time, never too long, and not all at the same moment."""
+"""Retry delays grow up to a maximum, with jitter."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from tests.unit.samples import NOW, TERMS, make_job
 FIRST = timedelta(seconds=15)
 MAX_DELAY = timedelta(minutes=15)
 JITTER = st.floats(0, 1, exclude_max=True)
-# Counters only rise: no limit of theirs may be a limit of the arithmetic.
+# Counters only rise, so the arithmetic must hold for any count.
 TIMES = st.integers(0, 10**6)
 
 
@@ -26,13 +26,11 @@ def test_backoff_doubles_up_to_maximum(times: int, seconds: int) -> None:
     assert backoff(FIRST, times, jitter=0, max_delay=MAX_DELAY) == timedelta(seconds=seconds)
 
 
-@given(times=TIMES, spread=JITTER)
-def test_jitter_adds_at_most_one_quarter(times: int, spread: float) -> None:
+@given(times=TIMES, jitter=JITTER)
+def test_jitter_adds_at_most_one_quarter(times: int, jitter: float) -> None:
     plain = backoff(FIRST, times, jitter=0, max_delay=MAX_DELAY)
 
-    wait = backoff(FIRST, times, jitter=spread, max_delay=MAX_DELAY)
-
-    assert plain <= wait <= plain * 1.25
+    assert plain <= backoff(FIRST, times, jitter=jitter, max_delay=MAX_DELAY) <= plain * 1.25
 
 
 @given(times=TIMES)
@@ -52,22 +50,18 @@ def test_retry_waits_only_after_timeouts(timeouts: int, minutes: int) -> None:
 def test_jobs_of_same_outage_retry_with_jitter() -> None:
     job = make_job(status=Status.UNKNOWN, unreachable=2)
 
-    early = decide(job, TERMS, LookupFailed("down"), now=NOW, jitter=0.0)
-    late = decide(job, TERMS, LookupFailed("down"), now=NOW, jitter=0.8)
-
-    assert early.changes["due_at"] == NOW + timedelta(seconds=60)
-    assert late.changes["due_at"] == NOW + timedelta(seconds=72)
+    for jitter, seconds in ((0.0, 60), (0.8, 72)):
+        decision = decide(job, TERMS, LookupFailed("down"), now=NOW, jitter=jitter)
+        assert decision.changes["due_at"] == NOW + timedelta(seconds=seconds)
 
 
 def test_not_sent_effect_retries_with_growing_backoff() -> None:
-    waits = [
-        (decide(make_job(unreachable=times), TERMS, NotSent("refused"), now=NOW).run_at or NOW)
-        - NOW
-        for times in range(8)
-    ]
+    jobs = [make_job(unreachable=times) for times in range(8)]
 
-    assert waits == sorted(waits)
-    assert (waits[0], waits[-1]) == (FIRST, MAX_DELAY)
+    times = [decide(job, TERMS, NotSent("refused"), now=NOW).run_at or NOW for job in jobs]
+
+    assert times == sorted(times)
+    assert (times[0], times[-1]) == (NOW + FIRST, NOW + MAX_DELAY)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +69,9 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
     [
         (Status.STARTED, Pending("not yet"), 1),
         (Status.UNKNOWN, Pending("not yet"), 1),
-        (Status.UNKNOWN, NotFound("none", conclusive=True), 15),  # until its new message was worked
+        (Status.UNKNOWN, NotFound("none", conclusive=True), 15),  # until its new message ran
         (Status.STARTED, NotSent("429", timedelta(hours=5)), 5 * 60),  # the row sends it then
-        (Status.STARTED, NotSent("429", timedelta(hours=30)), 24 * 60),  # no provider may ask more
+        (Status.STARTED, NotSent("429", timedelta(hours=30)), 24 * 60),  # the longest wait
         (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
     ],
 )

@@ -1,4 +1,4 @@
-"""Messages are sent in groups that SQS takes, in their order."""
+"""Messages are sent in order, in batches within the limits of SQS."""
 
 from itertools import chain
 
@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from oncely.aws.sqs import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, split_into_batches
 
 # Two bytes each, so that characters and bytes cannot be confused.
-BODIES = st.lists(
-    st.integers(0, MAX_BATCH_BYTES // 2).map(lambda length: "é" * length), max_size=40
-)
+BODIES = st.lists(st.integers(0, MAX_BATCH_BYTES // 2).map(lambda size: "é" * size), max_size=40)
 
 
 @given(bodies=BODIES)
@@ -30,6 +28,7 @@ def test_batches_are_as_full_as_possible() -> None:
 
     assert [len(group) for group in split_into_batches(["{}"] * 25)] == [10, 10, 5]
     assert [len(group) for group in split_into_batches([third] * 8)] == [3, 3, 2]
+    assert [*split_into_batches([])] == []
 
 
 def test_batch_is_split_when_one_byte_over_limit() -> None:
@@ -37,7 +36,3 @@ def test_batch_is_split_when_one_byte_over_limit() -> None:
 
     assert [*split_into_batches([half, half])] == [[0, 1]]
     assert [*split_into_batches([half, half + "x"])] == [[0], [1]]
-
-
-def test_no_messages_make_no_batch() -> None:
-    assert [*split_into_batches([])] == []

@@ -1,4 +1,4 @@
-"""What follows an effect that is done when our own rows do not take it."""
+"""A business row rejects its write after the effect is done."""
 
 from dataclasses import replace
 from datetime import timedelta

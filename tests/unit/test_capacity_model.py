@@ -1,4 +1,4 @@
-"""The model of DynamoDB's capacity units; DynamoDB Local confirms it when it is opted in."""
+"""The model of DynamoDB's capacity units; an opt-in test confirms it on DynamoDB Local."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from tests.bench.capacity import (
     write_units,
 )
 
+Item = dict[str, Any]
 PLAN = TableSchema(
     name="jobs",
     key=KeySchema(partition="id"),
@@ -24,7 +25,7 @@ PLAN = TableSchema(
 )
 
 
-def item(**more: str) -> dict[str, Any]:
+def item(**more: str) -> Item:
     return {name: {"S": value} for name, value in {"id": "1", **more}.items()}
 
 
@@ -58,9 +59,8 @@ def test_write_is_rounded_up_by_larger_image() -> None:
 
 
 def test_transaction_doubles_table_units_but_not_index_units() -> None:
-    units = write_units(PLAN, None, item(status="ready"), transactional=True)
-
-    assert units == {TABLE: 2, "listed": 1}
+    ready = item(status="ready")
+    assert write_units(PLAN, None, ready, transactional=True) == {TABLE: 2, "listed": 1}
 
 
 def test_failed_write_costs_as_much_as_item() -> None:
@@ -81,21 +81,14 @@ def test_failed_write_costs_as_much_as_item() -> None:
         (item(shard="1"), item(shard="2"), {}),  # never in the index
     ],
 )
-def test_index_units_follow_entry_changes(
-    before: dict[str, Any], after: dict[str, Any], units: dict[str, int]
-) -> None:
+def test_index_units_follow_entry_changes(before: Item, after: Item, units: dict[str, int]) -> None:
     assert write_units(PLAN, before, after) == {TABLE: 1, **units}
 
 
 def test_index_entry_is_rounded_up_by_its_own_size() -> None:
-    plan = TableSchema(
-        name="jobs",
-        key=KeySchema(partition="id"),
-        indexes=(IndexSchema(name="all", key=KeySchema(partition="status"), include=("note",)),),
-    )
     large = item(status="a", note="x" * 1500)
 
-    assert write_units(plan, None, large) == {TABLE: 2, "all": 2}
+    assert write_units(PLAN, None, large) == {TABLE: 2, "listed": 2}
 
 
 def test_read_units_depend_on_size_and_consistency() -> None:
@@ -108,10 +101,8 @@ def test_read_units_depend_on_size_and_consistency() -> None:
 
 
 def test_stored_size_includes_index_entries_and_overhead() -> None:
-    kept = item(status="a", x="y")
-
     assert stored_bytes(PLAN, item()) == 100 + 3
-    assert stored_bytes(PLAN, kept) == (100 + 12) + (100 + 10)
+    assert stored_bytes(PLAN, item(status="a", x="y")) == (100 + 12) + (100 + 10)
 
 
 def test_moved_entry_costs_both_partitions() -> None:

@@ -1,4 +1,4 @@
-"""A payment run that goes well, or is repeated: one charge, one answer."""
+"""A payment job that succeeds, fails or is repeated charges once and has one result."""
 
 import pytest
 
@@ -10,27 +10,20 @@ from tests.support.payments import PaymentFault
 KEY = "payment.charge:order_18452"
 
 
-def test_successful_charge_finishes_job_and_pays_order() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_successful_charge_finishes_job_and_pays_order(world: InMemoryStack) -> None:
     outcome = world.run(charge_message())
 
     assert isinstance(outcome, Finished)
     assert outcome.result["charge_id"] == world.order()["charge_id"] == "ch_pi_1"
     assert world.order()["status"] == "paid"
     assert "charge_requested_at" not in world.order()
-    assert world.job(KEY).status is Status.FINISHED
-    assert world.job(KEY).due_at is not None, "a receipt is owed"
-    assert world.job(KEY).expires_at is None
+    job = world.job(KEY)
+    assert (job.status, job.expires_at) == (Status.FINISHED, None)
+    assert job.due_at is not None, "its receipt is not sent yet"
 
 
-def test_duplicate_message_charges_once_and_repeats_result() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    first = world.run(charge_message())
-
-    second = world.run(charge_message())
+def test_duplicate_message_charges_once_and_repeats_result(world: InMemoryStack) -> None:
+    first, second = world.run(charge_message()), world.run(charge_message())
 
     assert isinstance(first, Finished)
     assert isinstance(second, Duplicate)
@@ -38,105 +31,47 @@ def test_duplicate_message_charges_once_and_repeats_result() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_reference_is_saved_before_money_moves() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_reference_is_saved_before_money_moves(world: InMemoryStack) -> None:
     world.run(charge_message())
 
-    kept, confirmed = world.job(KEY).evidence
-    assert (kept.event, confirmed.event) == ("checkpoint", "confirm")
-    assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
+    assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "confirm"]
+    # Each key is the job key, the step and its number.
+    assert world.payments.calls == [("prepare", f"{KEY}:create:1"), ("execute", f"{KEY}:confirm:1")]
 
 
-def test_idempotency_key_is_job_key_step_and_number() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
-    world.run(charge_message())
-
-    assert world.payments.calls == [
-        ("prepare", f"{KEY}:create:1"),
-        ("execute", f"{KEY}:confirm:1"),
-    ]
-
-
-def test_declined_card_fails_job_and_order() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.declines = True
-
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Failed)
-    assert outcome.result["code"] == "card_declined"
-    assert world.order()["status"] == "payment_failed"
-    assert isinstance(world.run(charge_message()), Duplicate)
-
-
-def test_card_declined_on_prepare_fails_order() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_card_declined_on_prepare_fails_order(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.DECLINED)
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Failed)
+    assert isinstance(world.run(charge_message()), Failed)
     assert world.order()["status"] == "payment_failed"
-    assert "charge_requested_at" not in world.order(), "else it is looked for in every sweep"
+    assert "charge_requested_at" not in world.order(), "else every sweep would find it"
 
 
-@pytest.mark.parametrize("status", ["cancelled", "refunded", None])
-def test_order_that_cannot_become_paid_is_not_charged(status: str | None) -> None:
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        (None, "does not exist"),
+        ({"status": "cancelled"}, "its status is cancelled"),
+        ({"status": "refunded"}, "its status is refunded"),
+        ({"status": None}, "its status is None"),
+        ({"amount": 0}, "whole number of minor units above 0"),
+        ({"payment_method": None}, "payment_method is missing"),
+    ],
+)
+def test_unchargeable_order_needs_review_before_any_call(
+    order: dict[str, object] | None, reason: str
+) -> None:
     world = InMemoryStack()
-    world.add_order(status=status)
+    if order is not None:
+        world.add_order(**order)  # type: ignore[arg-type]  # fields by name
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
-    assert f"its status is {status}" in world.alerts.sent[0].text
-    assert world.payments.calls == []
-
-
-def test_order_cancelled_after_charge_needs_review_with_charge() -> None:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.add_order(status="cancelled")
-
-    world.reconcile(KEY)
-
-    job = world.job(KEY)
-    assert job.status is Status.NEEDS_REVIEW
-    assert (job.result or {})["charge_id"] == "ch_pi_1"
-    assert world.order()["status"] == "cancelled"
-
-
-def test_missing_order_needs_review_and_alerts() -> None:
-    world = InMemoryStack()
-
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
-    assert "does not exist" in world.alerts.sent[0].text
+    assert reason in world.alerts.sent[0].text
     assert world.payments.calls == []
 
 
-def test_unchargeable_order_needs_review_before_any_call() -> None:
-    world = InMemoryStack()
-    world.add_order("no-method", payment_method=None)
-    world.add_order("no-amount", amount=0)
-
-    outcomes = [world.run(charge_message("no-method")), world.run(charge_message("no-amount"))]
-
-    assert all(isinstance(outcome, NeedsReview) for outcome in outcomes)
-    assert world.payments.calls == []
-
-
-def test_paid_order_finishes_with_its_charge_without_any_call() -> None:
-    world = InMemoryStack()
+def test_paid_order_finishes_with_its_charge_without_any_call(world: InMemoryStack) -> None:
     world.add_order(status="paid", charge_id="ch_from_elsewhere")
 
     outcome = world.run(charge_message())

@@ -1,15 +1,16 @@
-"""payment.charge: its keys, its second attempts, and what it tells of a charge."""
+"""payment.charge: its keys, its resubmissions and its summaries."""
 
 import pytest
 
 from oncely.contract import EffectCall, Proceed
 from oncely.domain.effect_outcomes import Anomalous, NotFound
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Status
 from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
 from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, make_job
+
+EUR = {"amount": 1250, "currency": "eur"}
 
 
 def make_message(attempt: int = 1) -> ChargeMessage:
@@ -33,37 +34,28 @@ def test_order_maps_to_job_keys_of_all_99_attempts() -> None:
 
 @pytest.mark.parametrize(("attempt", "expected"), [(1, 2), (98, 99), (99, None)])
 def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | None) -> None:
-    another = PaymentCharge.resubmission(make_message(attempt=attempt))
+    new = PaymentCharge.resubmission(make_message(attempt=attempt))
 
-    assert (another.attempt if another else None) == expected
+    assert (new.attempt if new else None) == expected
 
 
 @pytest.mark.parametrize(
     ("job", "words"),
     [
+        (make_job(**EUR, result={"charge_id": "ch_1"}), "12.50 EUR (ch_1)."),
         (
-            make_job(amount=1250, currency="eur", result={"charge_id": "ch_1"}),
-            "Charged once: 12.50 EUR (ch_1).",
+            make_job(**EUR, result={"amount": 1, "currency": "usd"}),
+            "12.50 EUR (no charge id is known).",
         ),
-        (
-            make_job(amount=1250, currency="eur", result={"amount": 1, "currency": "usd"}),
-            "Charged once: 12.50 EUR (no charge id is known).",
-        ),
-        (
-            make_job(result={"amount": 1250, "currency": "eur", "reference": "ch_2"}),
-            "Charged once: 12.50 EUR (ch_2).",
-        ),
-        (make_job(result=None), "Charged once: the order's amount (no charge id is known)."),
+        (make_job(result={**EUR, "reference": "ch_2"}), "12.50 EUR (ch_2)."),
+        (make_job(result=None), "the order's amount (no charge id is known)."),
     ],
 )
 def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> None:
-    assert PaymentCharge.success_summary(job) == words
+    assert PaymentCharge.success_summary(job) == f"Charged once: {words}"
 
 
-def test_claim_saves_provider_account_as_key_scope() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_claim_saves_provider_account_as_key_scope(world: InMemoryStack) -> None:
     world.run(charge_message())
 
     assert world.job(KEY).key_scope == world.payments.account
@@ -73,18 +65,18 @@ def test_charge_is_proved_absent_without_saved_payment() -> None:
     contract = PaymentCharge(InMemoryStack().dependencies)
     call = EffectCall(job=make_job(provider_ref=None), facts=make_order())
 
-    asked, acted = contract.lookup(call), contract.execute(call)
+    lookup = contract.lookup(call)
 
-    assert isinstance(asked, NotFound)
-    assert asked.conclusive
-    assert isinstance(acted, Anomalous)
+    assert isinstance(lookup, NotFound)
+    assert lookup.conclusive
+    assert isinstance(contract.execute(call), Anomalous)
 
 
 @pytest.mark.parametrize("name", ["customer_id", "payment_customer", "payment_method"])
 @pytest.mark.parametrize("value", ["", None, 7])
 def test_order_without_payment_details_needs_review(name: str, value: object) -> None:
     world = InMemoryStack()
-    world.add_order("18452", **{name: value})
+    world.add_order(**{name: value})  # type: ignore[arg-type]  # a field by name
 
     outcome = world.run(charge_message())
 
@@ -94,11 +86,8 @@ def test_order_without_payment_details_needs_review(name: str, value: object) ->
 
 
 def test_order_is_paid_without_charge_id_when_none_is_known() -> None:
-    order = make_order()
     contract = PaymentCharge(InMemoryStack().dependencies)
 
-    (unnamed,) = contract.on_success(order, make_job(status=Status.FINISHED, result=None))
-    (named,) = contract.on_success(order, make_job(result={"charge_id": "ch_1"}))
-
-    assert unnamed.set == {"status": "paid"}
-    assert named.set == {"status": "paid", "charge_id": "ch_1"}
+    for known in ({}, {"charge_id": "ch_1"}):
+        (write,) = contract.on_success(make_order(), make_job(result=known or None))
+        assert write.set == {"status": "paid", **known}

@@ -1,4 +1,4 @@
-"""What a refused claim means for its message, and what forbids an owner to act."""
+"""Why a claim fails, and when its owner must not execute the effect."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,8 +12,9 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
-# Of 24 hours an hour is kept as a margin, and a run of two calls must fit.
+# Of 24 hours, 1 hour is the margin, and a run of two calls must fit.
 SAFE_FOR = timedelta(hours=23) - PROFILE.max_run_time
+TOO_OLD = NOW - TERMS.limits.max_age
 
 
 @pytest.mark.parametrize(
@@ -47,60 +48,49 @@ def test_unresolved_values_never_conflict(before: str | None, now: str | None) -
     assert classify_claim_failure(row, make_claim(fingerprint=now)) is ClaimFailure.ENDED
 
 
-@pytest.mark.parametrize(("attempts", "may_act"), [(8, True), (9, False)])
-def test_last_allowed_attempt_runs_and_next_does_not(attempts: int, *, may_act: bool) -> None:
-    assert _can_execute(make_job(attempts=attempts)) is may_act
+def can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED) -> bool:
+    refusal = guard_before_effect(job, replace(TERMS, safety=safety), key_scope=scope, now=NOW)
+    if refusal is None:
+        return True
+    assert (refusal.event, refusal.alert) == (Event.ESCALATE, True)
+    return False
 
 
-@pytest.mark.parametrize(("age", "may_act"), [(-TICK, True), (timedelta(0), False)])
-def test_job_at_age_limit_does_not_run(age: timedelta, *, may_act: bool) -> None:
-    assert _can_execute(make_job(created_at=NOW - TERMS.limits.max_age - age)) is may_act
+@pytest.mark.parametrize(
+    ("job", "allowed"),
+    [
+        pytest.param(make_job(attempts=8), True, id="last attempt"),
+        pytest.param(make_job(attempts=9), False, id="one attempt too many"),
+        pytest.param(make_job(created_at=TOO_OLD + TICK), True, id="before age limit"),
+        pytest.param(make_job(created_at=TOO_OLD), False, id="at age limit"),
+        pytest.param(make_job(first_sent_at=NOW - SAFE_FOR + TICK), True, id="in key window"),
+        pytest.param(make_job(first_sent_at=NOW - SAFE_FOR), False, id="after key window"),
+    ],
+)
+def test_effect_runs_only_within_its_limits(job: Job, *, allowed: bool) -> None:
+    assert can_execute(job) is allowed
 
 
-@pytest.mark.parametrize(("left", "may_act"), [(TICK, True), (timedelta(0), False)])
-def test_ambiguous_send_is_repeated_only_within_key_window(
-    left: timedelta, *, may_act: bool
-) -> None:
-    assert _can_execute(make_job(first_sent_at=NOW - SAFE_FOR + left)) is may_act
-
-
-def test_ambiguous_send_is_not_repeated_under_other_key_scope() -> None:
+@pytest.mark.parametrize("scope", ["live", "test"])
+@pytest.mark.parametrize("safety", RetrySafety)
+def test_ambiguous_send_is_repeated_only_if_safe(safety: RetrySafety, scope: str) -> None:
     job = make_job(first_sent_at=NOW - timedelta(hours=1))
 
-    assert _can_execute(job, scope="live")
-    assert not _can_execute(job, scope="test")
-
-
-@pytest.mark.parametrize("safety", [RetrySafety.LOOKUP, RetrySafety.AT_MOST_ONCE])
-def test_ambiguous_send_without_idempotency_key_is_not_repeated(safety: RetrySafety) -> None:
-    assert not _can_execute(make_job(first_sent_at=NOW - timedelta(hours=1)), safety=safety)
-
-
-def test_natural_effect_is_repeated_despite_ambiguous_send() -> None:
-    job = make_job(first_sent_at=NOW - timedelta(hours=23))
-
-    assert _can_execute(job, scope="test", safety=RetrySafety.NATURAL)
+    same_key = safety is RetrySafety.KEYED and scope == "live"
+    assert can_execute(job, scope=scope, safety=safety) is (
+        same_key or safety is RetrySafety.NATURAL
+    )
 
 
 @pytest.mark.parametrize("safety", RetrySafety)
 def test_first_send_is_made_in_any_safety_class(safety: RetrySafety) -> None:
-    assert _can_execute(make_job(first_sent_at=NOW, claimed_at=NOW), scope="test", safety=safety)
+    assert can_execute(make_job(first_sent_at=NOW, claimed_at=NOW), scope="test", safety=safety)
 
 
 @pytest.mark.parametrize("row", [None, *(make_job(status=status) for status in sorted(Status))])
 def test_unmet_prerequisite_escalates_only_ready_job(row: Job | None) -> None:
     decision = on_prerequisite_not_met(row, "order_18452 has not failed")
 
-    if row is None or row.status is not Status.READY:
-        assert decision is None
-    else:
-        assert decision is not None
-        assert (decision.event, decision.reason) == (Event.ESCALATE, "order_18452 has not failed")
-
-
-def _can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED) -> bool:
-    forbidden = guard_before_effect(job, replace(TERMS, safety=safety), key_scope=scope, now=NOW)
-    if forbidden is None:
-        return True
-    assert (forbidden.event, forbidden.alert) == (Event.ESCALATE, True)
-    return False
+    escalated = decision and (decision.event, decision.reason)
+    ready = row is not None and row.status is Status.READY
+    assert escalated == ((Event.ESCALATE, "order_18452 has not failed") if ready else None)

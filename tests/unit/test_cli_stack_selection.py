@@ -25,6 +25,14 @@ from oncely_local.engine import REPOSITORY
 from tests.support.cli import FakeStackConnection, run_cli, selector_for
 
 NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+NO_SECRET = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+
+
+def run_python(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = {"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **variables}
+    return subprocess.run(
+        [sys.executable, *words], env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_options_select_stack() -> None:
@@ -33,9 +41,7 @@ def test_options_select_stack() -> None:
     assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
-def test_environment_selects_stack_without_option(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert selector_for("list").stack == "Oncely-dev"
 
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
@@ -94,19 +100,14 @@ def test_missing_provider_sdk_says_how_to_install_it() -> None:
 
 def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     client = boto3.client(
-        "cloudformation",
-        region_name="eu-west-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        "cloudformation", "eu-west-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    stub = Stubber(client)
-    stub.add_client_error(
-        "describe_stacks", "ValidationError", "Stack with id Oncely-dev does not exist"
-    )
-    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
 
-    with stub:
+    with Stubber(client) as stub:
+        missing = "Stack with id Oncely-dev does not exist"
+        stub.add_client_error("describe_stacks", "ValidationError", missing)
         result = run_cli("find", "18452", "--region", "eu-west-1")
 
     assert result.exit_code == 3
@@ -133,25 +134,23 @@ def test_stack_knows_options_for_printed_commands(
 
 def test_missing_credentials_are_reported_without_traceback() -> None:
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
-    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
-    done = subprocess.run(
-        [sys.executable, "-m", "oncely.cli", "find", "18452"],
-        env={"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **nowhere, **blank},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "oncely.cli", "find", "18452", **nowhere, **NO_SECRET)
 
     assert done.returncode == 3
     assert done.stderr.startswith("You are not signed in to AWS")
     assert "Traceback" not in done.stderr
 
 
-def test_local_stack_is_found_by_state_file_in_clone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
-    (tmp_path / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for folder in ("infra/oncely_cdk", "functions/oncely", str(STATE_FILE.parent)):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_local_stack_is_found_by_state_file_in_clone(clone: Path) -> None:
+    (clone / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
 
     state = LocalState.read()
 
@@ -163,12 +162,9 @@ def test_local_stack_is_found_by_state_file_in_clone(
 @pytest.mark.parametrize(
     "left", [None, "", "[]", "{}", '{"endpoint": "http://127.0.0.1:1", "pid": 4194305}']
 )
-def test_missing_local_stack_says_how_to_start_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
+def test_missing_local_stack_says_how_to_start_one(clone: Path, left: str | None) -> None:
     if left is not None:
-        (tmp_path / STATE_FILE).write_text(left)
+        (clone / STATE_FILE).write_text(left)
 
     result = run_cli("list", "--local")
 
@@ -177,29 +173,16 @@ def test_missing_local_stack_says_how_to_start_one(
 
 
 @pytest.mark.parametrize("what", ["demo", "local"])
-def test_clone_commands_are_passed_on_with_their_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
-    package = tmp_path / "infra" / "oncely_local"
+def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str) -> None:
+    package = clone / "infra" / "oncely_local"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    result = run_cli(what, "--jobs", "5", "more", "--help")
-
-    assert result.exit_code == 7
-    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
-
-
-def make_clone(folder: Path) -> Path:
-    """Create what the command recognizes a clone by."""
-    (folder / "infra" / "oncely_cdk").mkdir(parents=True)
-    (folder / "functions" / "oncely").mkdir(parents=True)
-    (folder / STATE_FILE.parent).mkdir()
-    return folder
+    assert run_cli(what, "--jobs", "5", "more", "--help").exit_code == 7
+    assert (clone / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
@@ -214,15 +197,7 @@ def test_help_loads_no_sdk() -> None:
     heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.jobs', 'stripe'}"
     look = f"import sys, oncely.cli.main; print(sorted({heavy} & set(sys.modules)))"
 
-    done = subprocess.run(
-        [sys.executable, "-c", look],
-        env={"PYTHONPATH": f"{REPOSITORY}/functions"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout == "[]\n"
+    assert run_python("-c", look).stdout == "[]\n"
 
 
 def test_shell_completes_commands_and_job_types() -> None:

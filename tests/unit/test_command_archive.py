@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from oncely.aws.job_rows import serialize_job
 from oncely.aws.s3_history import S3HistoryStore
@@ -76,6 +77,10 @@ def stack(bucket: Bucket) -> FakeStackConnection:
     return FakeStackConnection(clients={"s3": bucket, "dynamodb": table}, outputs=outputs)
 
 
+def archive_cli(stack: FakeStackConnection, *words: str) -> Result:
+    return run_cli("archive", *words, connection=stack)
+
+
 def add_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
     client: Any = bucket
     S3HistoryStore(client, "archive").record_gap(
@@ -85,65 +90,60 @@ def add_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
 
 def test_history_of_order_is_shown_oldest_first(bucket: Bucket, stack: FakeStackConnection) -> None:
     old = make_job(subject="18452")
-    records = [
-        stream_record(old, finish_job(old, NOW + timedelta(hours=1))),
-        stream_record(None, old),
-    ]
+    ended = finish_job(old, NOW + timedelta(hours=1))
+    records = [stream_record(old, ended), stream_record(None, old)]
     client: Any = bucket
     writer = HistoryWriter(S3HistoryStore(client, "archive"))
     for batch in ("a", "b"):  # at least once
         writer.write(row_changes(records), generation="table-1", batch=batch)
 
-    result = run_cli("archive", "about", "18452", "--json", connection=stack)
+    result = archive_cli(stack, "about", "18452", "--json")
 
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["status"] for line in lines] == ["started", "finished"]
-    assert KEY in run_cli("archive", "about", "18452", connection=stack).stdout
-    assert (
-        run_cli("archive", "about", "18452", "--until", "2020-01-01", connection=stack).exit_code
-        == 1
-    )
+    assert KEY in archive_cli(stack, "about", "18452").stdout
+    assert archive_cli(stack, "about", "18452", "--until", "2020-01-01").exit_code == 1
 
 
-def test_unmatched_id_suggests_find_command(stack: FakeStackConnection) -> None:
-    result = run_cli("archive", "about", "nobody", connection=stack)
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("nobody", 1, "oncely find"),
+        ("1 --since 2026-11-18 --until 2026-11-17", 2, "--until (2026-11-17) is before --since"),
+    ],
+)
+def test_fruitless_query_says_why(
+    stack: FakeStackConnection, words: str, code: int, message: str
+) -> None:
+    result = archive_cli(stack, "about", *words.split())
 
-    assert result.exit_code == 1
-    assert "oncely find" in result.stderr
-
-
-def test_dates_in_wrong_order_are_rejected(stack: FakeStackConnection) -> None:
-    days = ("--since", "2026-11-18", "--until", "2026-11-17")
-
-    result = run_cli("archive", "about", "18452", *days, connection=stack)
-
-    assert result.exit_code == 2
-    assert "--until (2026-11-17) is before --since (2026-11-18)" in result.stderr
+    assert result.exit_code == code
+    assert message in result.stderr
 
 
 def test_open_gaps_set_attention_exit_code(bucket: Bucket, stack: FakeStackConnection) -> None:
-    assert run_cli("archive", "gaps", connection=stack).stdout == "The history has no open gaps.\n"
+    assert archive_cli(stack, "gaps").stdout == "The history has no open gaps.\n"
     add_gap(bucket)
 
-    result = run_cli("archive", "gaps", connection=stack)
+    result = archive_cli(stack, "gaps")
 
     assert result.exit_code == 4
     assert "31" in result.stdout
-    (gap,) = run_cli("archive", "gaps", "--json", connection=stack).stdout.splitlines()
+    (gap,) = archive_cli(stack, "gaps", "--json").stdout.splitlines()
     assert json.loads(gap)["records"] == 31
 
 
 def test_backfill_writes_lines_and_closes_gaps(bucket: Bucket, stack: FakeStackConnection) -> None:
     add_gap(bucket)
 
-    dry = run_cli("archive", "backfill", "--dry-run", connection=stack)
+    dry = archive_cli(stack, "backfill", "--dry-run")
     assert (dry.exit_code, bucket.lines()) == (0, [])
     assert "Read 1 rows, would write 1 lines." in dry.stdout
-    done = run_cli("archive", "backfill", "--json", connection=stack)
+    done = archive_cli(stack, "backfill", "--json")
 
     assert json.loads(done.stdout)["closed"] == ["gap"]
     assert [line.job_key for line in bucket.lines()] == [KEY]
-    assert run_cli("archive", "gaps", connection=stack).exit_code == 0
+    assert archive_cli(stack, "gaps").exit_code == 0
 
 
 @pytest.mark.parametrize("declared", ["table-0", None])
@@ -153,13 +153,11 @@ def test_restored_table_closes_no_gap(
     add_gap(bucket)
     stack.clients["dynamodb"].declared = declared
 
-    result = run_cli("archive", "backfill", connection=stack)
+    result = archive_cli(stack, "backfill")
 
     assert result.exit_code == 1
     assert "Backfill from the table that it replaces" in result.stderr
-    assert run_cli("archive", "gaps", connection=stack).exit_code == 4, (
-        "restore-proofs still refuses"
-    )
+    assert archive_cli(stack, "gaps").exit_code == 4, "restore-proofs still refuses"
 
 
 def test_gap_older_than_requested_rows_stays_open(
@@ -167,9 +165,7 @@ def test_gap_older_than_requested_rows_stays_open(
 ) -> None:
     add_gap(bucket)
 
-    result = run_cli(
-        "archive", "backfill", "--since", f"{NOW + timedelta(days=1):%F}", connection=stack
-    )
+    result = archive_cli(stack, "backfill", "--since", f"{NOW + timedelta(days=1):%F}")
 
     assert result.exit_code == 4
     assert "1 gaps are still open" in result.stderr
@@ -178,4 +174,4 @@ def test_gap_older_than_requested_rows_stays_open(
 def test_stack_without_archive_is_reported(stack: FakeStackConnection) -> None:
     stack.outputs = {}
 
-    assert "no output ArchiveBucketName" in run_cli("archive", "gaps", connection=stack).stderr
+    assert "no output ArchiveBucketName" in archive_cli(stack, "gaps").stderr

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from typer.testing import Result
 
 from oncely.cli import reconcile
 from tests.support.cli import FakeStackConnection, FakeStateMachine, run_cli
@@ -22,39 +23,27 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "_POLL_SECONDS", 0.0)
 
 
-def connection_with(
-    status: str = "SUCCEEDED", **ended: str
-) -> tuple[FakeStackConnection, FakeStateMachine]:
-    machine = FakeStateMachine({"status": status, **ended})
-    return FakeStackConnection(
-        clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN}
-    ), machine
+def reconcile_cli(*words: str, **ended: str) -> tuple[Result, FakeStateMachine]:
+    machine = FakeStateMachine({"status": "SUCCEEDED", **ended})
+    stack = FakeStackConnection(clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN})
+    return run_cli("reconcile", *words, connection=stack), machine
 
 
 def test_sweep_input_matches_options() -> None:
-    stack, machine = connection_with(output='{"counts": {}, "jobs": []}')
+    words = ("--type", "payment.charge", "--since", "2026-11-16", "--limit", "5", "--dry-run")
 
-    result = run_cli(
-        *("reconcile", "--type", "payment.charge", "--since", "2026-11-16", "--limit", "5"),
-        *("--dry-run",),
-        connection=stack,
-    )
+    result, machine = reconcile_cli(*words, output='{"counts": {}, "jobs": []}')
 
     assert (result.exit_code, result.stdout) == (0, "No jobs are due.\n")
     assert machine.started[0]["stateMachineArn"] == ARN
-    assert json.loads(machine.started[0]["input"]) == {
-        "limit": 5,
-        "dry_run": True,
-        "job_type": "payment.charge",
-        "from": "2026-11-16T00:00:00.000Z",
-    }
+    job_type = {"job_type": "payment.charge", "from": "2026-11-16T00:00:00.000Z"}
+    assert json.loads(machine.started[0]["input"]) == {"limit": 5, "dry_run": True, **job_type}
 
 
 def test_resolution_of_each_job_is_printed() -> None:
     output = json.dumps({"counts": {"finished": 1}, "jobs": [JOB]})
-    stack, machine = connection_with(output=output)
 
-    result = run_cli("reconcile", JOB["key"], connection=stack)
+    result, machine = reconcile_cli(JOB["key"], output=output)
 
     assert result.exit_code == 0
     assert json.loads(machine.started[0]["input"])["key"] == JOB["key"]
@@ -63,21 +52,17 @@ def test_resolution_of_each_job_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "ended"),
+    "ended",
     [
-        ("SUCCEEDED", {"output": '{"counts": {"needs_review": 1}}'}),
-        ("SUCCEEDED", {"output": '{"counts": {"error": 2}, "jobs": []}'}),
-        ("FAILED", {"error": "ItemsNotLookedAt", "cause": '{"error": 2, "finished": 1}'}),
-        ("FAILED", {"cause": "not JSON"}),
-        ("TIMED_OUT", {}),
+        {"output": '{"counts": {"needs_review": 1}}'},
+        {"output": '{"counts": {"error": 2}, "jobs": []}'},
+        {"status": "FAILED", "error": "ItemsNotLookedAt", "cause": '{"error": 2, "finished": 1}'},
+        {"status": "FAILED", "cause": "not JSON"},
+        {"status": "TIMED_OUT"},
     ],
 )
-def test_sweep_that_needs_attention_has_its_own_exit_code(
-    status: str, ended: dict[str, str]
-) -> None:
-    stack, _ = connection_with(status, **ended)
-
-    result = run_cli("reconcile", connection=stack)
+def test_sweep_that_needs_attention_has_its_own_exit_code(ended: dict[str, str]) -> None:
+    result, _ = reconcile_cli(**ended)
 
     assert result.exit_code == 4
     assert result.stderr
@@ -85,34 +70,25 @@ def test_sweep_that_needs_attention_has_its_own_exit_code(
 
 
 def test_missing_job_is_reported() -> None:
-    stack, _ = connection_with(output='{"counts": {"gone": 1}, "jobs": []}')
+    output = '{"counts": {"gone": 1}, "jobs": []}'
 
-    result = run_cli("reconcile", "payment.charge:order_none", connection=stack)
+    result, _ = reconcile_cli("payment.charge:order_none", output=output)
 
     assert result.exit_code == 1
     assert "No job 'payment.charge:order_none'" in result.stderr
 
 
 def test_json_output_is_passed_through() -> None:
-    stack, _ = connection_with(
-        output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1})
-    )
+    report = {"counts": {"finished": 1}, "jobs": [JOB], "new": 1}
 
-    answer = json.loads(run_cli("reconcile", "--json", connection=stack).stdout)
+    result, _ = reconcile_cli("--json", output=json.dumps(report))
 
-    assert answer == {
-        "execution": "arn:one",
-        "status": "SUCCEEDED",
-        "counts": {"finished": 1},
-        "jobs": [JOB],
-        "new": 1,
-    }
+    execution = {"execution": "arn:one", "status": "SUCCEEDED"}
+    assert json.loads(result.stdout) == {**execution, **report}
 
 
 def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
-    stack, _ = connection_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
-
-    result = run_cli("reconcile", connection=stack)
+    result, _ = reconcile_cli(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
 
     assert result.exit_code == 0
     assert "Skipped 3 shards" in result.stdout
@@ -120,15 +96,13 @@ def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
 
 
 def test_reconcile_reports_number_of_unlisted_jobs() -> None:
-    stack, _ = connection_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
+    result, _ = reconcile_cli(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
 
-    assert "9 more jobs are not listed" in run_cli("reconcile", connection=stack).stdout
+    assert "9 more jobs are not listed" in result.stdout
 
 
 def test_no_wait_option_returns_after_start() -> None:
-    stack, _ = connection_with()
-
-    result = run_cli("reconcile", "--no-wait", connection=stack)
+    result, _ = reconcile_cli("--no-wait")
 
     assert (result.exit_code, result.stdout) == (0, "started: arn:one\n")
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from oncely.aws.job_rows import serialize_job
 from oncely.domain.lifecycle import Status
@@ -59,25 +60,28 @@ class FakeQueues:
         return {"Attributes": {"MessageRetentionPeriod": str(days * DAY)}}
 
 
-def make_connection(table: RestoredTable) -> FakeStackConnection:
-    return FakeStackConnection(
-        clients={"sts": FakeSts(), "dynamodb": table, "s3": Bucket(), "sqs": FakeQueues()},
-        outputs={
-            "JobsTableName": "jobs",
-            "ArchiveBucketName": "archive",
-            "PaymentsQueueUrl": "payments",
-            "DeadLetterQueueUrl": "dead",
-            "RejectsQueueUrl": "dead",
-            "MissedQueueUrl": "dead",
-            "GapsQueueUrl": "dead",
-        },
-    )
+OUTPUTS = {
+    "JobsTableName": "jobs",
+    "ArchiveBucketName": "archive",
+    "PaymentsQueueUrl": "payments",
+    **dict.fromkeys(("DeadLetterQueueUrl", "RejectsQueueUrl"), "dead"),
+    **dict.fromkeys(("MissedQueueUrl", "GapsQueueUrl"), "dead"),
+}
 
 
-def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
-    table = RestoredTable()
+@pytest.fixture
+def table() -> RestoredTable:
+    return RestoredTable()
 
-    result = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
+
+def restore_cli(table: RestoredTable, *words: str, **outputs: str) -> Result:
+    clients = {"sts": FakeSts(), "dynamodb": table, "s3": Bucket(), "sqs": FakeQueues()}
+    stack = FakeStackConnection(clients=clients, outputs=outputs or OUTPUTS)
+    return run_cli("restore-proofs", *words, connection=stack)
+
+
+def test_replacement_keeps_identity_and_says_when_jobs_resume(table: RestoredTable) -> None:
+    result = restore_cli(table, "--replacement", "--yes")
 
     assert result.exit_code == 0, result.output
     assert "Read 1 rows, wrote 1, left 1 to look up at providers." in result.stdout
@@ -88,75 +92,55 @@ def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
     assert len(table.updates) == 1
 
 
-def test_replay_window_covers_queue_and_dead_letter_retention() -> None:
-    table = RestoredTable()
-
-    run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
+def test_replay_window_covers_queue_and_dead_letter_retention(table: RestoredTable) -> None:
+    restore_cli(table, "--replacement", "--yes")
 
     (item,) = table.puts
     window = parse_time(item["replays_until"]["S"]) - datetime.now(UTC)
     assert timedelta(days=17) < window <= timedelta(days=18)
 
 
-def test_copy_rejects_given_identity() -> None:
-    table = RestoredTable()
+def test_copy_gets_new_identity(table: RestoredTable) -> None:
+    done = json.loads(restore_cli(table, "--copy", "--yes", "--json").stdout)
 
-    result = run_cli(
-        "restore-proofs", "--copy", "--identity", "dev", "--yes", connection=make_connection(table)
-    )
-
-    assert result.exit_code == 2
-    assert "a copy gets a new identity" in result.stderr
-    assert table.puts == []
-
-
-def test_copy_gets_new_identity() -> None:
-    table = RestoredTable()
-
-    result = run_cli(
-        "restore-proofs", "--copy", "--yes", "--json", connection=make_connection(table)
-    )
-
-    done = json.loads(result.stdout)
     assert done["identity"] != "dev"
     assert (done["table_id"], done["unresolved"]) == ("T2", 1)
 
 
-def test_dry_run_writes_nothing() -> None:
-    table = RestoredTable()
-
-    result = run_cli(
-        "restore-proofs", "--replacement", "--dry-run", connection=make_connection(table)
-    )
-
-    assert "would write 1" in result.stdout
+def test_dry_run_writes_nothing(table: RestoredTable) -> None:
+    assert "would write 1" in restore_cli(table, "--replacement", "--dry-run").stdout
     assert table.puts == table.updates == []
 
 
-@pytest.mark.parametrize("options", [(), ("--replacement", "--copy")])
-def test_exactly_one_of_replacement_and_copy_is_required(options: tuple[str, ...]) -> None:
-    result = run_cli(
-        "restore-proofs", *options, "--yes", connection=make_connection(RestoredTable())
-    )
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--copy", "--identity", "dev"), "a copy gets a new identity"),
+        ((), "either --replacement"),
+        (("--replacement", "--copy"), "either --replacement"),
+    ],
+)
+def test_contradicting_options_are_rejected(
+    table: RestoredTable, options: tuple[str, ...], message: str
+) -> None:
+    result = restore_cli(table, *options, "--yes")
 
     assert result.exit_code == 2
-    assert "either --replacement" in result.stderr
+    assert message in result.stderr
+    assert table.puts == []
 
 
 def test_table_with_own_identity_is_left_unchanged() -> None:
     table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
 
-    result = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
+    result = restore_cli(table, "--replacement", "--yes")
 
     assert result.exit_code == 1
     assert "nothing to declare" in result.stderr
     assert table.puts == []
 
 
-def test_stack_without_queue_outputs_fails() -> None:
-    nowhere = make_connection(RestoredTable())
-    nowhere.outputs = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
+def test_stack_without_queue_outputs_fails(table: RestoredTable) -> None:
+    names = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
 
-    result = run_cli("restore-proofs", "--replacement", "--yes", connection=nowhere)
-
-    assert result.exit_code == 3
+    assert restore_cli(table, "--replacement", "--yes", **names).exit_code == 3

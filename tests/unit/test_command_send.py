@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 from tests.support.cli import HOSTILE, FakeStackConnection, run_cli
 from tests.support.in_memory_stack import charge_message
@@ -11,23 +12,29 @@ from tests.support.in_memory_stack import charge_message
 KEY = "payment.charge:order_18452"
 
 
-def test_fields_become_message_with_types_of_contract() -> None:
-    stack = FakeStackConnection()
+@pytest.fixture
+def stack() -> FakeStackConnection:
+    return FakeStackConnection()
 
-    result = run_cli("send", "payment.charge", "order_id=18452", "amount=1250", connection=stack)
+
+def send(stack: FakeStackConnection, *words: str, stdin_text: str | None = None) -> Result:
+    return run_cli("send", *words, connection=stack, stdin_text=stdin_text)
+
+
+def test_fields_become_message_with_types_of_contract(stack: FakeStackConnection) -> None:
+    result = send(stack, "payment.charge", "order_id=18452", "amount=1250")
 
     assert result.exit_code == 0
     assert result.stdout == f"created    {KEY}\n"
     assert json.loads(stack.world.outbox.sent[0]) == charge_message(amount=1250)
 
 
-def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
-    stack = FakeStackConnection()
+def test_same_message_is_duplicate_and_changed_one_conflicts(stack: FakeStackConnection) -> None:
     first = json.dumps(charge_message(amount=1250))
-    run_cli("send", first, connection=stack)
+    send(stack, first)
 
-    again = run_cli("send", first, connection=stack)
-    other = run_cli("send", json.dumps(charge_message(amount=9)), connection=stack)
+    again = send(stack, first)
+    other = send(stack, json.dumps(charge_message(amount=9)))
 
     assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  the job is pending\n")
     assert other.exit_code == 1
@@ -35,24 +42,24 @@ def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
     assert len(stack.world.outbox.sent) == 1
 
 
-def test_file_is_sent_line_by_line_and_summarized(tmp_path: Path) -> None:
-    stack, file = FakeStackConnection(), tmp_path / "jobs.jsonl"
-    file.write_text(
-        "\n".join(json.dumps(charge_message(str(n % 200))) for n in range(250)) + "\n\n"
-    )
+def test_file_is_sent_line_by_line_and_summarized(
+    stack: FakeStackConnection, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.jsonl"
+    lines = [json.dumps(charge_message(str(n % 200))) for n in range(250)]
+    file.write_text("\n".join(lines) + "\n\n")
 
-    result = run_cli("send", "--file", str(file), connection=stack)
+    result = send(stack, "--file", str(file))
 
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "200 created, 50 duplicate"
     assert len(stack.world.outbox.sent) == 200
 
 
-def test_one_invalid_line_stops_whole_file() -> None:
-    stack = FakeStackConnection()
+def test_one_invalid_line_stops_whole_file(stack: FakeStackConnection) -> None:
     lines = [json.dumps(charge_message()), '{"job": "payment.charge", "v": 1}', "not JSON"]
 
-    result = run_cli("send", "--file", "-", connection=stack, stdin_text="\n".join(lines))
+    result = send(stack, "--file", "-", stdin_text="\n".join(lines))
 
     assert result.exit_code == 1
     assert "line 2: not a valid payment.charge message: order_id is missing" in result.stderr
@@ -62,21 +69,18 @@ def test_one_invalid_line_stops_whole_file() -> None:
     assert stack.world.store.jobs == {}
 
 
-def test_json_output_has_one_line_per_message() -> None:
-    result = run_cli(
-        "send", "--json", json.dumps(charge_message()), connection=FakeStackConnection()
-    )
+def test_json_output_has_one_line_per_message(stack: FakeStackConnection) -> None:
+    result = send(stack, "--json", json.dumps(charge_message()))
 
     assert [json.loads(line) for line in result.stdout.splitlines()] == [
         {"job_key": KEY, "outcome": "created", "status": "ready", "conflict": None}
     ]
 
 
-def test_message_not_queued_is_reported_as_kept() -> None:
-    stack = FakeStackConnection()
+def test_message_not_queued_is_reported_as_kept(stack: FakeStackConnection) -> None:
     stack.world.outbox.fails_at = frozenset({0})
 
-    result = run_cli("send", json.dumps(charge_message()), connection=stack)
+    result = send(stack, json.dumps(charge_message()))
 
     assert result.exit_code == 0
     assert "kept" in result.stdout
@@ -89,34 +93,23 @@ def test_message_not_queued_is_reported_as_kept() -> None:
         ((), 2, "Pass a message"),
         (("payment.charge", "order_id"), 2, "write name=value"),
         (("no.such", "a=1"), 1, "Unknown job 'no.such'; known here: "),
-        (
-            ("payment.charge", "order_id=1", "amount=lots"),
-            1,
-            "valid integer. Nothing was sent.",
-        ),
+        (("payment.charge", "order_id=1", "amount=lots"), 1, "valid integer. Nothing was sent."),
         (("--file", "/nowhere/at/all"), 1, "Cannot read /nowhere/at/all"),
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),
     ],
 )
 def test_unsendable_input_is_reported_in_one_sentence(
-    words: tuple[str, ...], code: int, sentence: str
+    stack: FakeStackConnection, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    result = run_cli("send", *words, connection=FakeStackConnection())
+    result = send(stack, *words)
 
     assert result.exit_code == code
     assert sentence in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_hostile_input_cannot_forge_or_color_lines() -> None:
-    stack = FakeStackConnection()
-
-    result = run_cli(
-        "send",
-        json.dumps(charge_message(HOSTILE)),
-        json.dumps(charge_message(HOSTILE)),
-        connection=stack,
-    )
+def test_hostile_input_cannot_forge_or_color_lines(stack: FakeStackConnection) -> None:
+    result = send(stack, *[json.dumps(charge_message(HOSTILE))] * 2)
 
     assert result.exit_code == 0
     assert "\x1b" not in result.output
@@ -133,11 +126,12 @@ def test_hostile_input_cannot_forge_or_color_lines() -> None:
     ],
     ids=["number", "nested", "nested for ever", "properties"],
 )
-def test_message_that_no_row_can_hold_is_rejected(record: str, why: str) -> None:
-    stack = FakeStackConnection()
+def test_message_that_no_row_can_hold_is_rejected(
+    stack: FakeStackConnection, record: str, why: str
+) -> None:
     fields = ("source=hubspot", "source_id=1", "event_id=evt-1", f"record={record}")
 
-    result = run_cli("send", "sync.contact", *fields, connection=stack)
+    result = send(stack, "sync.contact", *fields)
 
     assert result.exit_code == 1
     assert why in result.stderr

@@ -1,4 +1,4 @@
-"""sync.contact: an archived, merged or missing contact is marked, and only by newer knowledge."""
+"""sync.contact: an archived, merged or missing contact is gone, unless a newer one is stored."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,6 @@ SOURCE = {"source": "hubspot", "source_id": "4419"}
 
 
 def run(world: InMemoryStack, event_id: str, record: dict[str, object] | None = None) -> object:
-    """Work one event; gives what it did."""
     given = {} if record is None else {"record": record}
     outcome = world.run({"job": "sync.contact", "v": 1, **SOURCE, "event_id": event_id, **given})
     assert isinstance(outcome, Finished)
@@ -54,9 +53,7 @@ def test_contact_missing_twice_is_marked_once() -> None:
     world = InMemoryStack()
     run(world, "1", make_contact(SAME))
 
-    results = [run(world, event) for event in ("2", "3")]
-
-    assert results == ["gone", "gone"]
+    assert [run(world, event) for event in ("2", "3")] == ["gone", "gone"]
     assert (stored_record(world)["gone"], stored_record(world)["version"]) == (True, 2)
 
 
@@ -71,7 +68,6 @@ def test_contact_merged_into_another_is_gone() -> None:
 
 def test_marker_of_missing_contact_names_its_source() -> None:
     world = InMemoryStack()
-
     run(world, "1")
 
     row = stored_record(world)
@@ -82,11 +78,8 @@ def test_marker_of_missing_contact_names_its_source() -> None:
 
 @pytest.mark.parametrize(
     ("result", "words"),
-    [
-        ({"result": "skipped_stale"}, "The contact's event was handled: skipped stale."),
-        (None, "The contact's event was handled: noted."),
-        ({}, "The contact's event was handled: noted."),
-    ],
+    [({"result": "skipped_stale"}, "skipped stale"), (None, "noted"), ({}, "noted")],
 )
 def test_success_summary_names_result(result: dict[str, str] | None, words: str) -> None:
-    assert SyncContact.success_summary(make_job(result=result)) == words
+    summary = SyncContact.success_summary(make_job(result=result))
+    assert summary == f"The contact's event was handled: {words}."

@@ -52,10 +52,7 @@ def test_contract_detects_missing_jobs_only_if_implemented(
 def test_business_writes_follow_only_ended_jobs(
     event: Event, writes: tuple[BusinessWrite, ...]
 ) -> None:
-    contract = make_errand(
-        on_success=lambda *_: (BY_SUCCESS,),
-        on_failure=lambda *_: (BY_FAILURE,),
-    )
+    contract = make_errand(on_success=lambda *_: (BY_SUCCESS,), on_failure=lambda *_: (BY_FAILURE,))
     answer = Succeeded("run", writes=(BROUGHT,))
 
     assert contract.business_writes(event, FACTS, make_job(), answer) == writes

@@ -3,47 +3,52 @@
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.run.outcomes import Failed, Finished, NotAttempted, Unknown
+from oncely.run.outcomes import Duplicate, Failed, Finished, NotAttempted, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 
 
-def declining_world() -> InMemoryStack:
-    world = InMemoryStack()
-    world.add_order()
+@pytest.fixture
+def world(world: InMemoryStack) -> InMemoryStack:
     world.payments.declines = True
     return world
 
 
-def test_declined_payment_is_closed_before_job_fails() -> None:
-    world = declining_world()
+@pytest.fixture
+def found_declined(unknown_charge: InMemoryStack) -> InMemoryStack:
+    """The response was lost, and then the reconciler found the decline."""
+    assert unknown_charge.job(KEY).status is Status.UNKNOWN
+    unknown_charge.reconcile(KEY)
+    return unknown_charge
 
+
+def test_declined_payment_is_closed_before_job_fails(world: InMemoryStack) -> None:
     outcome = world.run(charge_message())
 
     assert isinstance(outcome, Failed)
     assert outcome.result["code"] == "card_declined"
     assert world.payments.intents["pi_1"].status == "canceled"
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "close"]
+    assert world.order()["status"] == "payment_failed"
+    assert isinstance(world.run(charge_message()), Duplicate)
 
 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_close_leaves_job_unknown_until_closed(fault: PaymentFault) -> None:
-    world = declining_world()
+def test_ambiguous_close_leaves_job_unknown_until_closed(
+    world: InMemoryStack, fault: PaymentFault
+) -> None:
     world.payments.fail_next("close", fault)
 
     assert isinstance(world.run(charge_message()), Unknown)
     assert world.order()["status"] == "payment_pending"
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert world.payments.intents["pi_1"].status == "canceled"
     assert world.order()["status"] == "payment_failed"
 
 
-def test_unsent_close_is_retried_by_next_run() -> None:
-    world = declining_world()
+def test_unsent_close_is_retried_by_next_run(world: InMemoryStack) -> None:
     world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
 
     outcome = world.run(charge_message())
@@ -55,60 +60,40 @@ def test_unsent_close_is_retried_by_next_run() -> None:
     assert row.closing
     assert job.status is Status.FAILED
     assert (job.result or {})["code"] == "card_declined"
-    steps = [step for step, _ in world.payments.calls]
-    assert steps.count("execute") == 1, "the next run only closes"
+    assert [step for step, _ in world.payments.calls].count("execute") == 1, "it only closes"
     assert job.closing is None
 
 
-def test_decline_found_by_reconciler_is_closed_by_worker() -> None:
-    world = declining_world()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    assert world.job(KEY).status is Status.UNKNOWN
-
-    world.reconcile(KEY)
-
+def test_decline_found_by_reconciler_is_closed_by_worker(found_declined: InMemoryStack) -> None:
+    world = found_declined
     row = world.job(KEY)
     assert (row.status, row.evidence[-1].event) == (Status.READY, Event.REQUEUE)
     assert world.payments.intents["pi_1"].status == "declined", "the reconciler closes nothing"
+
     outcome = world.run(world.outbox.sent.pop())
+
     assert isinstance(outcome, Failed)
     assert outcome.result["code"] == "card_declined"
     assert [step for step, _ in world.payments.calls].count("execute") == 1
 
 
-def test_payment_that_succeeds_after_decline_finishes_job() -> None:
-    world = declining_world()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.reconcile(KEY)
-    world.payments.complete("pi_1", status="succeeded")
+def test_payment_that_succeeds_after_decline_finishes_job(found_declined: InMemoryStack) -> None:
+    found_declined.payments.complete("pi_1", status="succeeded")
 
-    outcome = world.run(world.outbox.sent.pop())
-
-    assert isinstance(outcome, Finished)
-    assert world.order()["status"] == "paid"
+    assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Finished)
+    assert found_declined.order()["status"] == "paid"
 
 
-def test_pending_payment_delays_close_until_definite() -> None:
-    world = declining_world()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.reconcile(KEY)
+def test_pending_payment_delays_close_until_definite(found_declined: InMemoryStack) -> None:
+    world = found_declined
     world.payments.complete("pi_1", status="processing")
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
     world.payments.complete("pi_1", status="succeeded")
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
 
 
-def test_closing_job_is_closed_after_key_scope_changes() -> None:
-    world = declining_world()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.reconcile(KEY)
-    world.payments.account = "another"
+def test_closing_job_is_closed_after_key_scope_changes(found_declined: InMemoryStack) -> None:
+    found_declined.payments.account = "another"
 
-    assert isinstance(world.run(world.outbox.sent.pop()), Failed)
+    assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Failed)

@@ -9,8 +9,7 @@ from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
-from oncely.run.write_decision import DecisionWriter
+from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
@@ -63,9 +62,7 @@ def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: Eff
 def test_provider_is_called_only_with_time_to_record_outcome(
     left: timedelta, *, sent: bool
 ) -> None:
-    outcome = executor(make_errand(), left=left).execute()
-
-    assert isinstance(outcome, Succeeded if sent else NotSent)
+    assert isinstance(executor(make_errand(), left=left).execute(), Succeeded if sent else NotSent)
 
 
 def test_prepared_reference_is_saved_before_act() -> None:

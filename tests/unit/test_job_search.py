@@ -101,9 +101,7 @@ def test_jobs_are_found_newest_first_and_once() -> None:
 )
 def test_impossible_job_key_shows_nothing_without_read(text: str) -> None:
     untouched: Any = object()
-    inspector = replace(InMemoryStack().inspector(), store=untouched)
-
-    assert inspector.get(text) is None
+    assert replace(InMemoryStack().inspector(), store=untouched).get(text) is None
 
 
 def test_longest_key_is_shown() -> None:

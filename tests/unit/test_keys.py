@@ -53,10 +53,7 @@ def test_job_key_contains_each_id_completely(parts: list[str]) -> None:
     assert [unquote(part) for part in key.split(":")[1:]] == parts
 
 
-@given(
-    one=st.lists(TRICKY, min_size=1, max_size=3),
-    other=st.lists(TRICKY, min_size=1, max_size=3),
-)
+@given(one=st.lists(TRICKY, min_size=1, max_size=3), other=st.lists(TRICKY, min_size=1, max_size=3))
 def test_different_jobs_never_share_job_key(one: list[str], other: list[str]) -> None:
     assume(one != other and all(part.strip() for part in one + other))
 

@@ -31,9 +31,7 @@ def run_slowly(world: InMemoryStack, step: str, meanwhile: Callable[[], object])
     )
 
 
-def test_job_leased_elsewhere_is_left_until_lease_expires() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_job_leased_elsewhere_is_left_until_lease_expires(world: InMemoryStack) -> None:
     seen: list[object] = []
 
     run_slowly(world, "execute", lambda: seen.append(world.run(charge_message())))
@@ -44,10 +42,7 @@ def test_job_leased_elsewhere_is_left_until_lease_expires() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_late_worker_cannot_overwrite_reconciled_job() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> None:
     def lease_ends_and_reconciler_finds_it() -> None:
         world.clock.advance(hours=1)
         world.run_until_idle(KEY)
@@ -62,10 +57,7 @@ def test_late_worker_cannot_overwrite_reconciled_job() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_late_worker_without_saved_reference_cannot_confirm() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_late_worker_without_saved_reference_cannot_confirm(world: InMemoryStack) -> None:
     def another_takes_over_and_pays() -> None:
         world.clock.advance(hours=1)
         world.run_until_idle(KEY)
@@ -96,9 +88,7 @@ def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
     assert world.payments.charges == ["pi_2"]
 
 
-def test_lease_outlives_last_possible_provider_call() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_lease_outlives_last_possible_provider_call(world: InMemoryStack) -> None:
     began = world.clock.now()
     seen: list[Job] = []
 
@@ -109,10 +99,7 @@ def test_lease_outlives_last_possible_provider_call() -> None:
     assert seen[0].lease_until >= last_call_is_over + CLOCK_SKEW
 
 
-def test_contradicting_late_outcome_reopens_job_for_review() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_contradicting_late_outcome_reopens_job_for_review(world: InMemoryStack) -> None:
     def somebody_fails_it() -> None:
         world.clock.advance(hours=1)
         world.payments.complete("pi_1", status="declined")
@@ -128,10 +115,7 @@ def test_contradicting_late_outcome_reopens_job_for_review() -> None:
     assert world.alerts.sent
 
 
-def test_late_worker_does_not_recreate_expired_row() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_late_worker_does_not_recreate_expired_row(world: InMemoryStack) -> None:
     outcome = run_slowly(world, "execute", lambda: world.store.expire(KEY))
 
     assert isinstance(outcome, RowMissing)
@@ -140,10 +124,7 @@ def test_late_worker_does_not_recreate_expired_row() -> None:
     assert "row is gone" in world.alerts.sent[0].text
 
 
-def test_evidence_added_during_run_survives_commit() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_evidence_added_during_run_survives_commit(world: InMemoryStack) -> None:
     def somebody_leaves_a_note() -> None:
         job = world.job(KEY)
         noted = job.apply(
@@ -157,9 +138,7 @@ def test_evidence_added_during_run_survives_commit() -> None:
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]
 
 
-def test_expired_lease_makes_job_unknown_without_any_call() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_expired_lease_makes_job_unknown_without_any_call(world: InMemoryStack) -> None:
     mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=True))
     with pytest.raises(SimulatedCrashError):
         world.run(charge_message(), runner=world.runner(provider=mortal))

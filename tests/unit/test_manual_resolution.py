@@ -101,9 +101,7 @@ def test_mark_failed_keeps_paid_order_after_refund() -> None:
     assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
 
 
-def test_mark_failed_conflicts_while_job_paid_its_order() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) -> None:
     world.run(charge_message())
     world.payments.complete("pi_1", status="refunded")
     done = world.job(KEY)

@@ -63,9 +63,7 @@ class PortsWithoutSecrets(FakePorts):
         raise NotConfiguredError(f"secret {name!r} cannot be read: create it")
 
 
-def test_missing_secret_is_found_before_claim() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_missing_secret_is_found_before_claim(world: InMemoryStack) -> None:
     runner = replace(world.runner(), dependencies=PortsWithoutSecrets(**vars(world.dependencies)))
 
     with pytest.raises(NotConfiguredError, match="create it"):

@@ -33,8 +33,7 @@ def test_oldest_age_is_zero_when_nothing_is_due() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN, Status.READY])
-def test_oldest_age_comes_from_longest_waiting_job(status: Status) -> None:
-    world = InMemoryStack()
+def test_oldest_age_comes_from_longest_waiting_job(world: InMemoryStack, status: Status) -> None:
     now = world.clock.now()
     add_due_job(world, 1, status, created_at=now - timedelta(hours=1))
     add_due_job(world, 2, status, created_at=now - timedelta(hours=2))
@@ -42,16 +41,14 @@ def test_oldest_age_comes_from_longest_waiting_job(status: Status) -> None:
     assert oldest_age(world) == timedelta(hours=2)
 
 
-def test_reopened_job_ages_from_its_reopening() -> None:
-    world = InMemoryStack()
+def test_reopened_job_ages_from_its_reopening(world: InMemoryStack) -> None:
     now = world.clock.now()
     add_due_job(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
 
     assert oldest_age(world) == timedelta(days=1)
 
 
-def test_oldest_age_excludes_ended_and_needs_review_jobs() -> None:
-    world = InMemoryStack()
+def test_oldest_age_excludes_ended_and_needs_review_jobs(world: InMemoryStack) -> None:
     long_ago = world.clock.now() - timedelta(days=9)
     for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
         add_due_job(world, 1, status, created_at=long_ago)
@@ -63,8 +60,7 @@ def test_oldest_age_excludes_ended_and_needs_review_jobs() -> None:
     assert oldest_age(world) == timedelta(0)
 
 
-def test_oldest_age_reads_bounded_number_of_rows() -> None:
-    world = InMemoryStack()
+def test_oldest_age_reads_bounded_number_of_rows(world: InMemoryStack) -> None:
     hour_ago = world.clock.now() - timedelta(hours=1)
     for one in range(2 * MAX_AGE_READS):
         add_due_job(world, one, created_at=hour_ago)
@@ -75,8 +71,7 @@ def test_oldest_age_reads_bounded_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize("store", ["broken", "empty"])
-def test_oldest_age_uses_due_time_when_row_is_unreadable(store: str) -> None:
-    world = InMemoryStack()
+def test_oldest_age_uses_due_time_when_row_is_unreadable(world: InMemoryStack, store: str) -> None:
     add_due_job(world, 1)
     found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()
 

@@ -35,9 +35,7 @@ def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> Non
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-def test_index_is_revalidated_and_names_versioned_files(
-    page: PageFiles,
-) -> None:
+def test_index_is_revalidated_and_names_versioned_files(page: PageFiles) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', page.index.body)
 
     assert {page.index.headers["cache-control"], page.config.headers["cache-control"]} == {
@@ -46,9 +44,7 @@ def test_index_is_revalidated_and_names_versioned_files(
     assert set(named) == {f"/page/{page.version}/{name}" for name in page.files}
 
 
-def test_modules_import_siblings_by_relative_path(
-    page: PageFiles,
-) -> None:
+def test_modules_import_siblings_by_relative_path(page: PageFiles) -> None:
     for name, reply in page.files.items():
         imported = re.findall(r'from "([^"]+)"', reply.body)
 

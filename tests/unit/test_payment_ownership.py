@@ -23,11 +23,7 @@ from tests.support.payments import FakeIntent, PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(
-    money=Money(1250, "eur"),
-    customer="cus_7",
-    method="pm_card_visa",
-    job_key=KEY,
-    order_id="18452",
+    money=Money(1250, "eur"), customer="cus_7", method="pm_card_visa", job_key=KEY, order_id="18452"
 )
 MESSAGE: dict[str, Json] = {"job": "payment.charge", "v": 1, "order_id": "18452"}
 INTENT = {
@@ -91,9 +87,7 @@ def add_forged_row(world: InMemoryStack) -> None:
         {"money": Money(1250, "usd")},
     ],
 )
-def test_foreign_payment_needs_review_before_money_moves(
-    changes: dict[str, Any],
-) -> None:
+def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]) -> None:
     world = InMemoryStack()
     world.add_order()
     world.payments.intents["pi_victim"] = FakeIntent("pi_victim", replace(OURS, **changes))
@@ -108,9 +102,7 @@ def test_foreign_payment_needs_review_before_money_moves(
     assert world.alerts.sent
 
 
-def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
@@ -120,10 +112,7 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_payment_prepared_in_same_run_is_not_verified() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
 
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
@@ -157,9 +146,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("changes", OTHERS)
-def test_foreign_intent_is_anomaly_in_every_stripe_response(
-    changes: dict[str, object],
-) -> None:
+def test_foreign_intent_is_anomaly_in_every_stripe_response(changes: dict[str, object]) -> None:
     provider = payments_with_response(**changes)
     key = IdempotencyKey("k")
 

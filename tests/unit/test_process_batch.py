@@ -239,8 +239,7 @@ def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
     assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in worked}
 
 
-def test_round_that_cannot_finish_is_redelivered_at_once() -> None:
-    world = InMemoryStack()
+def test_round_that_cannot_finish_is_redelivered_at_once(world: InMemoryStack) -> None:
     # When the last of a round is inside, four seconds pass for all of them.
     round_ = threading.Barrier(BATCH_CONCURRENCY, action=lambda: world.clock.advance(seconds=4))
     world.contracts = (contract_with(lambda _name: round_.wait(TIMEOUT_SECONDS)),)

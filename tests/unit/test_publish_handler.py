@@ -24,9 +24,7 @@ def key(order: str) -> str:
     return f"payment.charge:order_{order}"
 
 
-def test_batch_reports_only_failed_job_and_publishes_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batch_reports_only_failed_job_and_publishes_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     world = InMemoryStack()
     for order in "123":
         world.add_order(order)
@@ -47,9 +45,7 @@ def test_batch_reports_only_failed_job_and_publishes_rest(
     assert [world.job(key(order)).expires_at is not None for order in "123"] == [True, False, True]
 
 
-def test_unreadable_job_stays_due_without_blocking_stream(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unreadable_job_stays_due_without_blocking_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     world = InMemoryStack()
     world.add_order("1")
     world.run(charge_message("1"))

@@ -80,9 +80,7 @@ def test_event_is_published_when_contract_opts_in() -> None:
     assert [one.job_key for one in world.bus.published] == [KEY]
 
 
-def test_declined_job_expires_without_publishing() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_declined_job_expires_without_publishing(world: InMemoryStack) -> None:
     world.payments.declines = True
 
     assert isinstance(world.run(charge_message()), Failed)
@@ -105,9 +103,7 @@ def test_declined_job_publishes_event_when_contract_opts_in() -> None:
     assert world.job(KEY).expires_at is not None
 
 
-def test_natural_effect_expires_after_row_retention() -> None:
-    world = InMemoryStack()
-
+def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> None:
     world.run(CONTACT)
 
     (job,) = world.store.jobs.values()
@@ -133,9 +129,7 @@ def test_payment_expires_without_receipt_when_mail_is_off() -> None:
     assert world.job(KEY).expires_at is not None
 
 
-def test_job_finished_by_reconciler_stays_due_for_receipt() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_job_finished_by_reconciler_stays_due_for_receipt(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
@@ -147,7 +141,7 @@ def test_job_finished_by_reconciler_stays_due_for_receipt() -> None:
 
 
 def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
-    world = InMemoryStack()
+    world = InMemoryStack()  # without an order
     world.run(charge_message())  # there is no order: a review
     world.add_order()
     assert world.job(KEY).due_at is None

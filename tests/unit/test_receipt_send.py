@@ -49,8 +49,7 @@ def test_receipt_shows_no_amount() -> None:
     assert world.job(KEY).amount is None
 
 
-def test_receipt_tags_differ_when_order_ids_look_alike() -> None:
-    world = InMemoryStack()
+def test_receipt_tags_differ_when_order_ids_look_alike(world: InMemoryStack) -> None:
     for order_id in ("a.b", "a_b", "a@b"):
         world.add_order(order_id, status="paid", charge_id="ch_1")
         world.run({**RECEIPT, "order_id": order_id})
@@ -128,8 +127,7 @@ def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
     assert world.outbox.sent == []
 
 
-def test_order_without_address_gets_no_receipt() -> None:
-    world = InMemoryStack()
+def test_order_without_address_gets_no_receipt(world: InMemoryStack) -> None:
     world.add_order(status="paid", receipt_email="")
 
     outcome = world.run(RECEIPT)
@@ -138,19 +136,14 @@ def test_order_without_address_gets_no_receipt() -> None:
     assert world.mail.sent == []
 
 
-def test_unpaid_order_gets_no_receipt() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_unpaid_order_gets_no_receipt(world: InMemoryStack) -> None:
     outcome = world.run(RECEIPT)
 
     assert isinstance(outcome, NeedsReview)
     assert world.mail.sent == []
 
 
-def test_finished_payment_is_followed_by_receipt() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_finished_payment_is_followed_by_receipt(world: InMemoryStack) -> None:
     world.run(charge_message())
 
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
@@ -160,9 +153,7 @@ def test_finished_payment_is_followed_by_receipt() -> None:
     assert len(world.mail.sent) == 1
 
 
-def test_declined_payment_has_no_receipt() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_declined_payment_has_no_receipt(world: InMemoryStack) -> None:
     world.payments.declines = True
     world.run(charge_message())
 
@@ -202,8 +193,7 @@ def test_receipt_needs_review_when_order_is_unusable(
     assert world.mail.calls == []
 
 
-def test_receipt_is_sent_without_customer_id() -> None:
-    world = InMemoryStack()
+def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
     world.add_order(status="paid", customer_id=7)
 
     assert isinstance(world.run(RECEIPT), Finished)

@@ -87,9 +87,7 @@ def test_each_transition_is_evidence_with_its_reason_and_actor() -> None:
     assert "12.50 EUR" in last.reason
 
 
-def test_absence_counts_only_after_last_possible_send() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_absence_counts_only_after_last_possible_send(world: InMemoryStack) -> None:
     mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=False))
     with pytest.raises(SimulatedCrashError):
         world.run(charge_message(), runner=world.runner(provider=mortal))
@@ -107,9 +105,7 @@ def test_absence_counts_only_after_last_possible_send() -> None:
     assert world.job(KEY).key_number == 2
 
 
-def test_unprepared_payment_is_resent_at_once_after_crash() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_unprepared_payment_is_resent_at_once_after_crash(world: InMemoryStack) -> None:
     mortal = CrashingPort(world.payments, CrashPlan(crash_at="prepare", crash_after=False))
     with pytest.raises(SimulatedCrashError):
         world.run(charge_message(), runner=world.runner(provider=mortal))
@@ -172,9 +168,7 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 
-def test_lost_message_is_resent_and_job_is_due_later() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_lost_message_is_resent_and_job_is_due_later(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.clock.time = world.job(KEY).due_at or world.clock.time
@@ -186,9 +180,7 @@ def test_lost_message_is_resent_and_job_is_due_later() -> None:
     assert (world.job(KEY).due_at or world.clock.time) > world.clock.time
 
 
-def test_lost_message_is_not_resent_when_fingerprint_differs() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_lost_message_is_not_resent_when_fingerprint_differs(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.add_order(amount=9900)
@@ -245,7 +237,7 @@ def test_job_needs_review_when_its_type_is_not_deployed() -> None:
 
 
 def test_review_alert_is_retried_after_delivery_failure() -> None:
-    world = InMemoryStack()
+    world = InMemoryStack()  # without an order
     world.alerts.fails = True
     world.run(charge_message())
     assert world.reconcile(KEY).outcome == "nothing"
@@ -261,8 +253,7 @@ def test_review_alert_is_retried_after_delivery_failure() -> None:
 
 
 def test_review_alerts_once() -> None:
-    world = InMemoryStack()
-
+    world = InMemoryStack()  # without an order
     world.run(charge_message())
     world.clock.advance(hours=1)
     world.reconcile(KEY)
@@ -347,9 +338,7 @@ def test_orphaned_outcome_needs_alert() -> None:
     assert world.store.get(JobKey(KEY)) is None
 
 
-def test_late_decline_fails_job_and_order() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_late_decline_fails_job_and_order(world: InMemoryStack) -> None:
     world.payments.processes = True
     world.run(charge_message())
     world.payments.complete("pi_1", status="declined")
@@ -373,9 +362,7 @@ def test_early_absence_stays_unknown_when_lookup_is_slow() -> None:
     assert done.to_status is Status.UNKNOWN
 
 
-def test_job_is_due_later_when_publishing_fails() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_job_is_due_later_when_publishing_fails(world: InMemoryStack) -> None:
     world.run(charge_message())
     world.clock.advance(hours=1)
     world.outbox.fails_at = frozenset({0})

@@ -126,9 +126,7 @@ def test_review_without_charge_is_reopened_and_charged_once() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_unclaimed_review_reopens_without_lookup() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_unclaimed_review_reopens_without_lookup(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message())
     world.clock.advance(hours=25)
     world.reconcile(KEY)
@@ -172,8 +170,7 @@ def test_reopen_conflicts_when_order_changed() -> None:
     assert isinstance(repair_job(world, Repair.REOPEN), BusinessRowConflict)
 
 
-def test_ambiguous_mail_can_be_failed_but_not_reopened() -> None:
-    world = InMemoryStack()
+def test_ambiguous_mail_can_be_failed_but_not_reopened(world: InMemoryStack) -> None:
     world.add_order(status="paid")
     world.mail.fault = "timeout"
     world.store.create(_make_receipt_review(world))
@@ -195,9 +192,7 @@ def _make_receipt_review(world: InMemoryStack) -> Job:
     )
 
 
-def test_lost_message_is_resent_by_operator() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_lost_message_is_resent_by_operator(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message())
     world.outbox.sent.clear()
 

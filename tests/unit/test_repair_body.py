@@ -41,14 +41,8 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
     ("body", "why"),
     [
         ("not JSON", "invalid repair request: body: Invalid JSON"),
-        (
-            json.dumps({**BODY, "version": "3"}),
-            "invalid repair request: version: Input",
-        ),
-        (
-            json.dumps({**BODY, "dry_run": "no"}),
-            "invalid repair request: dry_run: Input",
-        ),
+        (json.dumps({**BODY, "version": "3"}), "invalid repair request: version: Input"),
+        (json.dumps({**BODY, "dry_run": "no"}), "invalid repair request: dry_run: Input"),
         (json.dumps({**BODY, "actor": "eve"}), "invalid repair request: actor: Extra inputs"),
         (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of lookup"),
     ],

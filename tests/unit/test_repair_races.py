@@ -139,9 +139,7 @@ def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
         {"reference": "x" * 129},
     ],
 )
-def test_repair_is_invalid_with_bad_reason_actor_or_reference(
-    wrong: dict[str, str],
-) -> None:
+def test_repair_is_invalid_with_bad_reason_actor_or_reference(wrong: dict[str, str]) -> None:
     fields = {"reason": REASON, "actor": "ada", **wrong}
 
     with pytest.raises(InvalidRequestError):

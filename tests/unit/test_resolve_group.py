@@ -117,8 +117,7 @@ def test_job_is_not_started_when_time_is_too_short() -> None:
     assert in_time.resolution is not None
 
 
-def test_job_of_unknown_type_needs_little_time() -> None:
-    world = InMemoryStack()
+def test_job_of_unknown_type_needs_little_time(world: InMemoryStack) -> None:
     job = make_job(job_key=JobKey("no.such:1"), status=Status.UNKNOWN, due_at=world.clock.now())
     world.store.create(job)
 
@@ -169,8 +168,7 @@ class _ConcurrencyProbe:
         return getattr(self._payments, name)
 
 
-def test_operator_is_alerted_when_job_needs_review() -> None:
-    world = InMemoryStack()
+def test_operator_is_alerted_when_job_needs_review(world: InMemoryStack) -> None:
     job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
 
@@ -181,8 +179,7 @@ def test_operator_is_alerted_when_job_needs_review() -> None:
     assert world.job(job.job_key).due_at is None
 
 
-def test_alert_that_cannot_be_delivered_leaves_its_job_due() -> None:
-    world = InMemoryStack()
+def test_alert_that_cannot_be_delivered_leaves_its_job_due(world: InMemoryStack) -> None:
     world.alerts.fails = True
     job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
@@ -193,8 +190,7 @@ def test_alert_that_cannot_be_delivered_leaves_its_job_due() -> None:
     assert world.job(job.job_key).due_at is not None
 
 
-def test_dry_run_alerts_nobody() -> None:
-    world = InMemoryStack()
+def test_dry_run_alerts_nobody(world: InMemoryStack) -> None:
     world.store.create(make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
 
     (handled,) = resolve_group(world, [make_job().job_key], dry_run=True)

@@ -264,10 +264,7 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
 
     assert bench.table.writes == [identity]
     assert identity == TableIdentity(
-        deployment="dev",
-        table_id="T2",
-        restored_at=LATER,
-        replays_until=LATER + timedelta(days=18),
+        deployment="dev", table_id="T2", restored_at=LATER, replays_until=LATER + timedelta(days=18)
     )
 
 

@@ -35,10 +35,7 @@ def test_resubmission_after_decline_charges_once() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_resubmission_conflicts_without_failed_first_job() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_resubmission_conflicts_without_failed_first_job(world: InMemoryStack) -> None:
     outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Conflict)
@@ -64,9 +61,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     assert "order_18452 must have failed" in outcome.reason
 
 
-def test_resubmission_conflicts_while_first_job_is_unknown() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
@@ -76,9 +71,7 @@ def test_resubmission_conflicts_while_first_job_is_unknown() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_resubmission_returns_charge_of_paid_first_job() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_resubmission_returns_charge_of_paid_first_job(world: InMemoryStack) -> None:
     world.run(charge_message())
 
     outcome = world.run(charge_message(attempt=2))
@@ -89,7 +82,7 @@ def test_resubmission_returns_charge_of_paid_first_job() -> None:
 
 
 def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
-    world = InMemoryStack()
+    world = InMemoryStack()  # without an order
     assert isinstance(world.run(charge_message()), NeedsReview)
     order = RepairRequest(
         key=JobKey(FIRST),

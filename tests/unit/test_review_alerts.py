@@ -29,7 +29,7 @@ def world_with_pending_alert() -> InMemoryStack:
 
 
 def test_sweep_does_not_alert_while_worker_does() -> None:
-    world = InMemoryStack()
+    world = InMemoryStack()  # without an order
     alerts = world.alerts
     world.alerts = InterruptingPort(alerts, "notify", lambda: world.reconcile(KEY))  # type: ignore[assignment]  # the same port
 
@@ -121,9 +121,7 @@ def test_evidence_added_during_alert_does_not_repeat_it() -> None:
     assert [entry.event for entry in job.evidence][-2:] == [Event.NOTE, Event.ALERT]
 
 
-def test_job_not_in_review_or_missing_alerts_nobody() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_job_not_in_review_or_missing_alerts_nobody(world: InMemoryStack) -> None:
     world.run(charge_message())
     world.clock.advance(hours=1)
 
@@ -144,8 +142,7 @@ def test_reconciler_reports_needed_alert_without_sending() -> None:
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_orphaned_outcome_alert_reports_delivery(*, broken: bool) -> None:
-    world = InMemoryStack()
+def test_orphaned_outcome_alert_reports_delivery(world: InMemoryStack, *, broken: bool) -> None:
     world.alerts.fails = broken
 
     assert world.alerter().alert_orphaned_outcome(KEY, "charged as ch_1") is not broken

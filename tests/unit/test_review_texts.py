@@ -75,9 +75,7 @@ def test_known_facts_exclude_missing_fields() -> None:
     ],
     ids=lambda alert: alert.subject,
 )
-def test_each_alert_lists_known_unknown_and_next(
-    alert: Alert,
-) -> None:
+def test_each_alert_lists_known_unknown_and_next(alert: Alert) -> None:
     begins = [line.partition(":")[0] for line in alert.text.splitlines()]
 
     assert {"Known", "Unknown", "Next"} <= set(begins)

@@ -23,9 +23,7 @@ def read_secret(value: str) -> str:
     return cached_secret_reader(client)("stripe")
 
 
-def test_api_key_is_reread_after_five_minutes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_api_key_is_reread_after_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.time", lambda: now)
     client: Any = FakeSecretsClient("sk_test_1")

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.testing.sandbox.ledger import Charge, ChargeStatus, Ledger
+from oncely.providers.sandbox import Ledger
+from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus
 from oncely_local.verdict import DemoFinalState, JobSnapshot
 from tests.soak.report import SoakReport
 from tests.unit.samples import KEY, NOW, make_entry, make_job
@@ -75,10 +76,7 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (
-            replace(KEPT, facts=replace(KEPT.facts, charges={KEY: 2})),
-            f"{KEY} was charged 2 times",
-        ),
+        (replace(KEPT, facts=replace(KEPT.facts, charges={KEY: 2})), f"{KEY} was charged 2 times"),
         (
             replace(KEPT, facts=replace(KEPT.facts, requested=frozenset({KEY, "sync.push:x:1"}))),
             "sync.push:x:1 has no row",
@@ -96,10 +94,7 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
             replace(KEPT, ledger=ledger_with_charge("payment.charge:order_2")),
             f"{KEY} names the charge ch_1, which is not its own",
         ),
-        (
-            replace(KEPT, ledger=Ledger()),
-            f"{KEY} names the charge ch_1, which is not its own",
-        ),
+        (replace(KEPT, ledger=Ledger()), f"{KEY} names the charge ch_1, which is not its own"),
         (
             replace(KEPT, rows=(replace(PAID, evidence=(make_entry(to_status=Status.UNKNOWN),)),)),
             f"{KEY} is finished, and its history ends otherwise",

@@ -47,9 +47,7 @@ def stored_contact(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any
     return world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
 
 
-def test_newest_version_wins_in_any_delivery_order() -> None:
-    world = InMemoryStack()
-
+def test_newest_version_wins_in_any_delivery_order(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record(LATER, phone="2")))
     world.run(contact_message("2", record=crm_record(OLD, phone="1")))
     world.run(contact_message("3", record=crm_record(LATER, phone="2")))
@@ -60,8 +58,7 @@ def test_newest_version_wins_in_any_delivery_order() -> None:
     assert events == ["imported", "skipped_stale", "unchanged"]
 
 
-def test_versions_are_instants_and_not_text() -> None:
-    world = InMemoryStack()
+def test_versions_are_instants_and_not_text(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record(OLD)))
 
     world.run(contact_message("2", record=crm_record(NEW)))
@@ -69,8 +66,7 @@ def test_versions_are_instants_and_not_text() -> None:
     assert import_result(world, "2") == "unchanged"
 
 
-def test_newer_version_updates_row_and_its_version() -> None:
-    world = InMemoryStack()
+def test_newer_version_updates_row_and_its_version(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record(OLD, phone="1")))
 
     world.run(contact_message("2", record=crm_record(LATER, phone="2")))
@@ -79,8 +75,7 @@ def test_newer_version_updates_row_and_its_version() -> None:
     assert stored_contact(world)["version"] == 2
 
 
-def test_same_version_with_other_content_is_conflict() -> None:
-    world = InMemoryStack()
+def test_same_version_with_other_content_is_conflict(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record(OLD, phone="1")))
 
     world.run(contact_message("2", record=crm_record(OLD, phone="2")))
@@ -89,8 +84,7 @@ def test_same_version_with_other_content_is_conflict() -> None:
     assert stored_contact(world)["record"]["properties"]["phone"] == "1"
 
 
-def test_order_of_properties_does_not_matter() -> None:
-    world = InMemoryStack()
+def test_order_of_properties_does_not_matter(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record(OLD, a="1", b="2")))
 
     world.run(contact_message("2", record=crm_record(OLD, b="2", a="1")))
@@ -98,8 +92,7 @@ def test_order_of_properties_does_not_matter() -> None:
     assert import_result(world, "2") == "unchanged"
 
 
-def test_repeated_event_is_duplicate() -> None:
-    world = InMemoryStack()
+def test_repeated_event_is_duplicate(world: InMemoryStack) -> None:
     first = world.run(contact_message("1", record=crm_record()))
 
     second = world.run(contact_message("1", record=crm_record()))
@@ -109,8 +102,7 @@ def test_repeated_event_is_duplicate() -> None:
     assert second.result == first.result
 
 
-def test_contact_is_fetched_when_message_has_no_record() -> None:
-    world = InMemoryStack()
+def test_contact_is_fetched_when_message_has_no_record(world: InMemoryStack) -> None:
     contact_id = world.crm.add(email="ada@example.com")
 
     outcome = world.run({**contact_message("1"), "source_id": contact_id})
@@ -121,8 +113,7 @@ def test_contact_is_fetched_when_message_has_no_record() -> None:
     assert row["source_id"] == contact_id
 
 
-def test_missing_contact_is_marked_gone_and_kept() -> None:
-    world = InMemoryStack()
+def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record()))
 
     outcome = world.run(contact_message("2"))
@@ -133,8 +124,7 @@ def test_missing_contact_is_marked_gone_and_kept() -> None:
     assert stored_contact(world)["record"]["properties"]["email"] == "ada@example.com"
 
 
-def test_archived_contact_is_gone() -> None:
-    world = InMemoryStack()
+def test_archived_contact_is_gone(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record()))
 
     world.run(contact_message("2", record={**crm_record(LATER), "archived": True}))
@@ -142,8 +132,7 @@ def test_archived_contact_is_gone() -> None:
     assert import_result(world, "2") == "gone"
 
 
-def test_message_is_handed_back_when_source_is_unreachable() -> None:
-    world = InMemoryStack()
+def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
     world.crm.fail_next("get_contact", PaymentFault.TIMEOUT_BEFORE)
 
     outcome = world.run(contact_message("1"))
@@ -152,8 +141,7 @@ def test_message_is_handed_back_when_source_is_unreachable() -> None:
     assert stored_contact(world) is None
 
 
-def test_contact_is_retried_when_row_changes_before_write() -> None:
-    world = InMemoryStack()
+def test_contact_is_retried_when_row_changes_before_write(world: InMemoryStack) -> None:
     rows = world.dependencies.rows
     assert isinstance(rows, MemoryBusinessRows)
     crm_id = world.crm.add(email="ada@example.com")
@@ -178,8 +166,7 @@ def test_contact_is_retried_when_row_changes_before_write() -> None:
     assert rows.get("records", key) is not None
 
 
-def test_unusual_properties_survive_round_trip() -> None:
-    world = InMemoryStack()
+def test_unusual_properties_survive_round_trip(world: InMemoryStack) -> None:
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例" for n in range(297)}
     odd |= {"empty": "", "nothing": None, "status": "a reserved word", "size": "another"}
 
@@ -200,16 +187,13 @@ def test_record_without_id_or_time_is_invalid(wrong: dict[str, object]) -> None:
     assert isinstance(outcome, InvalidMessage)
 
 
-def test_record_of_other_contact_needs_review() -> None:
-    world = InMemoryStack()
-
+def test_record_of_other_contact_needs_review(world: InMemoryStack) -> None:
     outcome = world.run(contact_message("1", record={**crm_record(), "id": "5000"}))
 
     assert isinstance(outcome, NeedsReview)
 
 
-def test_older_record_keeps_archived_contact_gone() -> None:
-    world = InMemoryStack()
+def test_older_record_keeps_archived_contact_gone(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record("2026-11-16T01:00:00Z")))
     world.run(contact_message("2", record={**crm_record("2026-11-16T03:00:00Z"), "archived": True}))
 
@@ -219,8 +203,7 @@ def test_older_record_keeps_archived_contact_gone() -> None:
     assert stored_contact(world)["gone"] is True
 
 
-def test_contact_first_seen_archived_stays_gone() -> None:
-    world = InMemoryStack()
+def test_contact_first_seen_archived_stays_gone(world: InMemoryStack) -> None:
     world.run(contact_message("1", record={**crm_record(LATER), "archived": True}))
 
     world.run(contact_message("2", record=crm_record(OLD)))
@@ -229,8 +212,7 @@ def test_contact_first_seen_archived_stays_gone() -> None:
     assert stored_contact(world)["gone"] is True
 
 
-def test_found_contact_is_no_longer_gone() -> None:
-    world = InMemoryStack()
+def test_found_contact_is_no_longer_gone(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact_message("1"), "source_id": crm_id}
     world.run(message)
@@ -245,8 +227,7 @@ def test_found_contact_is_no_longer_gone() -> None:
     assert found["gone"] is False
 
 
-def test_older_record_keeps_missing_contact_gone() -> None:
-    world = InMemoryStack()
+def test_older_record_keeps_missing_contact_gone(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record("2026-11-16T01:00:00Z")))
     world.run(contact_message("2"))  # asked at 03:00, and gone
 
@@ -256,8 +237,7 @@ def test_older_record_keeps_missing_contact_gone() -> None:
     assert stored_contact(world)["gone"] is True
 
 
-def test_contact_first_seen_missing_stays_gone() -> None:
-    world = InMemoryStack()
+def test_contact_first_seen_missing_stays_gone(world: InMemoryStack) -> None:
     world.run(contact_message("1"))
 
     world.run(contact_message("2", record=crm_record("2026-11-16T02:00:00Z")))
@@ -266,8 +246,7 @@ def test_contact_first_seen_missing_stays_gone() -> None:
     assert stored_contact(world)["gone"] is True
 
 
-def test_newer_record_brings_gone_contact_back() -> None:
-    world = InMemoryStack()
+def test_newer_record_brings_gone_contact_back(world: InMemoryStack) -> None:
     world.run(contact_message("1"))
 
     world.run(contact_message("2", record=crm_record("2026-11-16T03:00:01Z")))
@@ -278,8 +257,7 @@ def test_newer_record_brings_gone_contact_back() -> None:
     assert "gone_at" not in stored_contact(world)
 
 
-def test_restored_contact_is_found_by_fetching_source() -> None:
-    world = InMemoryStack()
+def test_restored_contact_is_found_by_fetching_source(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact_message("1"), "source_id": crm_id}
     key = {"record_id": f"hubspot#{crm_id}"}

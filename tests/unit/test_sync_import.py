@@ -28,8 +28,7 @@ def pages_read(world: InMemoryStack) -> int:
     return sum(step == "list_contacts" for step, _ in world.crm.calls)
 
 
-def test_every_contact_is_sent_once_with_progress_on_row() -> None:
-    world = InMemoryStack()
+def test_every_contact_is_sent_once_with_progress_on_row(world: InMemoryStack) -> None:
     ids = world.crm.add_contacts(250)
 
     outcome = world.run(IMPORT)
@@ -41,8 +40,7 @@ def test_every_contact_is_sent_once_with_progress_on_row() -> None:
     assert isinstance(world.run(IMPORT), Duplicate)
 
 
-def test_import_resumes_after_crash_between_pages() -> None:
-    world = InMemoryStack()
+def test_import_resumes_after_crash_between_pages(world: InMemoryStack) -> None:
     ids = world.crm.add_contacts(1000)
     page = world.crm.list_contacts
     world.crm.list_contacts = lambda *, after: (
@@ -62,8 +60,7 @@ def test_import_resumes_after_crash_between_pages() -> None:
     assert pages_read(world) == 10
 
 
-def test_import_resumes_after_crash_within_page() -> None:
-    world = InMemoryStack()
+def test_import_resumes_after_crash_within_page(world: InMemoryStack) -> None:
     world.crm.add_contacts(1000)
     queue = world.outbox
     world.outbox = _CrashingSender(320)
@@ -85,8 +82,7 @@ def test_import_resumes_after_crash_within_page() -> None:
     assert pages_read(world) == 11  # the page it died in is read again, none before it
 
 
-def test_import_continues_in_new_message_when_time_is_short() -> None:
-    world = InMemoryStack()
+def test_import_continues_in_new_message_when_time_is_short(world: InMemoryStack) -> None:
     world.crm.add_contacts(500)
     page = world.crm.list_contacts
 
@@ -106,8 +102,7 @@ def test_import_continues_in_new_message_when_time_is_short() -> None:
     assert world.job(KEY).attempts == 1
 
 
-def test_rate_limit_delays_import_until_named_time() -> None:
-    world = InMemoryStack()
+def test_rate_limit_delays_import_until_named_time(world: InMemoryStack) -> None:
     world.crm.add_contacts(250)
     world.crm.fail_next("list_contacts", NotSent("429", retry_after=timedelta(seconds=30)))
 
@@ -118,8 +113,7 @@ def test_rate_limit_delays_import_until_named_time() -> None:
     assert isinstance(world.run(IMPORT), Finished)
 
 
-def test_page_is_retried_when_message_is_not_sent() -> None:
-    world = InMemoryStack()
+def test_page_is_retried_when_message_is_not_sent(world: InMemoryStack) -> None:
     world.crm.add_contacts(150)
     world.outbox.fails_at = frozenset({7})
 
@@ -132,8 +126,7 @@ def test_page_is_retried_when_message_is_not_sent() -> None:
     assert len(set(contacts_sent(world))) == 150
 
 
-def test_only_changed_contacts_are_imported() -> None:
-    world = InMemoryStack()
+def test_only_changed_contacts_are_imported(world: InMemoryStack) -> None:
     world.crm.add_contacts(150)
     world.crm.clock.advance(days=1)
     world.crm.update("7", email="new@example.com")
@@ -143,8 +136,7 @@ def test_only_changed_contacts_are_imported() -> None:
     assert contacts_sent(world) == ["7"]
 
 
-def test_contact_is_imported_once_when_sent_by_two_batches() -> None:
-    world = InMemoryStack()
+def test_contact_is_imported_once_when_sent_by_two_batches(world: InMemoryStack) -> None:
     ids = world.crm.add_contacts(20)
     world.run(IMPORT)
     world.run({**IMPORT, "batch_id": "again"})
@@ -173,8 +165,7 @@ class _CrashingSender(FakeMessageSender):
         return taken if left >= len(bodies) else _crash()
 
 
-def test_only_last_page_is_resent_after_crash_at_end() -> None:
-    world = InMemoryStack()
+def test_only_last_page_is_resent_after_crash_at_end(world: InMemoryStack) -> None:
     world.crm.add_contacts(250)
     store, swap = world.store, world.store.compare_and_swap
 
@@ -196,8 +187,7 @@ def test_only_last_page_is_resent_after_crash_at_end() -> None:
 
 
 @pytest.mark.parametrize("since", [None, START.isoformat()])
-def test_stuck_cursor_needs_review(since: str | None) -> None:
-    world = InMemoryStack()
+def test_stuck_cursor_needs_review(world: InMemoryStack, since: str | None) -> None:
     world.crm.add_contacts(250)
     first = world.crm.list_contacts(after=None)
 

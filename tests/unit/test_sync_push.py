@@ -48,8 +48,7 @@ def crm_emails(world: InMemoryStack) -> list[str]:
     return [str(one.body["properties"]["email"]) for one in world.crm.contacts.values()]
 
 
-def test_push_creates_contact_and_saves_its_id() -> None:
-    world = InMemoryStack()
+def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
     add_record(world)
 
     outcome = world.run(push_message())
@@ -61,8 +60,7 @@ def test_push_creates_contact_and_saves_its_id() -> None:
     assert "push_until" not in record_row(world)
 
 
-def test_accepted_push_is_found_after_timeout() -> None:
-    world = InMemoryStack()
+def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
     outcome = world.run(push_message())
@@ -75,8 +73,7 @@ def test_accepted_push_is_found_after_timeout() -> None:
     assert record_row(world)["crm_id"] in world.crm.contacts
 
 
-def test_unknown_push_finishes_when_record_changes_meanwhile() -> None:
-    world = InMemoryStack()
+def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
     world.run(push_message())
@@ -95,8 +92,7 @@ def test_unknown_push_finishes_when_record_changes_meanwhile() -> None:
     assert world.alerts.sent == []
 
 
-def test_push_escalates_at_age_limit_when_rows_keep_changing() -> None:
-    world = InMemoryStack()
+def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
     world.run(push_message())
@@ -117,8 +113,7 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing() -> None:
     assert world.job(key(1)).status is Status.NEEDS_REVIEW
 
 
-def test_lost_push_is_resent_after_timeout() -> None:
-    world = InMemoryStack()
+def test_lost_push_is_resent_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
     world.run(push_message())
@@ -129,8 +124,7 @@ def test_lost_push_is_resent_after_timeout() -> None:
     assert len(world.crm.contacts) == 1
 
 
-def test_outdated_version_is_skipped_and_current_one_follows() -> None:
-    world = InMemoryStack()
+def test_outdated_version_is_skipped_and_current_one_follows(world: InMemoryStack) -> None:
     add_record(world, version=3)
 
     outcome = world.run(push_message(version=1))
@@ -141,8 +135,7 @@ def test_outdated_version_is_skipped_and_current_one_follows() -> None:
     assert json.loads(world.outbox.sent[-1]) == push_message(version=3)
 
 
-def test_record_changed_during_push_is_pushed_as_new_job() -> None:
-    world = InMemoryStack()
+def test_record_changed_during_push_is_pushed_as_new_job(world: InMemoryStack) -> None:
     add_record(world)
     kept = record_row(world)
     crm = world.crm
@@ -162,8 +155,7 @@ def test_record_changed_during_push_is_pushed_as_new_job() -> None:
     assert json.loads(world.outbox.sent[-1]) == push_message(version=2)
 
 
-def test_two_versions_are_never_pushed_concurrently() -> None:
-    world = InMemoryStack()
+def test_two_versions_are_never_pushed_concurrently(world: InMemoryStack) -> None:
     add_record(world)
     seen: list[object] = []
     crm = world.crm
@@ -184,8 +176,7 @@ def test_two_versions_are_never_pushed_concurrently() -> None:
     assert record_row(world)["pushed_version"] == 2
 
 
-def test_contact_from_crm_is_updated_by_its_own_id() -> None:
-    world = InMemoryStack()
+def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
 
@@ -196,8 +187,7 @@ def test_contact_from_crm_is_updated_by_its_own_id() -> None:
     assert crm_emails(world) == ["v1@example.com"]
 
 
-def test_missing_record_or_future_version_needs_review() -> None:
-    world = InMemoryStack()
+def test_missing_record_or_future_version_needs_review(world: InMemoryStack) -> None:
     add_record(world, version=1)
 
     missing = world.run({**push_message(), "record_id": "app#1"})
@@ -208,8 +198,7 @@ def test_missing_record_or_future_version_needs_review() -> None:
     assert crm_emails(world) == []
 
 
-def test_properties_owned_by_crm_are_not_sent() -> None:
-    world = InMemoryStack()
+def test_properties_owned_by_crm_are_not_sent(world: InMemoryStack) -> None:
     add_record(world)
 
     world.run(push_message())
@@ -218,8 +207,7 @@ def test_properties_owned_by_crm_are_not_sent() -> None:
     assert "createdate" not in contact.body["properties"]
 
 
-def test_older_unknown_push_does_not_change_newer_row() -> None:
-    world = InMemoryStack()
+def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
     world.run(push_message())
@@ -236,8 +224,7 @@ def test_older_unknown_push_does_not_change_newer_row() -> None:
     assert record_row(world)["pushed_version"] == 2
 
 
-def test_rate_limited_push_is_not_blocked_by_its_own_slot() -> None:
-    world = InMemoryStack()
+def test_rate_limited_push_is_not_blocked_by_its_own_slot(world: InMemoryStack) -> None:
     add_record(world)
     wait = timedelta(seconds=10)
     world.crm.fail_next("upsert_contact", NotSent("429", retry_after=wait))
@@ -251,8 +238,7 @@ def test_rate_limited_push_is_not_blocked_by_its_own_slot() -> None:
     assert crm_emails(world) == ["v1@example.com"]
 
 
-def test_rate_limited_push_keeps_its_slot() -> None:
-    world = InMemoryStack()
+def test_rate_limited_push_keeps_its_slot(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", NotSent("429", retry_after=timedelta(seconds=10)))
     world.run(push_message())
@@ -269,8 +255,7 @@ def test_rate_limited_push_keeps_its_slot() -> None:
     assert key(1) in newer.reason
 
 
-def test_push_survives_spent_daily_limit_without_attempts() -> None:
-    world = InMemoryStack()
+def test_push_survives_spent_daily_limit_without_attempts(world: InMemoryStack) -> None:
     world.crm.clock = world.clock
     add_record(world)
     world.crm.daily_limit_exhausted = True
@@ -296,8 +281,7 @@ def test_push_survives_spent_daily_limit_without_attempts() -> None:
     assert world.alerts.sent == []
 
 
-def test_non_numeric_contact_id_needs_review_without_call() -> None:
-    world = InMemoryStack()
+def test_non_numeric_contact_id_needs_review_without_call(world: InMemoryStack) -> None:
     add_record(world, crm_id="../deals/7")
 
     outcome = world.run(push_message())
@@ -306,8 +290,7 @@ def test_non_numeric_contact_id_needs_review_without_call() -> None:
     assert world.crm.calls == []
 
 
-def test_dot_segment_record_id_needs_review_without_call() -> None:
-    world = InMemoryStack()
+def test_dot_segment_record_id_needs_review_without_call(world: InMemoryStack) -> None:
     world.dependencies.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
 
     outcome = world.run({**push_message(), "record_id": ".."})

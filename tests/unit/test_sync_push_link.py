@@ -59,8 +59,7 @@ def test_contact_with_same_address_is_linked_by_one_write(*, named: bool) -> Non
     ]
 
 
-def test_addresses_are_compared_as_crm_spells_them() -> None:
-    world = InMemoryStack()
+def test_addresses_are_compared_as_crm_spells_them(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world, record={"properties": {"email": f" {ADDRESS.title()} "}})
     world.crm = ConflictingCrm(world.crm, crm_id)
@@ -68,8 +67,7 @@ def test_addresses_are_compared_as_crm_spells_them() -> None:
     assert isinstance(world.run(push_message()), Finished)
 
 
-def test_next_version_goes_directly_to_linked_contact() -> None:
-    world = InMemoryStack()
+def test_next_version_goes_directly_to_linked_contact(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
     world.run(push_message())
@@ -84,8 +82,7 @@ def test_next_version_goes_directly_to_linked_contact() -> None:
     assert world.crm.writes == {crm_id: 2}
 
 
-def test_contact_of_other_record_is_never_linked() -> None:
-    world = InMemoryStack()
+def test_contact_of_other_record_is_never_linked(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS, oncely_id="shop#7")
     add_record(world)
 
@@ -118,8 +115,7 @@ class ConflictingCrm:
         return getattr(self._crm, name)
 
 
-def test_contact_with_other_address_is_never_linked() -> None:
-    world = InMemoryStack()
+def test_contact_with_other_address_is_never_linked(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email="somebody-else@example.com")
     add_record(world)
     world.crm = ConflictingCrm(world.crm, crm_id)
@@ -127,8 +123,7 @@ def test_contact_with_other_address_is_never_linked() -> None:
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
-def test_contact_is_never_linked_without_address() -> None:
-    world = InMemoryStack()
+def test_contact_is_never_linked_without_address(world: InMemoryStack) -> None:
     crm_id = world.crm.add(firstname="Grace")
     add_record(world, record={"properties": {"firstname": "Grace"}})
     world.crm = ConflictingCrm(world.crm, crm_id)
@@ -136,8 +131,7 @@ def test_contact_is_never_linked_without_address() -> None:
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
-def test_contact_colliding_by_other_property_is_never_linked() -> None:
-    world = InMemoryStack()
+def test_contact_colliding_by_other_property_is_never_linked(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
     world.crm = ConflictingCrm(world.crm, crm_id, by=frozenset({"customer_number"}))
@@ -145,16 +139,14 @@ def test_contact_colliding_by_other_property_is_never_linked() -> None:
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
-def test_missing_contact_is_never_linked() -> None:
-    world = InMemoryStack()
+def test_missing_contact_is_never_linked(world: InMemoryStack) -> None:
     add_record(world)
     world.crm = ConflictingCrm(world.crm, "404")
 
     assert_escalated(world, world.run(push_message()), "404")
 
 
-def test_unnamed_contact_needs_review_after_one_write() -> None:
-    world = InMemoryStack()
+def test_unnamed_contact_needs_review_after_one_write(world: InMemoryStack) -> None:
     add_record(world)
     world.crm = ConflictingCrm(world.crm, None)
 
@@ -164,8 +156,7 @@ def test_unnamed_contact_needs_review_after_one_write() -> None:
     assert crm_calls(world) == [("upsert_contact", RECORD)]
 
 
-def test_other_contact_than_requested_is_never_linked() -> None:
-    world = InMemoryStack()
+def test_other_contact_than_requested_is_never_linked(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
     real = world.crm.find_by_external_id
@@ -176,8 +167,7 @@ def test_other_contact_than_requested_is_never_linked() -> None:
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
-def test_unreadable_contact_is_retried_without_attempt() -> None:
-    world = InMemoryStack()
+def test_unreadable_contact_is_retried_without_attempt(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
     world.crm.fail_next("find_by_external_id", PaymentFault.TIMEOUT_BEFORE)
@@ -233,8 +223,7 @@ def test_own_contact_is_written_only_when_version_differs(there: str, writes: in
     assert record_row(world)["crm_id"] == crm_id
 
 
-def test_record_with_own_contact_is_never_linked_to_other() -> None:
-    world = InMemoryStack()
+def test_record_with_own_contact_is_never_linked_to_other(world: InMemoryStack) -> None:
     own = world.crm.add(email="own@example.com")
     other = world.crm.add(email=ADDRESS)
     add_record(world, crm_id=own)
@@ -248,8 +237,7 @@ def test_record_with_own_contact_is_never_linked_to_other() -> None:
     assert world.crm.writes.total() == 0
 
 
-def test_deleted_contact_is_replaced_by_new_one() -> None:
-    world = InMemoryStack()
+def test_deleted_contact_is_replaced_by_new_one(world: InMemoryStack) -> None:
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
@@ -262,8 +250,7 @@ def test_deleted_contact_is_replaced_by_new_one() -> None:
     assert world.crm.writes.total() == 1
 
 
-def test_replacement_of_deleted_contact_is_linked() -> None:
-    world = InMemoryStack()
+def test_replacement_of_deleted_contact_is_linked(world: InMemoryStack) -> None:
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     new = world.crm.add(email=ADDRESS)
@@ -304,8 +291,7 @@ def test_contact_changed_before_linking_write_needs_review(
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
-def test_linking_write_is_not_sent_when_time_is_short() -> None:
-    world = InMemoryStack()
+def test_linking_write_is_not_sent_when_time_is_short(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
     world.crm = InterruptingPort(
@@ -318,8 +304,7 @@ def test_linking_write_is_not_sent_when_time_is_short() -> None:
     assert world.crm.writes[crm_id] == 0
 
 
-def test_second_write_is_not_sent_when_time_is_short() -> None:
-    world = InMemoryStack()
+def test_second_write_is_not_sent_when_time_is_short(world: InMemoryStack) -> None:
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
@@ -333,8 +318,7 @@ def test_second_write_is_not_sent_when_time_is_short() -> None:
     assert crm_calls(world) == [("upsert_contact", RECORD)]
 
 
-def test_reconciler_only_reads() -> None:
-    world = InMemoryStack()
+def test_reconciler_only_reads(world: InMemoryStack) -> None:
     world.crm.add(email=ADDRESS)
     add_record(world)
     world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)

@@ -10,13 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from oncely import signals, telemetry
-from oncely.run.outcomes import (
-    Conflict,
-    DuplicateReason,
-    InternalError,
-    NotAttempted,
-    RunOutcome,
-)
+from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, NotAttempted, RunOutcome
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
 from oncely.telemetry import Telemetry, signal_for
 from tests.unit.samples import KEY, OUTCOMES

@@ -95,9 +95,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert world.order() == order
 
 
-def test_mark_finished_needs_reference_for_known_job_type(
-    world: InMemoryStack,
-) -> None:
+def test_mark_finished_needs_reference_for_known_job_type(world: InMemoryStack) -> None:
     known = get_job(world).job_type == "payment.charge"
 
     outcome = repair_job(world, Repair.MARK_FINISHED, reference=None)
@@ -209,9 +207,7 @@ def rolled_back(request: pytest.FixtureRequest) -> InMemoryStack:
     return found
 
 
-def test_ended_job_waits_for_version_that_reads_it(
-    rolled_back: InMemoryStack,
-) -> None:
+def test_ended_job_waits_for_version_that_reads_it(rolled_back: InMemoryStack) -> None:
     before = get_job(rolled_back)
 
     with pytest.raises(UnreadableRowError, match="deploy it again"):

@@ -67,21 +67,13 @@ def test_expected_effects_break_no_invariant() -> None:
             "unresolved",
             f"{RECEIPT} is still unknown: ",
         ),
-        (
-            {"charges": {}},
-            "inconsistent",
-            f"{PAYMENT} is finished, but the provider has no effect",
-        ),
+        ({"charges": {}}, "inconsistent", f"{PAYMENT} is finished, but the provider has no effect"),
         (
             {"jobs": jobs_with_status(RECEIPT, Status.FAILED)},
             "inconsistent",
             f"{RECEIPT} is failed, but the provider performed it",
         ),
-        (
-            {"paid": frozenset()},
-            "inconsistent",
-            f"{PAYMENT} is finished, but its order disagrees",
-        ),
+        ({"paid": frozenset()}, "inconsistent", f"{PAYMENT} is finished, but its order disagrees"),
         (
             {"charges": {PAYMENT: 1, "payment.charge:order_9": 1}},
             "inconsistent",

@@ -21,8 +21,8 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
+from oncely.run.attempt import DecisionResult, DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.write_decision import DecisionResult, DecisionWriter
 from oncely.testing.memory import MemoryJobStore
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
@@ -147,9 +147,7 @@ def test_job_stays_due_when_alert_fails(harness: DecisionHarness) -> None:
     assert (harness.row.status, harness.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
 
 
-def test_business_row_conflict_needs_review_with_outcome(
-    harness: DecisionHarness,
-) -> None:
+def test_business_row_conflict_needs_review_with_outcome(harness: DecisionHarness) -> None:
     harness.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
 
     settlement = harness.write_decision(CHARGED, local=PAID)
@@ -201,9 +199,7 @@ def test_second_owner_is_never_overwritten(harness: DecisionHarness) -> None:
     assert harness.row.evidence[-1].event is Event.NOTE
 
 
-def test_contradicting_outcome_needs_review_and_never_expires(
-    harness: DecisionHarness,
-) -> None:
+def test_contradicting_outcome_needs_review_and_never_expires(harness: DecisionHarness) -> None:
     harness.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
 
     harness.write_decision(CHARGED)

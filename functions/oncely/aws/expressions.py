@@ -17,6 +17,7 @@ from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.jobs import Job
+from oncely.domain.keys import indexable_id
 from oncely.domain.lifecycle import Status
 
 
@@ -79,6 +80,8 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
         for name in _SET_IF_ABSENT
         if (value := getattr(claim, name)) is not None
     }
+    if customer_id := indexable_id(claim.customer_id):
+        first["customer_id"] = e.value(serialize_field("customer_id", customer_id))
     sets += [
         f"{n} = if_not_exists({n}, {v})" for n, v in ((e.name(k), v) for k, v in first.items())
     ]
@@ -91,9 +94,7 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
 
 
 _INCREMENTED_BY_CLAIM = ("fence", "version", "attempts")
-_SET_IF_ABSENT = (
-    *("amount", "currency", "customer_id", "deployment", "fingerprint", "key_scope", "subject"),
-)
+_SET_IF_ABSENT = ("amount", "currency", "deployment", "fingerprint", "key_scope", "subject")
 
 
 def compare_and_swap_update(

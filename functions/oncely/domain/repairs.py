@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from oncely.domain.decisions import (
+    ENDED_FIELDS,
     MESSAGE_GRACE,
     absence_conclusive_at,
-    ended_fields,
     requeue,
 )
 from oncely.domain.due import resend
@@ -158,7 +158,7 @@ def resolve_manually(job: Job, repair: Repair, *, reason: str, reference: str | 
         event=Event.RESOLVE_FINISHED if finished else Event.RESOLVE_FAILED,
         reason=full_reason,
         changes={
-            **ended_fields(),
+            **ENDED_FIELDS,
             "result": result if finished else {"code": _RESOLVED_BY_OPERATOR, **result},
             # The proof of a failure, such as a refund, must not be looked up or canceled later.
             "provider_ref": job.provider_ref or (reference if finished else None),

@@ -66,6 +66,6 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         Event.RESOLVE_FINISHED: "marked as done by an operator",
         Event.RESOLVE_FAILED: "marked as failed by an operator",
         Event.REOPEN: "returned to ready by an operator",
-        Event.CLOSE_AND_FAIL: "marked as failed by an operator; a worker closes the payment first",
+        Event.CLOSE_AND_FAIL: "marked as failed by an operator; a worker closes what is open first",
     }
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
 from oncely.domain.actors import operator_actor
@@ -23,7 +23,9 @@ from oncely.operate.repair_request import (
 )
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
-from oncely.run.write_decision import apply_retention
+from oncely.run.attempt import row_after
+
+_VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,13 @@ class RepairWriter:
     ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. A dry run only returns the result."""
         now = self.reconciler.clock.now()
-        after = apply_retention(
+        after = row_after(
+            decision,
             row,
-            decision.apply_to(row, now=now, actor=self.actor),
             contract,
-            row_retention=self.reconciler.row_retention,
             now=now,
+            actor=self.actor,
+            row_retention=self.reconciler.row_retention,
         )
         if self.request.dry_run:
             return self._dry_run(after, details, business_writes(after))
@@ -85,14 +88,14 @@ class RepairWriter:
 
 @dataclass(frozen=True)
 class ManualResolution:
-    """One person's word about one job."""
+    """One manual resolution."""
 
     writer: RepairWriter
 
     def resolve_with_business_rows(
         self, row: Job, contract: AnyContract, message: Message
     ) -> RepairOutcome:
-        """The business rows that belong to it change in the same write."""
+        """End the job and update its business rows in one transaction."""
         decision = self._decision(row, self.writer.request.reason)
         local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
@@ -106,8 +109,10 @@ class ManualResolution:
         )
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
-        """A job whose message cannot be read here ends by that word, and nothing else changes."""
-        decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
+        """End a job whose message cannot be read, without its business rows."""
+        decision = self._decision(
+            row, f"closed without business rows: {self.writer.request.reason}"
+        )
         note = "resolved by the operator; business rows are not changed, fix them by hand"
         return self.writer.write(row, decision, RepairDetails(note=note))
 
@@ -118,7 +123,7 @@ class ManualResolution:
     def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        """The business rows that go along with a person's word, or why they cannot."""
+        """The business writes that follow, or why there can be none."""
         finishes = self.writer.request.repair is Repair.MARK_FINISHED
         precheck = contract.precheck(message)
         if (
@@ -127,23 +132,23 @@ class ManualResolution:
             and finishes
         ):
             writes = precheck.writes
-            return lambda _: writes  # our rows say so already
+            return lambda _: writes  # the business rows say so already
         if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
-            return lambda _: ()  # what another did stays done
+            return lambda _: ()  # keep what another job or an operator did
         moved_on = values_changed_since(row, precheck)
         facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:
             answer = Succeeded(self.writer.request.reason)
             return lambda after: contract.business_writes(decision.event, facts, after, answer)
         if finishes:
-            why = moved_on or "our own rows do not tell any more what was asked for"
-            return f"{why}: mend them, or undo it outside and mark it as failed"
-        # What is not done outside changes none of our rows, whatever they say by now.
+            reason = moved_on or _VALUES_UNKNOWN
+            return f"{reason}: fix them, or undo it at the provider and mark it as failed"
+        # An effect that did not happen changes no business rows.
         return lambda _: ()
 
 
 def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """What our own rows say by now, if it is not what a worker claimed the job for."""
+    """How the business values changed since the claim. Returns None if they did not."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
@@ -154,11 +159,11 @@ def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
 
 
 def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """Why no worker would take this job any more; None if one would."""
+    """Why no worker could claim this job. Returns None if one could."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if precheck.facts is None:
-        return "our own rows do not tell any more what was asked for"
+        return _VALUES_UNKNOWN
     values = precheck.values
     decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import stripe
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CallableClock,
     Intents,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import stripe
 from stripe.params import PaymentIntentConfirmParams, PaymentIntentCreateParams
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 
 Intents = stripe.PaymentIntentService
 
@@ -20,12 +20,7 @@ ORDER: PaymentIntentCreateParams = {
     "metadata": {"job_key": "payment.charge:order_18452", "order_id": "18452"},
 }
 CONFIRM: PaymentIntentConfirmParams = {"off_session": True, "error_on_requires_action": True}
-CHARGE: PaymentIntentCreateParams = {
-    **ORDER,
-    "confirm": True,
-    "off_session": True,
-    "error_on_requires_action": True,
-}
+CHARGE: PaymentIntentCreateParams = {**ORDER, "confirm": True, **CONFIRM}  # type: ignore[typeddict-item]  # a subset
 INTENTS = "/v1/payment_intents"
 CONFIRMS = "/v1/payment_intents/*/confirm"
 
@@ -52,7 +47,7 @@ def client_for_sandbox(
     )
 
 
-def with_idempotency_key(key: str) -> stripe.RequestOptions:
+def keyed(key: str) -> stripe.RequestOptions:
     return {"idempotency_key": key}
 
 

@@ -7,7 +7,8 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -16,17 +17,17 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     Intents,
     client_for_sandbox,
     error_code,
+    keyed,
     wait_until,
     was_replayed,
-    with_idempotency_key,
 )
 
 pytestmark = pytest.mark.enable_socket
 
 
 def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents) -> None:
-    first = intents.create(CHARGE, with_idempotency_key("order_1"))
-    again = intents.create(CHARGE, with_idempotency_key("order_1"))
+    first = intents.create(CHARGE, keyed("order_1"))
+    again = intents.create(CHARGE, keyed("order_1"))
 
     assert first.id == again.id
     assert (was_replayed(first), was_replayed(again)) == (False, True)
@@ -35,51 +36,44 @@ def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents
 
 
 def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
-    intents.create(ORDER, with_idempotency_key("order_1"))
+    intents.create(ORDER, keyed("order_1"))
 
     with pytest.raises(stripe.IdempotencyError):
-        intents.create({**ORDER, "amount": 5000}, with_idempotency_key("order_1"))
+        intents.create({**ORDER, "amount": 5000}, keyed("order_1"))
 
 
 def test_key_expires_with_its_window(
     sandbox: ProviderSandbox, intents: Intents, clock: CallableClock
 ) -> None:
-    first = intents.create(CHARGE, with_idempotency_key("order_1"))
-
+    first = intents.create(CHARGE, keyed("order_1"))
     clock.advance(hours=24)
 
-    assert intents.create(CHARGE, with_idempotency_key("order_1")).id != first.id
+    assert intents.create(CHARGE, keyed("order_1")).id != first.id
     assert len(sandbox.ledger.charges) == 2
 
 
-def test_key_conflicts_while_first_request_executes(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intents: Intents) -> None:
     slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
 
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(intents.create, CHARGE, with_idempotency_key("order_1"))
+        first = pool.submit(intents.create, CHARGE, keyed("order_1"))
         assert wait_until(lambda: slow.hits == 1)
         with pytest.raises(stripe.APIError) as conflict:
-            intents.create(CHARGE, with_idempotency_key("order_1"))
+            intents.create(CHARGE, keyed("order_1"))
         slow.release()
 
-    assert (conflict.value.http_status, error_code(conflict.value)) == (
-        409,
-        "idempotency_key_in_use",
-    )
+    error = conflict.value
+    assert (error.http_status, error_code(error)) == (409, "idempotency_key_in_use")
     assert first.result().status == "succeeded"
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_requests_under_one_key_charge_once(sandbox: ProviderSandbox) -> None:
-    client = client_for_sandbox(sandbox)
-
+def test_concurrent_requests_under_one_key_charge_once(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     def charge(_: int) -> str:
         try:
-            return str(
-                client.v1.payment_intents.create(CHARGE, with_idempotency_key("order_1")).status
-            )
+            return str(intents.create(CHARGE, keyed("order_1")).status)
         except stripe.APIError as error:
             return str(error_code(error))
 
@@ -90,17 +84,14 @@ def test_concurrent_requests_under_one_key_charge_once(sandbox: ProviderSandbox)
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_confirms_under_different_keys_charge_once(sandbox: ProviderSandbox) -> None:
-    intents = client_for_sandbox(sandbox).v1.payment_intents
+def test_concurrent_confirms_under_other_keys_charge_once(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     intent = intents.create(ORDER)
 
     def confirm(number: int) -> str:
         try:
-            return str(
-                intents.confirm(
-                    intent.id, CONFIRM, with_idempotency_key(f"attempt_{number}")
-                ).status
-            )
+            return str(intents.confirm(intent.id, CONFIRM, keyed(f"attempt_{number}")).status)
         except stripe.InvalidRequestError as error:
             return str(error.code)
 
@@ -115,7 +106,7 @@ def test_decline_is_replayed(sandbox: ProviderSandbox, intents: Intents) -> None
 
     for _ in range(2):
         with pytest.raises(stripe.CardError):
-            intents.create(declining, with_idempotency_key("order_1"))
+            intents.create(declining, keyed("order_1"))
 
     assert len(sandbox.ledger.attempts) == 1
 
@@ -123,16 +114,14 @@ def test_decline_is_replayed(sandbox: ProviderSandbox, intents: Intents) -> None
 def test_invalid_request_leaves_key_free(intents: Intents) -> None:
     wrong: Any = {**ORDER, "amount": 0}
     with pytest.raises(stripe.InvalidRequestError):
-        intents.create(wrong, with_idempotency_key("order_1"))
+        intents.create(wrong, keyed("order_1"))
 
-    assert intents.create(ORDER, with_idempotency_key("order_1")).status == "requires_confirmation"
+    assert intents.create(ORDER, keyed("order_1")).status == "requires_confirmation"
 
 
 def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
     with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
-            client_for_sandbox(sandbox).v1.payment_intents.create(
-                CHARGE, with_idempotency_key("order_1")
-            )
+            client_for_sandbox(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
 
         assert len(sandbox.ledger.charges_for("payment.charge:order_18452")) == 2

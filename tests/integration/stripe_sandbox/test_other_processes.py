@@ -29,7 +29,7 @@ def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa:
 
 def test_other_process_sets_faults_and_reads_ledger() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "oncely.testing.sandbox", "--port", "0"],
+        [sys.executable, "-m", "oncely.providers.sandbox", "--port", "0"],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,

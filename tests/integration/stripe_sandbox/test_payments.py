@@ -3,7 +3,7 @@
 import pytest
 import stripe
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -20,6 +20,8 @@ def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: In
 
     assert intent.status == "requires_confirmation"
     assert sandbox.ledger.charges == ()
+    assert intent.last_response is not None
+    assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
 
 def test_confirm_charges_once_and_returns_charge(
@@ -32,13 +34,6 @@ def test_confirm_charges_once_and_returns_charge(
     assert isinstance(intent.latest_charge, stripe.Charge)
     assert intent.latest_charge.id == charge.charge_id
     assert (charge.amount, charge.currency, charge.customer) == (4900, "eur", "cus_1")
-
-
-def test_reply_has_request_id(sandbox: ProviderSandbox, intents: Intents) -> None:
-    intent = intents.create(ORDER)
-
-    assert intent.last_response is not None
-    assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
 
 @pytest.mark.parametrize("step", ["confirm", "cancel"])
@@ -74,11 +69,7 @@ def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: In
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    payment_method: str,
-    code: str,
-    decline_code: str,
+    sandbox: ProviderSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": payment_method})
 
@@ -94,35 +85,26 @@ def test_decline_says_why_and_leaves_intent_open(
     assert sandbox.ledger.charges == ()
 
 
-def test_on_session_confirm_requires_customer_action(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_on_session_confirm_requires_action(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
 
     assert intents.confirm(intent.id).status == "requires_action"
-
     sandbox.complete_pending(intent.id, succeeded=True)
     assert intents.retrieve(intent.id).status == "succeeded"
 
 
-@pytest.mark.parametrize(
-    ("succeeded", "status", "charges"),
-    [(True, "succeeded", 1), (False, "requires_payment_method", 0)],
-)
-def test_processing_payment_ends_when_settled(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    succeeded: bool,  # noqa: FBT001 - pytest passes it by name
-    status: str,
-    charges: int,
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_processing_payment_ends_when_completed(
+    sandbox: ProviderSandbox, intents: Intents, *, succeeded: bool
 ) -> None:
     intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
     assert (intent.status, sandbox.ledger.charges) == ("processing", ())
 
     sandbox.complete_pending(intent.id, succeeded=succeeded)
 
+    status = "succeeded" if succeeded else "requires_payment_method"
     assert intents.retrieve(intent.id).status == status
-    assert len(sandbox.ledger.charges) == charges
+    assert len(sandbox.ledger.charges) == int(succeeded)
 
 
 def test_refund_is_visible_on_charge(sandbox: ProviderSandbox, intents: Intents) -> None:

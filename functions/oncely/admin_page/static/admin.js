@@ -105,7 +105,7 @@ function renderSignedOut(error = null) {
       {},
       expired
         ? "Sign in again to continue where you were. What you typed is kept."
-        : "Find the status of a payment, a sync or an email by order, customer, provider reference or job key.",
+        : "Find the status of a job by order, customer, provider reference or job key.",
     ),
     error
       ? errorBox(`Sign-in failed: ${error}. Try again, or contact your administrator.`)

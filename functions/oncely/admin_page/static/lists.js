@@ -19,7 +19,7 @@ const LISTS = {
   failed: {
     title: "Failed",
     empty:
-      "Nothing has failed. Jobs appear here when the provider declines them, such as a declined card.",
+      "Nothing has failed. Jobs appear here when the provider declines them.",
   },
   in_progress: {
     title: "In progress",
@@ -90,8 +90,8 @@ function renderSearchTips() {
   const tips = [
     "the order, with or without its prefix: 18452 or order_18452",
     "the customer, as your own system names it",
-    "the provider reference, such as pi_… from Stripe",
-    "the complete job key: payment.charge:order_18452",
+    "the provider reference, as the provider shows it",
+    "the complete job key, as alerts and logs show it",
   ];
   return el(
     "div.empty",

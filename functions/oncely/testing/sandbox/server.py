@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
@@ -24,7 +24,7 @@ from oncely.testing.sandbox.http_messages import (
     SandboxResponse,
     now,
 )
-from oncely.testing.sandbox.ledger import Ledger
+from oncely.testing.sandbox.ledger import RequestLedger
 
 HOST: Final = "127.0.0.1"
 # Closing a socket with zero linger sends a reset.
@@ -35,13 +35,14 @@ TRICKLE_SECONDS: Final = 0.5
 NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
 CONTROL_PREFIX: Final = "/_sandbox/"
 ControlAction = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+L = TypeVar("L", bound=RequestLedger)
 
 
 class SandboxControl:
     """The control API for other processes. Not recorded, and never hit by a fault."""
 
     def __init__(
-        self, ledger: Ledger, faults: FaultSet, actions: Mapping[str, ControlAction]
+        self, ledger: RequestLedger, faults: FaultSet, actions: Mapping[str, ControlAction]
     ) -> None:
         self._ledger = ledger
         self._faults = faults
@@ -79,14 +80,14 @@ class SandboxControl:
                 )
 
 
-class Sandbox:
+class Sandbox(Generic[L]):
     """Provider APIs at one address, used in a `with` block."""
 
     def __init__(
         self,
         apis: Sequence[ProviderApi],
         *,
-        ledger: Ledger,
+        ledger: L,
         faults: FaultSet,
         port: int = 0,
         clock: NowFunction = now,
@@ -186,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body leave together
     disable_nagle_algorithm = True
 
-    def __init__(self, sandbox: Sandbox, *args: Any) -> None:  # noqa: ANN401  # as inherited
+    def __init__(self, sandbox: Sandbox[Any], *args: Any) -> None:  # noqa: ANN401  # as inherited
         self._sandbox = sandbox
         self._generation = sandbox.generation  # a handler serves one connection
         super().__init__(*args)

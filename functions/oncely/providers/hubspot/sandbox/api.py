@@ -18,9 +18,13 @@ from oncely.providers.hubspot.sandbox.errors import (
     rate_limit_error,
     too_large_error,
 )
-from oncely.providers.hubspot.sandbox.records import contact_body, format_timestamp, page_body
+from oncely.providers.hubspot.sandbox.records import (
+    HubSpotLedger,
+    contact_body,
+    format_timestamp,
+    page_body,
+)
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
-from oncely.testing.sandbox.ledger import Ledger
 
 TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
@@ -43,7 +47,7 @@ OWN_ERRORS: Final = {
 class HubSpotApi:
     """The part of HubSpot that sync jobs use."""
 
-    def __init__(self, contacts: HubSpotContacts, ledger: Ledger) -> None:
+    def __init__(self, contacts: HubSpotContacts, ledger: HubSpotLedger) -> None:
         self._contacts = contacts
         self._ledger = ledger
         self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [

@@ -12,9 +12,8 @@ from oncely.providers.hubspot.sandbox.errors import (
     not_found_error,
     unknown_property_error,
 )
-from oncely.providers.hubspot.sandbox.records import Contact
+from oncely.providers.hubspot.sandbox.records import Contact, HubSpotLedger
 from oncely.testing.sandbox.http_messages import NowFunction
-from oncely.testing.sandbox.ledger import Ledger
 
 # Properties whose values are unique among contacts.
 UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
@@ -26,7 +25,7 @@ UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
 class HubSpotContacts:
     """The contacts of one account. Tests change them directly."""
 
-    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
+    def __init__(self, ledger: HubSpotLedger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
         # Whether a conflict error names the property; HubSpot rarely does.

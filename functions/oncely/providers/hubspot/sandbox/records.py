@@ -1,9 +1,11 @@
 """HubSpot's contacts in the ledger, and their JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from oncely.testing.sandbox.ledger import RequestLedger
 
 # HubSpot always returns these, and the defaults only if the caller names no properties.
 ALWAYS_RETURNED: Final = ("hs_object_id", "createdate", "lastmodifieddate")
@@ -20,6 +22,36 @@ class Contact:
     updated: datetime
     archived: bool = False
     writes: int = 0  # through the API, without edits by users
+
+
+class HubSpotLedger(RequestLedger):
+    """What happened at HubSpot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._contacts: dict[str, Contact] = {}
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """All current contacts, including archived ones."""
+        with self.lock:
+            return tuple(self._contacts.values())
+
+    def contact(self, contact_id: str) -> Contact | None:
+        """Find a current contact."""
+        with self.lock:
+            return self._contacts.get(contact_id)
+
+    def _save_entry(self, entry: object, at: datetime) -> None:
+        if isinstance(entry, Contact):
+            self._contacts[entry.contact_id] = entry
+        else:
+            super()._save_entry(entry, at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize the ledger."""
+        with self.lock:
+            return {**super().to_dict(), "contacts": [asdict(one) for one in self.contacts]}
 
 
 def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:

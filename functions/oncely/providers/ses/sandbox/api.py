@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from oncely.providers.ses.sandbox.records import SentEmail
+from oncely.providers.ses.sandbox.records import SentEmail, SesLedger
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
     SandboxHandler,
@@ -11,7 +11,6 @@ from oncely.testing.sandbox.http_messages import (
     SandboxResponse,
     new_id,
 )
-from oncely.testing.sandbox.ledger import Ledger
 
 SEND_PATH: Final = "/v2/email/outbound-emails"
 SIGNATURE_PREFIX: Final = "AWS4-HMAC-SHA256 "
@@ -58,7 +57,7 @@ class SesApiError(Exception):
 class SesApi:
     """The part of SES that email jobs use."""
 
-    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
+    def __init__(self, ledger: SesLedger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
 

@@ -1,8 +1,11 @@
 """SES's emails in the ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
+
+from oncely.testing.sandbox.ledger import RequestLedger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,3 +20,28 @@ class SentEmail:
     headers: Mapping[str, str]
     tags: Mapping[str, str]
     at: datetime
+
+
+class SesLedger(RequestLedger):
+    """What happened at SES."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mails: list[SentEmail] = []
+
+    @property
+    def mails(self) -> tuple[SentEmail, ...]:
+        """All sent emails, in order."""
+        with self.lock:
+            return tuple(self._mails)
+
+    def _save_entry(self, entry: object, at: datetime) -> None:
+        if isinstance(entry, SentEmail):
+            self._mails.append(entry)
+        else:
+            super()._save_entry(entry, at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize the ledger."""
+        with self.lock:
+            return {**super().to_dict(), "mails": [asdict(one) for one in self.mails]}

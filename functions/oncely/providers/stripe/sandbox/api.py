@@ -8,7 +8,14 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError
+from oncely.providers.stripe.sandbox.idempotency_keys import (
+    KEY_WINDOW,
+    IdempotencyKeys,
+    KeyInUseError,
+    KeyReusedError,
+)
 from oncely.providers.stripe.sandbox.intents import PaymentIntents
+from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.refunds import Refunds
 from oncely.providers.stripe.sandbox.serializers import error_body
 from oncely.testing.sandbox.http_messages import (
@@ -17,13 +24,6 @@ from oncely.testing.sandbox.http_messages import (
     SandboxRequest,
     SandboxResponse,
 )
-from oncely.testing.sandbox.idempotency_keys import (
-    KEY_WINDOW,
-    IdempotencyKeys,
-    KeyInUseError,
-    KeyReusedError,
-)
-from oncely.testing.sandbox.ledger import Ledger, PaymentIntent
 
 SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105  # a prefix, not a key
 READ_ONLY_KEY: Final = "sk_test_restricted_read"
@@ -44,7 +44,7 @@ class StripeApi:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: StripeLedger,
         clock: NowFunction,
         *,
         honors_idempotency_keys: bool = True,

@@ -4,7 +4,7 @@ StripeApiError              raised during execution: replayed under the idempote
 └── StripeValidationError   raised before execution: not replayed
 """
 
-from oncely.testing.sandbox.ledger import PaymentIntent
+from oncely.providers.stripe.sandbox.ledger import PaymentIntent
 
 INVALID_REQUEST = "invalid_request_error"
 UNEXPECTED_STATE = "payment_intent_unexpected_state"

@@ -6,6 +6,12 @@ from typing import Final
 
 from oncely.providers.stripe.sandbox import rules
 from oncely.providers.stripe.sandbox.errors import StripeValidationError, not_found_error
+from oncely.providers.stripe.sandbox.ledger import (
+    ChargeStatus,
+    IntentStatus,
+    PaymentIntent,
+    StripeLedger,
+)
 from oncely.providers.stripe.sandbox.params import (
     DEFAULT_PAGE_SIZE,
     MAX_PAGE_SIZE,
@@ -25,7 +31,6 @@ from oncely.testing.sandbox.http_messages import (
     SandboxResponse,
     new_id,
 )
-from oncely.testing.sandbox.ledger import ChargeStatus, IntentStatus, Ledger, PaymentIntent
 
 # Stripe rejects these on create unless the same call confirms.
 ONLY_WITH_CONFIRM: Final = ("off_session", "error_on_requires_action", "return_url")
@@ -54,7 +59,7 @@ NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
 class PaymentIntents:
     """The endpoints under /v1/payment_intents, over one ledger."""
 
-    def __init__(self, ledger: Ledger, clock: NowFunction, *, search_lag: timedelta) -> None:
+    def __init__(self, ledger: StripeLedger, clock: NowFunction, *, search_lag: timedelta) -> None:
         self._ledger = ledger
         self._clock = clock
         self._search_lag = search_lag

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from oncely.providers.stripe.sandbox.errors import StripeValidationError
-from oncely.testing.sandbox.ledger import PaymentIntent
+from oncely.providers.stripe.sandbox.ledger import PaymentIntent
 
 CURRENCY: Final = re.compile(r"[a-z]{3}")
 MAX_AMOUNT: Final = 99_999_999

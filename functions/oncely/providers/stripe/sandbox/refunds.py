@@ -7,6 +7,7 @@ from oncely.providers.stripe.sandbox.errors import (
     StripeValidationError,
     not_found_error,
 )
+from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, Refund, StripeLedger
 from oncely.providers.stripe.sandbox.params import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Params
 from oncely.providers.stripe.sandbox.serializers import list_body, refund_body
 from oncely.testing.sandbox.http_messages import (
@@ -16,7 +17,6 @@ from oncely.testing.sandbox.http_messages import (
     SandboxResponse,
     new_id,
 )
-from oncely.testing.sandbox.ledger import Charge, ChargeStatus, Ledger, Refund
 
 REFUND_PARAMS = ("amount", "charge", "metadata", "payment_intent", "reason")
 LIST_PARAMS = ("charge", "limit", "payment_intent")
@@ -25,7 +25,7 @@ LIST_PARAMS = ("charge", "limit", "payment_intent")
 class Refunds:
     """The endpoint /v1/refunds, over one ledger."""
 
-    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
+    def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
 

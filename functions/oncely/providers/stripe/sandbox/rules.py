@@ -11,7 +11,7 @@ from oncely.providers.stripe.sandbox.errors import (
     not_found_error,
     unexpected_state_error,
 )
-from oncely.testing.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
+from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
 
 CONFIRMABLE: Final = frozenset(
     {

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from oncely.providers.stripe.sandbox.errors import StripeApiError
-from oncely.testing.sandbox.ledger import (
+from oncely.providers.stripe.sandbox.ledger import (
     Charge,
     ChargeStatus,
     IntentStatus,

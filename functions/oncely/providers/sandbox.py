@@ -1,22 +1,31 @@
 """Stripe, HubSpot and Amazon SES on this machine, at one address."""
 
+import argparse
+import signal
+import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from oncely.providers.hubspot.sandbox.api import HubSpotApi
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
+from oncely.providers.hubspot.sandbox.records import HubSpotLedger
 from oncely.providers.ses.sandbox.api import SesApi
+from oncely.providers.ses.sandbox.records import SesLedger
 from oncely.providers.stripe.sandbox.api import StripeApi
+from oncely.providers.stripe.sandbox.idempotency_keys import KEY_WINDOW
+from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.serializers import intent_body
 from oncely.testing.sandbox.faults import FaultSet
 from oncely.testing.sandbox.http_messages import NowFunction, now
-from oncely.testing.sandbox.idempotency_keys import KEY_WINDOW
-from oncely.testing.sandbox.ledger import Ledger, PaymentIntent
 from oncely.testing.sandbox.server import Sandbox
 
 
-class ProviderSandbox(Sandbox):
+class Ledger(StripeLedger, HubSpotLedger, SesLedger):
+    """What happened at all of them."""
+
+
+class ProviderSandbox(Sandbox[Ledger]):
     """Use `with ProviderSandbox() as sandbox:` and point clients at `sandbox.url`."""
 
     def __init__(
@@ -71,3 +80,32 @@ class ProviderSandbox(Sandbox):
     def _archive_contact(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self.hubspot.archive(params["contact_id"])
         return {}
+
+
+def main() -> None:
+    """Serve until SIGINT or SIGTERM. The first line printed is the address."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--port", type=int, default=0, help="port to listen on (default: a free one)"
+    )
+    parser.add_argument("--ignore-keys", action="store_true", help="ignore idempotency keys")
+    parser.add_argument(
+        "--search-lag", type=float, default=0.0, help="seconds until a change is searchable"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random faults")
+    options = parser.parse_args()
+    ended = threading.Event()
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, lambda *_: ended.set())
+    with ProviderSandbox(
+        port=options.port,
+        honors_idempotency_keys=not options.ignore_keys,
+        search_lag=timedelta(seconds=options.search_lag),
+        seed=options.seed,
+    ) as sandbox:
+        print(sandbox.url, flush=True)  # who started it reads the address
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""One attempt at a job: executes its effect once, and writes each decision to the row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar, assert_never
+
+from oncely.contract import AnyContract, EffectCall
+from oncely.domain.decisions import (
+    on_business_conflict,
+    on_late_outcome,
+    restore_reference,
+    save_progress,
+    save_reference,
+)
+from oncely.domain.due import reserve_alert
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    BusinessWrite,
+    Declined,
+    EffectOutcome,
+    Json,
+    LookupFailed,
+    LookupUnsupported,
+    NotSent,
+    Prepared,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.errors import InvariantError, NotConfiguredError, UnavailableError
+from oncely.domain.jobs import MONEY_RETENTION, Decision, Job, finalize_if_ended
+from oncely.domain.lifecycle import ENDING
+from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
+from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
+from oncely.run.review_alerts import ReviewAlerter
+
+_Outcome = TypeVar("_Outcome")
+_OTHER_OWNER: Final = "the job has another owner"
+# Each retry lost a race with a writer that added evidence. Such races are rare, so a few retries
+# are enough.
+_MAX_CAS_RETRIES: Final = 5
+
+
+@dataclass(frozen=True)
+class DecisionResult:
+    """The row after the write. `job` is None if another owner decided first."""
+
+    decision: Decision
+    job: Job | None
+    orphaned_outcome: str | None = None  # a definite outcome whose row is gone
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionWriter:
+    """Writes decisions to rows.
+
+    Without an alerter a review stays due, and the caller of the next step alerts operators.
+    """
+
+    store: JobStore
+    clock: Clock
+    actor: str
+    alerter: ReviewAlerter | None = None
+    row_retention: timedelta | None = None  # of the stage, for natural effects
+
+    def write(
+        self,
+        job: Job,
+        decision: Decision,
+        *,
+        contract: AnyContract | None = None,
+        outcome: EffectOutcome | None = None,
+        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+    ) -> DecisionResult:
+        """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
+        for _ in range(_MAX_CAS_RETRIES):
+            after = self._row_after(decision, job, contract)
+            match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):
+                case Swapped(job=written):
+                    self._deliver_alert(decision, written)
+                    return DecisionResult(decision, written)
+                case BusinessWriteConflict(reason=why):
+                    terms = None if contract is None else contract.policy
+                    decision = on_business_conflict(
+                        job, terms, decision, reason=why, now=self.clock.now()
+                    )
+                    business_writes = _no_business_writes
+                case VersionConflict(row=row) if row is not None and job.same_owner_and_status_as(
+                    row
+                ):
+                    job = row  # only evidence was added: decide the same again
+                case VersionConflict(row=row):
+                    return DecisionResult(decision, None, self._save_as_evidence(row, job, outcome))
+                case unreachable:
+                    assert_never(unreachable)
+        raise _too_many_conflicts(job)
+
+    def _row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
+        """The row after a decision. The same write reserves the alert, if we send it."""
+        now = self.clock.now()
+        after = row_after(
+            decision,
+            job,
+            contract,
+            now=now,
+            actor=self.actor,
+            row_retention=self.row_retention,
+        )
+        return reserve_alert(after, now) if decision.alert and self.alerter else after
+
+    def _deliver_alert(self, decision: Decision, written: Job) -> None:
+        if decision.alert and self.alerter:
+            self.alerter.deliver(written)
+
+    def _save_as_evidence(
+        self, row: Job | None, job: Job, outcome: EffectOutcome | None
+    ) -> str | None:
+        """Add a definite outcome to the row as evidence. Returns it if there is no row."""
+        if not isinstance(outcome, Succeeded | Declined):
+            return None
+        for _ in range(_MAX_CAS_RETRIES):
+            if row is None:
+                # Never create a row here: one without its history would block the key forever.
+                return f"its row is gone, and now: {outcome.reason}"
+            decision = on_late_outcome(row, outcome, fence=job.fence)
+            after = self._row_after(decision, row)
+            match self.store.compare_and_swap(row, after):
+                case VersionConflict(row=newer):
+                    row = newer
+                case Swapped(job=written):
+                    self._deliver_alert(decision, written)
+                    return None
+                case BusinessWriteConflict(reason=why):
+                    raise InvariantError(f"{job.job_key} has no business writes here: {why}")
+                case unreachable:
+                    assert_never(unreachable)
+        raise _too_many_conflicts(job)
+
+
+def _too_many_conflicts(job: Job) -> UnavailableError:
+    return UnavailableError(
+        f"the row of {job.job_key} changed {_MAX_CAS_RETRIES} times while it was being written"
+    )
+
+
+def _no_business_writes(_: Job) -> Sequence[BusinessWrite]:
+    return ()
+
+
+def row_after(
+    decision: Decision,
+    row: Job,
+    contract: AnyContract | None,
+    *,
+    now: datetime,
+    actor: str,
+    row_retention: timedelta | None,
+) -> Job:
+    """The row after a decision, with an expiry or something to publish if it ends the job.
+
+    A job of an unknown contract has nothing to publish that we know of, and stays the longest.
+    """
+    after = decision.apply_to(row, now=now, actor=actor)
+    if decision.event not in ENDING:
+        return after
+    retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
+    owes = contract is not None and _has_follow_ups(contract, after)
+    return finalize_if_ended(row, after, retention=retention, must_publish=owes, now=now)
+
+
+def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
+    try:
+        return contract.publishes_events or bool(contract.follow_ups(job))
+    except Exception:  # noqa: BLE001  # the effect happened: its end is written in any case
+        return True  # the publisher reports the same error until it is fixed
+
+
+@dataclass(frozen=True)
+class OwnershipYielded:
+    """Another owner took the job: nothing more was sent."""
+
+    reason: str
+
+
+@dataclass(kw_only=True)
+class EffectExecutor:
+    """One attempt of an effect by the owner of the row; `job` is the row as last saved."""
+
+    job: Job
+    facts: Any  # the contract's own type
+    contract: AnyContract
+    writer: DecisionWriter
+    deadline: datetime
+
+    def execute(self) -> EffectOutcome | OwnershipYielded:
+        """Save the reference first, if the effect has one; then perform it, once."""
+        verified = False
+        if self.job.provider_ref is None:
+            match self._guarded_call(self.contract.prepare, self._call()):
+                case None:
+                    pass
+                case Prepared(ref=ref, replayed=replayed):
+                    if not self._save(save_reference(ref)):
+                        return OwnershipYielded(f"{ref} was prepared, but {_OTHER_OWNER}")
+                    verified = not replayed
+                case outcome:
+                    return outcome
+        call = self._call(verified=verified)
+        outcome = self._guarded_call(self.contract.execute, call)
+        return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome
+
+    def lookup_first(self) -> EffectOutcome | OwnershipYielded:
+        """Look up what an earlier run did, if a restore lost it; `NotFound` allows to execute."""
+        if self.job.provider_ref is None:
+            match self._guarded_lookup(self.contract.find_prepared):
+                case None:
+                    pass
+                case Prepared(ref=ref):
+                    if not self._save(restore_reference(ref)):
+                        return OwnershipYielded(f"{ref} was found, but {_OTHER_OWNER}")
+                case outcome:
+                    return outcome_before_sending(outcome)
+        return outcome_before_sending(self._guarded_lookup(self.contract.lookup))
+
+    def close(self) -> EffectOutcome:
+        """Close what an earlier run prepared, and do nothing else."""
+        return self._guarded_call(self.contract.close, self._call())
+
+    def _close_declined(self, declined: StillOpen) -> EffectOutcome:
+        """Close at once what was declined: only then has the job failed."""
+        calls = self.contract.policy.profile.max_closing_calls
+        call = self._call(verified=True)  # a decline names a reference that was verified
+        match self._guarded_call(self.contract.close, call, calls=calls):
+            case Declined(result=result):
+                return Declined(declined.reason, declined.code, {**declined.result, **result})
+            case NotSent() as unsent:
+                return replace(declined, close_failure=unsent)
+            case outcome:
+                return outcome
+
+    def _call(self, *, verified: bool = False) -> EffectCall[Any]:
+        return EffectCall(
+            job=self.job,
+            facts=self.facts,
+            max_key_length=self.contract.policy.profile.max_key_length,
+            verified=verified,
+            has_time_for=self._has_time,
+            save_progress=self._save_progress,
+        )
+
+    def _save(self, decision: Decision) -> bool:
+        """Save on the way. Returns False if another owner took the job."""
+        saved = self.writer.write(self.job, decision, contract=self.contract).job
+        self.job = saved or self.job
+        return saved is not None
+
+    def _save_progress(self, progress: Mapping[str, Json]) -> None:
+        if not self._save(save_progress(progress)):
+            raise UnavailableError(
+                f"{self.job.job_key} has another owner: its progress was not saved"
+            )
+
+    def _has_time(self, duration: timedelta) -> bool:
+        return self.writer.clock.now() + duration + COMMIT_BUDGET <= self.deadline
+
+    def _guarded_lookup(
+        self, lookup: Callable[[EffectCall[Any]], _Outcome]
+    ) -> _Outcome | EffectOutcome:
+        """Look up, unless too little time is left. A failed lookup leaves nothing open."""
+        if not self._has_time(self.contract.policy.profile.max_run_time):
+            return NotSent("too little time was left to ask the provider", retry_after=timedelta())
+        try:
+            return lookup(self._call())
+        except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+            return NotSent(f"asking ended in {type(error).__name__}: {error}")
+
+    def _guarded_call(
+        self, step: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any], *, calls: int = 1
+    ) -> _Outcome | EffectOutcome:
+        """Call the provider, unless too little time is left. Exceptions become outcomes."""
+        terms = self.contract.policy
+        # A frozen process may thaw here after its lease expired, when another may execute.
+        if not self._has_time(terms.profile.request_timeout * calls):
+            return NotSent("too little time was left to call the provider", retry_after=timedelta())
+        try:
+            return step(call)
+        except NotConfiguredError as error:
+            # Preparing has no effect, and a natural effect may be repeated.
+            harmless = step == self.contract.prepare or terms.safety is RetrySafety.NATURAL
+            return (
+                NotSent(str(error), credentials_rejected=True)
+                if harmless
+                else Ambiguous(str(error))
+            )
+        except Exception as error:  # noqa: BLE001  # whatever it is, the effect may have happened
+            return Ambiguous(f"the call ended in {type(error).__name__}: {error}")
+
+
+def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
+    """What a lookup means for a job that has not sent anything in this run."""
+    if isinstance(outcome, LookupFailed):
+        return NotSent(outcome.reason, retry_after=outcome.retry_after)
+    if isinstance(outcome, LookupUnsupported):
+        return Anomalous(
+            f"the job table was restored, so it may have happened before; {outcome.reason}"
+        )
+    return outcome
