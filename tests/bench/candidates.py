@@ -71,6 +71,7 @@ class Oncely:
         self._worker = BatchProcessor(
             runner=replace(world.runner(), new_token=new_owner_token, jitter=random_jitter),
             message_source=FakeMessageSource(),
+            reject_queue=FakeMessageSource(),
             clock=clock,
             jitter=random_jitter,
             concurrency=self.at_once,

@@ -118,6 +118,7 @@ class FakePorts:
     sweep_leases: Any = None
     sweeps: Any = None
     message_source: Any = None
+    reject_queue: Any = None
 
     def jitter(self) -> float:
         return 0.0

@@ -44,6 +44,7 @@ class BatchHarness:
         worker = BatchProcessor(
             runner=self.world.runner(),
             message_source=self.inbox,
+            reject_queue=self.inbox,
             clock=clock,
             jitter=lambda: self.jitter,
             concurrency=BATCH_CONCURRENCY,

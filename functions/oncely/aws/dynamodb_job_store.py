@@ -226,9 +226,7 @@ class DynamoJobStore:
                     return result
             if pause is not None:
                 self.sleep(pause)
-        raise UnavailableError(
-            f"DynamoDB was too busy for the row of {key}; it will be tried again"
-        )
+        raise UnavailableError(f"DynamoDB is throttling the row of {key}; it is retried later")
 
     def _read_back(
         self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
@@ -244,7 +242,7 @@ class DynamoJobStore:
             return self.tables[write.table]
         except KeyError:
             raise NotConfiguredError(
-                f"the table {write.table!r} is written but not named in the contract's needs"
+                f"the table {write.table!r} is written, but the contract's resources do not name it"
             ) from None
 
     def _translate(self, key: JobKey, error: Exception) -> OncelyError:

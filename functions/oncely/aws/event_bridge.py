@@ -47,5 +47,5 @@ class EventBridgeBus:
             )
         if answer.get("FailedEntryCount"):
             raise UnavailableError(
-                f"event bus {self.name!r} did not take the event of {job.job_key}"
+                f"event bus {self.name!r} did not accept the event of {job.job_key}"
             )

@@ -121,7 +121,7 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
             f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
-            "hand, or by a newer version that was rolled back; mend the row, or deploy that "
+            "hand, or by a newer version that was rolled back; fix the row, or deploy that "
             "version again"
         ) from error
 
