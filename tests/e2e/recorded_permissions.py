@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,15 +14,12 @@ from tests.infra.policies import Permission
 
 # Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
 ACTIONS: Final = {
-    "BatchGetItem": "dynamodb:BatchGetItem",
-    "GetItem": "dynamodb:GetItem",
-    "PutItem": "dynamodb:PutItem",
-    "UpdateItem": "dynamodb:UpdateItem",
-    "Query": "dynamodb:Query",
-    "Scan": "dynamodb:Scan",
     **{
         name: f"dynamodb:{name}"
-        for name in ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+        for name in (
+            *("BatchGetItem", "GetItem", "PutItem", "UpdateItem", "Query", "Scan"),
+            *("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"),
+        )
     },
     "TransactWriteItems": "",
     "SendMessage": "sqs:SendMessage",
@@ -149,15 +146,10 @@ def _condition(event: Mapping[str, Any]) -> str:
 
 
 def _resource(used: str, paths: Mapping[str, str]) -> str:
-    for name, path in _most_specific_first(paths):
+    for name, path in sorted(paths.items(), key=lambda item: len(item[0]), reverse=True):
         short = name.rpartition("/")[2] if name.startswith("http") else name
-        before, found, behind = used.partition(short)
+        _, found, behind = used.partition(short)
         if found and (not behind or behind.startswith(("/", "-"))):
-            del before
             # A secret's ARN ends with a few letters that its name has not.
             return path + (behind if behind.startswith("/") else "")
     raise AssertionError(f"nothing of the stack: {used}")
-
-
-def _most_specific_first(paths: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    return sorted(paths.items(), key=lambda item: len(item[0]), reverse=True)

@@ -49,7 +49,7 @@ def test_gap_is_listed_until_backfill_closes_it(deployment: StackClient) -> None
 
     assert done["closed"] == [gap["name"]]
     assert done["rows"] >= len(ended_jobs(deployment))
-    assert run_cli(deployment, "archive", "gaps") == "The history has no open gap.\n"
+    assert run_cli(deployment, "archive", "gaps") == "The history has no open gaps.\n"
 
 
 def history_reader(stack: StackClient) -> S3HistoryReader:

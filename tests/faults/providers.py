@@ -12,13 +12,18 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Prepared,
 )
-from oncely.domain.keys import IdempotencyKey
+from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
+from oncely.domain.money import Money
 from oncely.ports import Clock
 from oncely.providers.interfaces import CrmPage, Payment
+from tests.faults.expectations import KEY
 from tests.support.crm import CrmFault, FakeCrm
-from tests.support.payments import FakePayments
+from tests.support.payments import FakeIntent, FakePayments
 
 PAGE_SIZE: Final = 2
+LIMIT_DURATION: Final = timedelta(hours=2)
+OUTAGE: Final = timedelta(hours=1)
+TEN_MINUTES: Final = timedelta(minutes=10)
 
 
 @dataclass
@@ -103,9 +108,6 @@ class SlowPayments(FakePayments):
                 self.complete(ref, status="succeeded")
 
 
-TEN_MINUTES: Final = timedelta(minutes=10)
-
-
 @dataclass
 class DeclineFirstPayments(FakePayments):
     def _confirm(self, ref: str) -> EffectOutcome:
@@ -183,9 +185,6 @@ class OutagePayments(ExpiringKeyPayments):
         return self.down_since is not None and self.wall.now() - self.down_since < OUTAGE
 
 
-OUTAGE: Final = timedelta(hours=1)
-
-
 class SmallPages(FakeCrm):
     def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
         whole = super()._page(since=since, after=after)
@@ -207,4 +206,32 @@ class LimitedCrm(FakeCrm):
         return super()._fault(step)
 
 
-LIMIT_DURATION: Final = timedelta(hours=2)
+def payments_charged_by_staging() -> FakePayments:
+    payments = FakePayments()
+    theirs = Payment(
+        money=Money(1250, "eur"),
+        customer="cus_7",
+        method="pm_card_visa",
+        job_key=KEY,
+        order_id="18452",
+        deployment="staging",
+    )
+    create, confirm = (
+        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
+    )
+    made = payments.prepare(theirs, idempotency_key=create)
+    assert isinstance(made, Prepared)
+    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
+    return payments
+
+
+def payments_with_foreign_intent() -> FakePayments:
+    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
+    theirs = Payment(
+        money=Money(9900, "eur"),
+        customer="cus_victim",
+        method="pm_card_visa",
+        job_key=JobKey("payment.charge:order_9"),
+        order_id="9",
+    )
+    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})

@@ -5,11 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import Json, NotSent, Prepared
+from oncely.domain.effect_outcomes import Json, NotSent
 from oncely.domain.jobs import Job, new_job
-from oncely.domain.keys import JobKey, idempotency_key
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -17,7 +16,6 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
-from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
@@ -29,23 +27,8 @@ from oncely.testing import (
 )
 from oncely.testing.memory import MemoryBusinessRows
 from oncely.testing.tasks import START
-from tests.faults.expectations import (
-    CONTACT,
-    KEY,
-    ORDER,
-    charges_by_deployment,
-    check_charge_per_deployment,
-    check_contact_unchanged,
-    check_imported_once,
-    check_limit_not_counted_as_age,
-    check_newest_version_pushed,
-    check_no_charge,
-    check_order_matches_charges,
-    check_pushed_version,
-    check_resubmission_charges_once,
-    check_single_contact,
-    count_complete_imports,
-)
+from tests.faults import expectations
+from tests.faults.expectations import CONTACT, KEY, ORDER
 from tests.faults.providers import (
     DeclineFirstConfirmPayments,
     DeclineFirstPayments,
@@ -56,6 +39,8 @@ from tests.faults.providers import (
     SmallPages,
     StaleReadPayments,
     StrictPayments,
+    payments_charged_by_staging,
+    payments_with_foreign_intent,
 )
 from tests.faults.restore_scenarios import restore_scenarios
 from tests.faults.safety_classes import (
@@ -69,7 +54,7 @@ from tests.faults.safety_classes import (
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakeIntent, FakePayments
+from tests.support.payments import FakePayments
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
@@ -161,7 +146,7 @@ def charge_scenario(
         **{
             "count_effects": lambda ended: len(ended.providers["stripe"].charges),
             "seed_rows": seed_order,
-            "check": check_order_matches_charges,
+            "check": expectations.check_order_matches_charges,
             **more,
         },
     )
@@ -201,7 +186,7 @@ def push_scenario(
         **{
             "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
             "seed_rows": seed_record,
-            "check": check_single_contact,
+            "check": expectations.check_single_contact,
             **more,
         },
     )
@@ -258,7 +243,7 @@ DAY: Final = timedelta(hours=24)
 MOVES_ON: Final[Mapping[str, Any]] = {
     "count_effects": lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
     "edit": update_record,
-    "check": check_newest_version_pushed,
+    "check": expectations.check_newest_version_pushed,
 }
 
 # A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
@@ -269,37 +254,6 @@ NEIGHBOUR: Final = replace(
 )
 FORGED: Final = replace(enqueued(KEY, CHARGE, seconds=900), provider_ref="pi_victim")
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
-
-
-def payments_charged_by_staging() -> FakePayments:
-    payments = FakePayments()
-    theirs = Payment(
-        money=Money(1250, "eur"),
-        customer="cus_7",
-        method="pm_card_visa",
-        job_key=KEY,
-        order_id="18452",
-        deployment="staging",
-    )
-    create, confirm = (
-        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
-    )
-    made = payments.prepare(theirs, idempotency_key=create)
-    assert isinstance(made, Prepared)
-    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
-    return payments
-
-
-def payments_with_foreign_intent() -> FakePayments:
-    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
-    theirs = Payment(
-        money=Money(9900, "eur"),
-        customer="cus_victim",
-        method="pm_card_visa",
-        job_key=JobKey("payment.charge:order_9"),
-        order_id="9",
-    )
-    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})
 
 
 SCENARIOS: Final = (
@@ -347,7 +301,7 @@ SCENARIOS: Final = (
         lambda _: DeclineFirstPayments(),
         count_effects=lambda _: 0,  # of the first attempt
         edit=resubmit_charge,
-        check=check_resubmission_charges_once,
+        check=expectations.check_resubmission_charges_once,
     ),
     # A zombie wakes with a reference to save when its job was proved absent and begun anew;
     # no key hides what comes of it.
@@ -357,15 +311,18 @@ SCENARIOS: Final = (
         fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
     charge_scenario(
-        "forged", lambda _: payments_with_foreign_intent(), jobs=(FORGED,), check=check_no_charge
+        "forged",
+        lambda _: payments_with_foreign_intent(),
+        jobs=(FORGED,),
+        check=expectations.check_no_charge,
     ),
     *(
         charge_scenario(
             name,
             lambda _: payments_charged_by_staging(),
             jobs=jobs,
-            count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
-            check=check_charge_per_deployment,
+            count_effects=lambda ended: len(expectations.charges_by_deployment(ended, "dev")),
+            check=expectations.check_charge_per_deployment,
         )
         for name, jobs in (
             # Staging and dev use one provider account, and the same ids, customers and amounts.
@@ -390,28 +347,33 @@ SCENARIOS: Final = (
         contracts=(SyncContact,),
         message={"job": "sync.contact", "v": 1, **EVENT},
         providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(1)),
-        count_effects=count_complete_imports,
-        check=check_imported_once,
+        count_effects=expectations.count_complete_imports,
+        check=expectations.check_imported_once,
     ),
-    push_scenario("", check=check_pushed_version),
+    push_scenario("", check=expectations.check_pushed_version),
     push_scenario("/moves-on", **MOVES_ON),
     push_scenario("/exists", add_existing_contact),
     push_scenario("/exists-moves-on", add_existing_contact, **MOVES_ON),
-    push_scenario("/exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
+    push_scenario(
+        "/exists-elsewhere", add_contact_of_other_record, check=expectations.check_contact_unchanged
+    ),
     push_scenario("/deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
     push_scenario(
         "/replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
     ),
     push_scenario(
-        "/daily-limit", crm=LimitedCrm, contract=ShortAgePush, check=check_limit_not_counted_as_age
+        "/daily-limit",
+        crm=LimitedCrm,
+        contract=ShortAgePush,
+        check=expectations.check_limit_not_counted_as_age,
     ),
     Scenario(
         name="sync.import",
         contracts=(SyncImport, SyncContact),
         message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
         providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(3), SmallPages),
-        count_effects=count_complete_imports,
-        check=check_imported_once,
+        count_effects=expectations.count_complete_imports,
+        check=expectations.check_imported_once,
     ),
     safety_scenario("natural", RetrySafety.NATURAL),
     safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),

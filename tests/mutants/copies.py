@@ -2,23 +2,32 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
 
+MAX_CONCURRENCY: Final = 2
 COPIED: Final = (
-    "functions",
-    "infra",
-    "tests",
-    "docs",
-    "requirements",
-    "README.md",
-    "pyproject.toml",
-    "cdk.json",
+    *("functions", "infra", "tests", "docs", "requirements"),
+    *("README.md", "pyproject.toml", "cdk.json"),
 )
 # Installed once, and only read.
 SHARED: Final = (".venv-engine", "node_modules", ".build")
+
+
+@contextmanager
+def repository_copies() -> Iterator["SimpleQueue[Path]"]:
+    """Make a copy for each thread; whoever takes one puts it back."""
+    copies: SimpleQueue[Path] = SimpleQueue()
+    with TemporaryDirectory() as folder:
+        for number in range(MAX_CONCURRENCY):
+            copies.put(copy_repository(Path(folder, str(number))))
+        yield copies
 
 
 def copy_repository(to: Path) -> Path:

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.mutants.copies import copy_repository, mutant_environment
+from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
 from tests.mutants.mutation import MUTATIONS, Mutation, StaleMutationError
 
-MAX_CONCURRENCY: Final = 2
 _TESTS_FAILED: Final = 1  # what pytest says; 2 and more: it could not even run
 _TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails by itself long before
 
@@ -35,12 +33,8 @@ class NamedMutantResult:
 def run_named(wanted: str) -> int:
     chosen = [one for one in MUTATIONS if wanted in one.name]
     began = time.monotonic()
-    with TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(MAX_CONCURRENCY):
-            copies.put(copy_repository(Path(folder, str(number))))
-        with ThreadPoolExecutor(MAX_CONCURRENCY) as pool:
-            verdicts = list(pool.map(lambda one: _print_result(_run_mutation(one, copies)), chosen))
+    with repository_copies() as copies, ThreadPoolExecutor(MAX_CONCURRENCY) as pool:
+        verdicts = list(pool.map(lambda one: _print_result(_run_mutation(one, copies)), chosen))
     caught = sum(one.is_killed for one in verdicts)
     sys.stdout.write(f"\n{caught} of {len(chosen)} caught, {time.monotonic() - began:.0f} s\n")
     return 0 if caught == len(chosen) else 1

@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, groupby
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
-from tests.mutants.copies import copy_repository, mutant_environment
+from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
 from tests.mutants.coverage_map import (
     FIXED,
     NEEDS_ENGINE,
@@ -32,7 +30,6 @@ from tests.mutants.mutation import JUSTIFIED_SURVIVORS
 from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 
-MAX_CONCURRENCY: Final = 2
 # Most mutants fail one of their most specific tests; only the others need the rest collected.
 _FIRST_TESTS: Final = 40
 # Seconds of tests on sound code for one mutant; the cheapest ones are within it.
@@ -102,15 +99,13 @@ def select_sites(choice: MutantSelection, root: Path) -> list[Site]:
 
 def run_random(choice: MutantSelection) -> int:
     began = time.monotonic()
-    with TemporaryDirectory() as folder:
-        roots = [copy_repository(Path(folder, str(number))) for number in range(MAX_CONCURRENCY)]
-        sites = select_sites(choice, roots[0])
+    with repository_copies() as copies:
+        root = copies.get()
+        sites = select_sites(choice, root)
         if not choice.at:
             _print(f"{len(sites)} random mutants, seed {choice.seed}")
-        reach = None if choice.tests else load_coverage(roots[0], progress=_print)
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for root in roots:
-            copies.put(root)
+        reach = None if choice.tests else load_coverage(root, progress=_print)
+        copies.put(root)
 
         def tried(site: Site) -> RandomMutantResult:
             root = copies.get()
