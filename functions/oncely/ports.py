@@ -350,10 +350,14 @@ class MessageSource(Protocol):
     """The queue that a worker is fed from."""
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        """Let a received message be delivered again after this time."""
+        """Redeliver a received message after this delay."""
+
+
+class RejectQueue(Protocol):
+    """Keeps messages that can never be processed."""
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Put a message that can never be worked aside, with the reason."""
+        """Keep a message with the reason."""
 
 
 class MessageSender(Protocol):

@@ -34,7 +34,6 @@ STYLE: Final = """
 
 
 def draw(f: Figures) -> str:
-    """The whole picture."""
     told = (
         f"A batch of ten takes {_ms(f.batch.seconds)} with Oncely and "
         f"{_ms(f.powertools_batch.seconds)} with Powertools. "
@@ -53,7 +52,6 @@ def draw(f: Figures) -> str:
 
 
 def _batch(f: Figures) -> Iterator[str]:
-    """When each job of a batch waited for its provider, and when the batch was done."""
     end = f.powertools_batch.seconds
 
     def x(seconds: float) -> float:
@@ -87,7 +85,6 @@ def _band(
 
 
 def _ratios(f: Figures) -> Iterator[str]:
-    """Each ratio on one scale that begins at 1.0, what it is compared with."""
     top = 400
     most = max(f.powertools_import.ratio, f.worker_import.ratio, f.cpu_over_powertools, 1.5) + 0.1
 
@@ -120,7 +117,6 @@ def _ratios(f: Figures) -> Iterator[str]:
 
 
 def _sweeps(f: Figures) -> Iterator[str]:
-    """Items read against rows in the table, both by powers of ten."""
     left, bottom, width, height = 540, 540, 270, 140
 
     def place(rows: float, read: float) -> tuple[float, float]:

@@ -47,7 +47,6 @@ _RESOURCE_PARAMETERS: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId", 
 
 
 def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permission]:
-    """Every permission that some function has used so far."""
     physical = _physical_names(stack)
     paths = {
         name: assembly.path(id_) for id_, name in physical.items() if id_ in assembly.resources
@@ -61,14 +60,12 @@ def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permissi
 
 
 def recorded_calls(stack: StackClient, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every call that is still written down, with the function that made it."""
     keys = _access_keys(stack, assembly, _physical_names(stack))
     for function, access_key in keys.items():
         yield from ((function, event) for event in _events(stack, access_key))
 
 
 def _physical_names(stack: StackClient) -> dict[str, str]:
-    """What the deployment calls each resource of the template."""
     listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
     return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]}
 
@@ -89,7 +86,6 @@ def _access_keys(
 
 
 def _events(stack: StackClient, access_key: str) -> Iterator[dict[str, Any]]:
-    """What was signed with a key."""
     for name in ACTIONS:
         seen: set[str] = set()
         until = _next_second(datetime.now(UTC))
@@ -122,7 +118,6 @@ def _page(stack: StackClient, access_key: str, name: str, until: datetime) -> li
 
 
 def _permissions_used(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The actions of one call, each with the name of what it was performed on."""
     asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
     action = ACTIONS[event["EventName"]]
     if event["EventName"] == "TransactWriteItems":
@@ -154,7 +149,6 @@ def _condition(event: Mapping[str, Any]) -> str:
 
 
 def _resource(used: str, paths: Mapping[str, str]) -> str:
-    """The path of the construct that was used, with what is behind its name."""
     for name, path in _most_specific_first(paths):
         short = name.rpartition("/")[2] if name.startswith("http") else name
         before, found, behind = used.partition(short)

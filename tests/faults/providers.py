@@ -23,8 +23,6 @@ PAGE_SIZE: Final = 2
 
 @dataclass
 class ExpiringKeyPayments(FakePayments):
-    """Remembers a key for a while only."""
-
     wall: Clock | None = None
     window: timedelta = timedelta(minutes=30)
     first_used: dict[str, datetime] = field(default_factory=dict)
@@ -51,8 +49,6 @@ class ExpiringKeyPayments(FakePayments):
 
 @dataclass
 class StaleReadPayments(FakePayments):
-    """Shows a payment as it was some seconds ago."""
-
     wall: Clock | None = None
     lag: timedelta = timedelta(seconds=45)
     state_history: list[tuple[datetime, str, str]] = field(default_factory=list)
@@ -112,8 +108,6 @@ TEN_MINUTES: Final = timedelta(minutes=10)
 
 @dataclass
 class DeclineFirstPayments(FakePayments):
-    """Declines the first business attempt, and takes the second."""
-
     def _confirm(self, ref: str) -> EffectOutcome:
         self.declines = not self.intents[ref].payment.job_key.endswith(":2")
         return super()._confirm(ref)
@@ -137,7 +131,6 @@ class DeclineFirstConfirmPayments(FakePayments):
         return super()._confirm(ref)
 
     def late_confirmations_arrive(self) -> None:
-        """Whatever was declined and is still open is paid in the end."""
         for intent in list(self.intents.values()):
             if intent.status == "declined":
                 self._become(intent.ref, "succeeded")
@@ -145,8 +138,6 @@ class DeclineFirstConfirmPayments(FakePayments):
 
 @dataclass
 class StrictPayments(FakePayments):
-    """Takes a key again for the same payment only, as Stripe does."""
-
     used_for: dict[str, Payment] = field(default_factory=dict)
 
     def prepare(
@@ -196,8 +187,6 @@ OUTAGE: Final = timedelta(hours=1)
 
 
 class SmallPages(FakeCrm):
-    """Lists two contacts at a time."""
-
     def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
         whole = super()._page(since=since, after=after)
         shown = whole.records[:PAGE_SIZE]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.effect_outcomes import Json, NotSent, Prepared
-from oncely.domain.jobs import new_job
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
@@ -73,12 +73,11 @@ from tests.support.payments import FakeIntent, FakePayments
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
+EVENT: Final = {"source": "hubspot", "source_id": "1", "event_id": "e"}
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
 
 class ShortWindowCharge(PaymentCharge):
-    """At a provider that forgets keys soon."""
-
     policy = RetryPolicy(
         safety=RetrySafety.KEYED,
         profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
@@ -92,8 +91,6 @@ class ShortAgePush(SyncPush):
 
 
 class LookupLagCharge(PaymentCharge):
-    """At a provider whose look-up is late."""
-
     policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
 
 
@@ -115,8 +112,6 @@ def seed_record_of_deleted_contact(rows: MemoryBusinessRows) -> None:
 
 
 class PublishedCharge(PaymentCharge):
-    """A charge whose end other systems hear of."""
-
     publishes_events = True
 
 
@@ -176,40 +171,33 @@ def mailer_spec(target: FakeMailer) -> ProviderSpec:
     return ProviderSpec(target=target, effect_calls=effect_calls("send"))
 
 
-def crm_spec(target: FakeCrm) -> ProviderSpec:
+def crm_seeded(
+    clock: Clock, seed: Callable[[FakeCrm], object], crm_type: type[FakeCrm] = FakeCrm
+) -> Mapping[str, ProviderSpec]:
+    crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
+    seed(crm)
     unread = dict.fromkeys(("get_contact", "list_contacts", "list_changed"), NotSent("timeout"))
-    return ProviderSpec(
-        target=target,
+    spec = ProviderSpec(
+        target=crm,
         effect_calls=effect_calls("upsert_contact"),
         lookup_calls={**lookup_calls("find_by_external_id"), **unread},
     )
-
-
-def crm_with_contacts(
-    clock: Clock, contacts: int, crm_type: type[FakeCrm] = FakeCrm
-) -> Mapping[str, ProviderSpec]:
-    crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
-    crm.add_contacts(contacts)
-    return {"hubspot": crm_spec(crm)}
+    return {"hubspot": spec}
 
 
 def push_scenario(
     name: str,
-    crm: Callable[[FakeCrm], object],
+    seed_crm: Callable[[FakeCrm], object] = lambda _: None,
+    *,
+    crm: type[FakeCrm] = FakeCrm,
+    contract: type[SyncPush] = SyncPush,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
-    """A push to a CRM in which people have worked before."""
-
-    def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
-        held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
-        crm(held)
-        return {"hubspot": crm_spec(held)}
-
     return Scenario(
-        name=f"sync.push/{name}",
-        contracts=(SyncPush,),
+        name=f"sync.push{name}",
+        contracts=(contract,),
         message=PUSH,
-        providers=providers,
+        providers=lambda clock: crm_seeded(clock, seed_crm, crm),
         **{
             "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
             "seed_rows": seed_record,
@@ -259,40 +247,31 @@ def safety_scenario(
     )
 
 
+def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job:
+    due = START + timedelta(seconds=seconds)
+    return new_job(
+        key, "payment.charge", message, now=START, due_at=due, actor="producer", reason="enqueued"
+    )
+
+
 DAY: Final = timedelta(hours=24)
+MOVES_ON: Final[Mapping[str, Any]] = {
+    "count_effects": lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
+    "edit": update_record,
+    "check": check_newest_version_pushed,
+}
 
 # A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
 NEIGHBOUR: Final = replace(
-    new_job(
-        JobKey("payment.charge:order_gone"),
-        "payment.charge",
-        {**CHARGE, "order_id": "gone"},
-        now=START,
-        due_at=START + timedelta(seconds=72),
-        actor="producer",
-        reason="enqueued",
-    ),
+    enqueued(JobKey("payment.charge:order_gone"), {**CHARGE, "order_id": "gone"}, seconds=72),
     status=Status.UNKNOWN,
     lease_until=START,
 )
-
-FORGED: Final = replace(
-    new_job(
-        KEY,
-        "payment.charge",
-        CHARGE,
-        now=START,
-        due_at=START + timedelta(minutes=15),
-        actor="producer",
-        reason="forged",
-    ),
-    provider_ref="pi_victim",
-)
+FORGED: Final = replace(enqueued(KEY, CHARGE, seconds=900), provider_ref="pi_victim")
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
 def payments_charged_by_staging() -> FakePayments:
-    """Staging has charged the same order, under its own keys."""
     payments = FakePayments()
     theirs = Payment(
         money=Money(1250, "eur"),
@@ -332,20 +311,18 @@ SCENARIOS: Final = (
     charge_scenario("lagging", lambda clock: StaleReadPayments(wall=clock), LookupLagCharge),
     charge_scenario("declined", lambda _: FakePayments(declines=True)),
     # A confirmation that arrives late finds the money that the first one did not.
-    charge_scenario(
-        "late-confirm", lambda _: DeclineFirstConfirmPayments(), count_effects=count_final_charges
-    ),
-    charge_scenario(
-        "close-lost",
-        lambda _: DeclineFirstConfirmPayments(),
-        count_effects=count_final_charges,
-        fixed_prefix="w1:stripe.close!fail",
-    ),
-    charge_scenario(
-        "decline-lost",
-        lambda _: DeclineFirstConfirmPayments(),
-        count_effects=count_final_charges,
-        fixed_prefix="w1:stripe.execute!lost",
+    *(
+        charge_scenario(
+            name,
+            lambda _: DeclineFirstConfirmPayments(),
+            count_effects=count_final_charges,
+            fixed_prefix=prefix,
+        )
+        for name, prefix in (
+            ("late-confirm", ""),
+            ("close-lost", "w1:stripe.close!fail"),
+            ("decline-lost", "w1:stripe.execute!lost"),
+        )
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
     charge_scenario(
@@ -380,25 +357,22 @@ SCENARIOS: Final = (
         fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
     charge_scenario(
-        "forged",
-        lambda _: payments_with_foreign_intent(),
-        jobs=(FORGED,),
-        check=check_no_charge,
+        "forged", lambda _: payments_with_foreign_intent(), jobs=(FORGED,), check=check_no_charge
     ),
-    # Staging and dev use one provider account, and the same order ids, customers and amounts.
-    charge_scenario(
-        "two-stacks",
-        lambda _: payments_charged_by_staging(),
-        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
-        check=check_charge_per_deployment,
-    ),
-    # A row of staging's, as a copied table has it; staging goes on with it as well.
-    charge_scenario(
-        "copied-row",
-        lambda _: payments_charged_by_staging(),
-        jobs=(COPIED,),
-        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
-        check=check_charge_per_deployment,
+    *(
+        charge_scenario(
+            name,
+            lambda _: payments_charged_by_staging(),
+            jobs=jobs,
+            count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
+            check=check_charge_per_deployment,
+        )
+        for name, jobs in (
+            # Staging and dev use one provider account, and the same ids, customers and amounts.
+            ("two-stacks", ()),
+            # A row of staging's, as a copied table has it; staging goes on with it as well.
+            ("copied-row", (COPIED,)),
+        )
     ),
     *restore_scenarios(charge_scenario),
     charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),
@@ -414,63 +388,28 @@ SCENARIOS: Final = (
     Scenario(
         name="sync.contact",
         contracts=(SyncContact,),
-        message={
-            "job": "sync.contact",
-            "v": 1,
-            "source": "hubspot",
-            "source_id": "1",
-            "event_id": "e",
-        },
-        providers=lambda clock: crm_with_contacts(clock, 1),
+        message={"job": "sync.contact", "v": 1, **EVENT},
+        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(1)),
         count_effects=count_complete_imports,
         check=check_imported_once,
     ),
-    Scenario(
-        name="sync.push",
-        contracts=(SyncPush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
-        seed_rows=seed_record,
-        check=check_pushed_version,
-    ),
-    Scenario(
-        name="sync.push/moves-on",
-        contracts=(SyncPush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
-        seed_rows=seed_record,
-        edit=update_record,
-        check=check_newest_version_pushed,
-    ),
-    push_scenario("exists", add_existing_contact),
+    push_scenario("", check=check_pushed_version),
+    push_scenario("/moves-on", **MOVES_ON),
+    push_scenario("/exists", add_existing_contact),
+    push_scenario("/exists-moves-on", add_existing_contact, **MOVES_ON),
+    push_scenario("/exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
+    push_scenario("/deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
     push_scenario(
-        "exists-moves-on",
-        add_existing_contact,
-        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
-        edit=update_record,
-        check=check_newest_version_pushed,
+        "/replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
     ),
-    push_scenario("exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
-    push_scenario("deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
     push_scenario(
-        "replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
-    ),
-    Scenario(
-        name="sync.push/daily-limit",
-        contracts=(ShortAgePush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0, LimitedCrm),
-        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
-        seed_rows=seed_record,
-        check=check_limit_not_counted_as_age,
+        "/daily-limit", crm=LimitedCrm, contract=ShortAgePush, check=check_limit_not_counted_as_age
     ),
     Scenario(
         name="sync.import",
         contracts=(SyncImport, SyncContact),
         message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
-        providers=lambda clock: crm_with_contacts(clock, 3, SmallPages),
+        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(3), SmallPages),
         count_effects=count_complete_imports,
         check=check_imported_once,
     ),

@@ -22,7 +22,6 @@ SHARED: Final = (".venv-engine", "node_modules", ".build")
 
 
 def copy_repository(to: Path) -> Path:
-    """Copy the working tree, as far as tests need it."""
     to.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
     for name in COPIED:
@@ -38,5 +37,4 @@ def copy_repository(to: Path) -> Path:
 
 
 def mutant_environment(root: Path) -> dict[str, str]:
-    """Return the environment in which Python imports the code of this copy."""
     return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root / 'infra'}:{root}"}

@@ -1,4 +1,4 @@
-"""After a restore: a job whose history may be lost asks its provider before it does anything."""
+"""After a restore, a job whose history may be lost is looked up before it executes anything."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -13,10 +13,10 @@ from tests.unit.samples import NOW, TERMS, TICK, make_job
 
 MOVING = replace(TERMS, tolerates_row_changes=True)
 PUSHED = Decision(event=Event.CONFIRM, reason="pushed", changes={"provider_ref": "501"})
-ASKED = make_job(status=Status.UNKNOWN, lease_until=None)
+UNKNOWN = make_job(status=Status.UNKNOWN, lease_until=None)
 
 
-@pytest.mark.parametrize("job", [make_job(attempts=99), ASKED])
+@pytest.mark.parametrize("job", [make_job(attempts=99), UNKNOWN])
 def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
     decision = on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW)
 
@@ -28,13 +28,13 @@ def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
 
 @pytest.mark.parametrize(("left", "event"), [(TICK, Event.RECHECK), (timedelta(0), Event.ESCALATE)])
 def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, event: Event) -> None:
-    job = replace(ASKED, created_at=NOW - MOVING.limits.max_age + left)
+    job = replace(UNKNOWN, created_at=NOW - MOVING.limits.max_age + left)
 
     assert on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW).event is event
 
 
 @pytest.mark.parametrize("terms", [TERMS, None])
-@pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), ASKED])
+@pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), UNKNOWN])
 def test_conflict_in_fixed_rows_needs_review_with_reference(
     job: Job, terms: RetryPolicy | None
 ) -> None:

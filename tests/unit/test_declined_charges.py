@@ -1,4 +1,4 @@
-"""A declined payment is still open: the job fails only when it is closed."""
+"""A declined payment is still open: the job fails only after it is closed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""History lines: which changes are recorded, what of a row they hold, and what they never hold."""
+"""History lines: which changes are recorded, with which fields, and never with free text."""
 
 import json
 from dataclasses import replace

@@ -34,7 +34,6 @@ class SqsMessageSource:
 
     client: "SQSClient"
     queue_url: str
-    rejects_url: str
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         """Redeliver a received message after this time."""
@@ -45,15 +44,24 @@ class SqsMessageSource:
             VisibilityTimeout=math.ceil(delay.total_seconds()),
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class SqsRejectQueue:
+    """The queue of rejected messages."""
+
+    client: "SQSClient"
+    rejects_url: str
+    source: str = ""  # the queue that the messages came from
+
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Move a message to the rejects queue, with the reason as an attribute."""
+        """Keep a message with the reason beside the unchanged body."""
         self.client.send_message(
             QueueUrl=self.rejects_url,
             MessageBody=_sendable(body) or "(empty)",
             MessageAttributes={
                 "reason": _text(reason[:_MAX_REASON_LENGTH]),
                 "message_id": _text(message_id),
-                "queue": _text(self.queue_url.rsplit("/", 1)[-1]),
+                "queue": _text(self.source),
             },
         )
 

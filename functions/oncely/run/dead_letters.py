@@ -9,7 +9,7 @@ from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.enqueue.enqueuer import row_from_message
-from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
+from oncely.ports import Clock, Created, JobStore, Notifier, RejectQueue, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
 from oncely.run.attempt import DecisionWriter
@@ -47,7 +47,7 @@ class DeadLetterHandler:
     registry: ContractRegistry
     store: JobStore
     notifier: Notifier
-    message_source: MessageSource
+    reject_queue: RejectQueue
     clock: Clock
     guard: TableGuard
     stack: str = ""  # names the deployment in alerts
@@ -95,7 +95,7 @@ class DeadLetterHandler:
 
     def _reject(self, dead_letter: HandledDeadLetter, body: str) -> HandledDeadLetter:
         try:
-            self.message_source.reject(
+            self.reject_queue.reject(
                 body, reason=dead_letter.reason, message_id=dead_letter.message_id
             )
         except Exception as error:  # noqa: BLE001  # it stays in the queue; the others continue
