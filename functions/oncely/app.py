@@ -15,6 +15,7 @@ from oncely.ports import (
     JobIndex,
     MessageSource,
     Notifier,
+    RejectQueue,
     SweepLeases,
     Sweeps,
     TableGuard,
@@ -50,6 +51,8 @@ class Ports(Dependencies, Protocol):
     def notifier(self) -> Notifier: ...
     @property
     def message_source(self) -> MessageSource: ...
+    @property
+    def reject_queue(self) -> RejectQueue: ...
     @property
     def event_bus(self) -> EventBus: ...
     @property
@@ -103,6 +106,7 @@ class App:
         return BatchProcessor(
             runner=App(self.settings, registry, self.ports).job_runner,
             message_source=self.ports.message_source,
+            reject_queue=self.ports.reject_queue,
             clock=self.ports.clock,
             jitter=self.ports.jitter,
             concurrency=self.settings.batch_concurrency,
@@ -136,7 +140,7 @@ class App:
             registry=self.registry,
             store=self.ports.job_store(),
             notifier=self.ports.notifier,
-            message_source=self.ports.message_source,
+            reject_queue=self.ports.reject_queue,
             clock=self.ports.clock,
             guard=self.ports.table_guard,
             stack=self.settings.stack_name,

@@ -352,8 +352,12 @@ class MessageSource(Protocol):
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         """Return a received message to the queue with this delay."""
 
+
+class RejectQueue(Protocol):
+    """The queue of messages that can never be processed."""
+
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Move an invalid message to the rejects queue, with the reason."""
+        """Send a message with the reason."""
 
 
 class MessageSender(Protocol):

@@ -109,7 +109,7 @@ class Telemetry:
 
     def missing_job_scan_failed(self, error: str) -> None:
         """Record that missing jobs could not be searched."""
-        self.logger.error("could not look for unserved work", extra={"error": redacted_line(error)})
+        self.logger.error("missing jobs not searched", extra={"error": redacted_line(error)})
         self._count(signals.PROCESSING_ERROR)
 
     def job_resolved(self, resolution: "Resolution", *, dry_run: bool) -> None:
@@ -146,7 +146,7 @@ class Telemetry:
 
     def resolve_failed(self, key: str, error: Exception) -> None:
         """Record that one job of a sweep could not be processed; it stays due."""
-        self.logger.error("job not looked at", exc_info=error, extra={"job_key": key})
+        self.logger.error("job not processed", exc_info=error, extra={"job_key": key})
 
     def resolve_failures_counted(self, *, failed_count: int) -> None:
         """Record how many jobs of a sweep could not be processed."""
@@ -186,7 +186,7 @@ class Telemetry:
 
     def table_blocked(self, reason: str) -> None:
         """Record that the job table is blocked."""
-        self.logger.error("job table refused", extra={"reason": reason})
+        self.logger.error("job table blocked", extra={"reason": reason})
         self._count(signals.TABLE_BLOCKED)
 
     def jobs_exported(self, actor: str, query: Mapping[str, str]) -> None:
@@ -225,7 +225,7 @@ class Telemetry:
         if isinstance(one.outcome, Conflict | RowMissing):
             self._count(signals.REJECTED)
         if one.error is not None:
-            self.logger.error("reply failed", exc_info=one.error, extra=fields)
+            self.logger.error("message action failed", exc_info=one.error, extra=fields)
             self._count(signals.ACK_FAILED)
 
     def _count(self, metric: str, duplicate_reason: DuplicateReason | None = None) -> None:
@@ -277,23 +277,25 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
         case NeedsReview():
             return OutcomeSignal("job needs review", signals.NEEDS_REVIEW, "error")
         case NotAttempted(credentials_rejected=True):
-            return OutcomeSignal("provider refuses us", signals.CREDENTIALS_REJECTED, "error")
+            return OutcomeSignal(
+                "provider rejects our credentials", signals.CREDENTIALS_REJECTED, "error"
+            )
         case NotAttempted():
             return OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning")
         case Continued():
-            return OutcomeSignal("job goes on", signals.CONTINUED)
+            return OutcomeSignal("job continued", signals.CONTINUED)
         case OwnershipLost():
             return OutcomeSignal("ownership lost", signals.OWNERSHIP_LOST, "warning")
         case RowMissing():
-            return OutcomeSignal("row is gone", signals.ROW_MISSING, "error")
+            return OutcomeSignal("row missing", signals.ROW_MISSING, "error")
         case NotStarted():
-            return OutcomeSignal("too little time, handed back", signals.NOT_STARTED)
+            return OutcomeSignal("too little time, redelivered", signals.NOT_STARTED)
         case TableFenced():
-            return OutcomeSignal("job table refused", signals.TABLE_BLOCKED, "error")
+            return OutcomeSignal("job table blocked", signals.TABLE_BLOCKED, "error")
         case InvalidMessage():
             return OutcomeSignal("message rejected", signals.REJECTED, "error")
         case InternalError():
-            return OutcomeSignal("message not worked", signals.PROCESSING_ERROR, "error")
+            return OutcomeSignal("message not processed", signals.PROCESSING_ERROR, "error")
         case unreachable:
             assert_never(unreachable)
 

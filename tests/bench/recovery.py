@@ -14,7 +14,6 @@ _MAX_SWEEPS: Final = 20
 
 
 def measure() -> tuple[Recovery, ...]:
-    """Death before and after each call of a run, from the claim on, each in a world of its own."""
     names = _run(CrashPlan(crash_at=_MAX_CALLS, crash_after=False))[0].calls
     return tuple(
         _recover(CrashPlan(crash_at=call, crash_after=after))

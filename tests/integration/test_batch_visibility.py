@@ -19,10 +19,11 @@ ROUNDED_UP = timedelta(seconds=1)
 
 @pytest.fixture
 def batch(harness: WorkerHarness) -> BatchHarness:
-    queues = {"queue_url": harness.queue, "rejects_url": harness.rejects}
     world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
     world.add_order()
-    return BatchHarness(world=world, inbox=SqsMessageSource(client=harness.sqs, **queues))
+    return BatchHarness(
+        world=world, inbox=SqsMessageSource(client=harness.sqs, queue_url=harness.queue)
+    )
 
 
 def get_receipt(event: dict[str, Any]) -> str:

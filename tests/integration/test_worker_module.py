@@ -230,6 +230,6 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     assert harness.stripe.ledger.intents == ()
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (line["level"], line["message"]) == ("ERROR", "provider refuses us")
+    assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
     assert metrics[signals.CREDENTIALS_REJECTED] == [1]
     assert harness.alerts() == []

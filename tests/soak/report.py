@@ -13,8 +13,6 @@ from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 
 @dataclass(frozen=True, kw_only=True)
 class SoakReport:
-    """Everything that is known at the end."""
-
     seed: int
     minutes: float
     sent: int
@@ -42,7 +40,6 @@ class SoakReport:
         ]
 
     def lines(self) -> Iterator[str]:
-        """For a person, and for a log."""
         books = LedgerTotals.from_ledger(self.ledger)
         statuses = Counter(str(row.status) for row in self.rows)
         reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
@@ -61,7 +58,6 @@ class SoakReport:
         yield from (f"  {wrong}" for wrong in self.violations[:40])
 
     def _evidence_violations(self) -> Iterator[str]:
-        """A finished payment names the charge that was made for it, and its history ends there."""
         made = {one.charge_id: one.metadata.get("job_key") for one in self.ledger.charges}
         for row in self.rows:
             if row.job_type == PAYMENT and row.status is Status.FINISHED:

@@ -18,7 +18,6 @@ from tests.support.in_memory_stack import InMemoryStack
 
 
 def add_due_jobs(dynamo: DynamoFixture, number: int) -> None:
-    """Add jobs that a sweep must find."""
     write_rows(dynamo, (serialize_job(_job(one)) for one in range(number)))
 
 
@@ -28,7 +27,6 @@ def add_archived_jobs(dynamo: DynamoFixture, first: int, last: int) -> None:
 
 
 def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
-    """How many items one sweep finds, and how many DynamoDB reads for it."""
     read: list[int] = []
     client = dynamo.separate_client()
     client.meta.events.register(
@@ -37,9 +35,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
     finder = replace(
-        world.finder(),
-        store=dynamo.store(),
-        index=DynamoDueIndex(client, dynamo.jobs_table),
+        world.finder(), store=dynamo.store(), index=DynamoDueIndex(client, dynamo.jobs_table)
     )
     found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
     return len(found.items), sum(read)
@@ -58,15 +54,10 @@ def _job(number: int) -> Job:
 
 
 def _archived_job(number: int) -> Attributes:
-    return {
-        "job_key": {"S": f"{_job(0).job_key}{number}"},
-        "status": {"S": Status.FINISHED},
-    }
+    return {"job_key": {"S": f"{_job(0).job_key}{number}"}, "status": {"S": Status.FINISHED}}
 
 
 def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:
-    """Write rows, a batch at a time."""
-
     def write(batch: list[Attributes]) -> None:
         puts: Any = [{"PutRequest": {"Item": row}} for row in batch]
         dynamo.admin.batch_write_item(RequestItems={dynamo.jobs_table: puts})

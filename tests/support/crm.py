@@ -47,30 +47,25 @@ class FakeCrm:
     reports_conflicting_property: bool = False  # HubSpot does it in some of its answers only
 
     def fail_next(self, step: str, *faults: CrmFault) -> None:
-        """The next calls of `step` go wrong like this, one after the other."""
         self.faults.setdefault(step, deque()).extend(faults)
 
     def add(self, **properties: str) -> str:
-        """A contact that somebody made in the CRM; gives its id."""
         with self.lock:
             record_id = str(len(self.contacts) + 1)
             self._put(record_id, properties, created=_format_timestamp(self.clock.now()))
             return record_id
 
     def add_contacts(self, number: int) -> list[str]:
-        """This many contacts, told apart by their addresses."""
         first = len(self.contacts) + 1
         return [self.add(email=f"{one}@example.com") for one in range(first, first + number)]
 
     def update(self, record_id: str, /, **properties: str) -> None:
-        """Somebody changes a contact in the CRM, at the clock's time."""
         with self.lock:
             held = self.contacts[record_id]
             kept = {**_properties(held), **properties}
             self._put(record_id, kept, created=held.body["createdAt"])
 
     def archive(self, record_id: str, /) -> None:
-        """Somebody deletes a contact in the CRM."""
         with self.lock:
             held = self.contacts[record_id]
             body = {**held.body, "archived": True}

@@ -62,8 +62,6 @@ T = TypeVar("T")
 
 
 class BusinessRows(Protocol):
-    """Business rows of any engine."""
-
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None: ...
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
@@ -120,6 +118,7 @@ class FakePorts:
     sweep_leases: Any = None
     sweeps: Any = None
     message_source: Any = None
+    reject_queue: Any = None
 
     def jitter(self) -> float:
         return 0.0
@@ -153,8 +152,6 @@ def _memory() -> MemoryJobStore:
 
 @dataclass(kw_only=True)
 class InMemoryStack:
-    """Orders, jobs, a provider, and the services between them."""
-
     store: Any = field(default_factory=_memory)
     rows: BusinessRows | None = None
     payments: Any = field(default_factory=FakePayments)
@@ -180,7 +177,6 @@ class InMemoryStack:
     def ports(
         self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
     ) -> FakePorts:
-        """The ports, with some of a test's own, such as ones that crash."""
         assert self.rows is not None
         return FakePorts(
             store=store or self.store,
@@ -200,7 +196,6 @@ class InMemoryStack:
         )
 
     def app(self, *, store: JobStore | None = None, provider: PaymentProvider | None = None) -> App:
-        """The shipped services over these ports."""
         ports = self.ports(store=store, provider=provider)
         return App(SETTINGS, ContractRegistry(self.contracts), ports)
 
@@ -224,7 +219,6 @@ class InMemoryStack:
         seconds_left: float = 60,
         runner: JobRunner | None = None,
     ) -> RunOutcome:
-        """Deliver a message to a worker that has this much time."""
         body = message if isinstance(message, str) else json.dumps(message)
         deadline = self.clock.now() + timedelta(seconds=seconds_left)
         return (runner or self.runner()).run(body, deadline=deadline)
@@ -248,7 +242,6 @@ class InMemoryStack:
         return self.app().repairer
 
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
-        """One item of a sweep, with the branch that the state machine takes."""
         done = self.reconciler().resolve(JobKey(key), dry_run=dry_run)
         if done.needs_alert:
             self.alerter().alert_if_due(done.key)
@@ -258,7 +251,6 @@ class InMemoryStack:
         return self.app(store=store).review_alerter
 
     def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> Job:
-        """Let time pass, reconcile and deliver what is sent, until the job rests."""
         for _ in range(steps):
             job = self.job(key)
             if job.ended or job.due_at is None:
@@ -275,7 +267,6 @@ class InMemoryStack:
         return found
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
-        """An order that can be charged."""
         self.dependencies.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
@@ -285,5 +276,4 @@ class InMemoryStack:
 
 
 def charge_message(order_id: str = "18452", **more: object) -> dict[str, object]:
-    """A payment.charge message."""
     return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}

@@ -35,7 +35,6 @@ class FakeMailer:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def fail_next(self, *faults: MailFault) -> None:
-        """The next mails go wrong like this, one after the other."""
         self.faults.extend(faults)
 
     def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
@@ -66,7 +65,6 @@ class FakeMailer:
 
 
 def ses_mailer(url: str, *, sender: str = SENDER, config: Config = NO_RETRIES) -> SesMailer:
-    """The mailer that the functions use, for an SES at another address."""
     return SesMailer(new_client=lambda: ses_client(url, config=config), sender=sender)
 
 

@@ -25,8 +25,6 @@ from oncely.providers.interfaces import Payment
 
 
 class PaymentFault(StrEnum):
-    """What goes wrong with one call."""
-
     TIMEOUT_BEFORE = "timeout_before"  # not performed, and we cannot know
     TIMEOUT_AFTER = "timeout_after"  # performed, and we cannot know
     REFUSED_CONNECTION = "refused_connection"  # certainly not performed
@@ -58,11 +56,9 @@ class FakePayments:
     _by_key: dict[str, Prepared | EffectOutcome] = field(default_factory=dict)
 
     def fail_next(self, step: str, *faults: PaymentFault) -> None:
-        """The next calls of `step` go wrong like this, one after the other."""
         self.faults.setdefault(step, deque()).extend(faults)
 
     def complete(self, ref: str, *, status: str) -> None:
-        """End an intent from the provider's side."""
         self._become(ref, status)
 
     def key_scope(self) -> str:
@@ -147,7 +143,6 @@ class FakePayments:
             return self._flag_duplicates(answer, ref, intent.payment) if closed else answer
 
     def _flag_duplicates(self, answer: EffectOutcome, ref: str, payment: Payment) -> EffectOutcome:
-        """The same job may have moved money through another intent as well."""
         others = [
             one.ref
             for one in self.intents.values()

@@ -4,10 +4,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.operate.repair_request import (
-    RepairOutcome,
-    RepairRequest,
-)
+from oncely.operate.repair_request import RepairOutcome, RepairRequest
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 
@@ -34,7 +31,6 @@ def world_with_unknown_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> 
 
 
 def world_with_review_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
-    """Nobody could say for a day what became of it."""
     world = world_with_unknown_job(fault)
     world.clock.advance(hours=25)
     world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)

@@ -1,4 +1,4 @@
-"""After a restore: a job whose history may be lost asks its provider before it does anything."""
+"""After a restore, a job whose history may be lost is looked up before it executes anything."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -216,16 +216,16 @@ REPLAYS_OPEN = TableOpen(deployment="dev", replays_until=START + timedelta(days=
 
 
 @pytest.mark.parametrize(
-    ("safety", "review"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
+    ("safety", "stop"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
 )
 def test_unsupported_lookup_retries_only_natural_effects(
-    safety: RetrySafety, *, review: bool
+    safety: RetrySafety, *, stop: bool
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
 
     found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
 
-    assert isinstance(found.outcome, LookupUnsupported) is not review
+    assert isinstance(found.outcome, LookupUnsupported) is not stop
 
 
 def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:

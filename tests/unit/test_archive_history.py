@@ -1,4 +1,4 @@
-"""The history's writer: one object per day and type, the same when retried, nothing dropped."""
+"""The history writer: one object per day and type, stable on retry, nothing dropped."""
 
 import json
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def test_batch_is_split_when_it_spans_two_hours(writer: HistoryWriter, s3: FakeS
     first = datetime(2026, 5, 17, 9, 59, 58, tzinfo=UTC)
     rows = [make_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
 
-    write(writer, [stream_record(None, row, number=place) for place, row in enumerate(rows)])
+    write(writer, [stream_record(None, row, number=number) for number, row in enumerate(rows)])
 
     times = sorted(name.rpartition("/")[2][:13] for name in s3.objects)
     assert times == ["095958-095959", "100003-100003"]
@@ -134,9 +134,7 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
     assert (unreadable.version, readable.job_key) == (8, other.job_key)
 
 
-def test_unreadable_row_without_version_is_recorded_by_key(
-    writer: HistoryWriter, s3: FakeS3
-) -> None:
+def test_unreadable_row_of_no_version_is_recorded_by_key(writer: HistoryWriter, s3: FakeS3) -> None:
     bad = stream_record(None, make_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
 

@@ -1,4 +1,4 @@
-"""A backfill writes a line for every row, goes on where it stopped, and closes what it saw."""
+"""A backfill writes a line for every row, resumes where it stopped, and closes gaps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,11 +33,11 @@ class FakeScan:
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         keys = [row.job_key for row in self.rows]
         first = 0 if after is None else keys.index(JobKey(after)) + 1
-        for place in range(first, len(self.rows), 2):
-            if self.fails_before == place:
+        for start in range(first, len(self.rows), 2):
+            if self.fails_before == start:
                 raise UnavailableError("DynamoDB gave no answer")
-            part = self.rows[place : place + 2]
-            last = place + 2 >= len(self.rows)
+            part = self.rows[start : start + 2]
+            last = start + 2 >= len(self.rows)
             yield RowPage(
                 jobs=tuple(part),
                 unreadable=self.unreadable if last else (),

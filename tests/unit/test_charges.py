@@ -1,4 +1,4 @@
-"""The answer to "was I charged twice?"."""
+"""The charge summary of an order, which says whether it was charged twice."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def charge_job(what: Status | str) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "answer"),
+    ("jobs", "summary"),
     [
         (["ch_1"], "charged once, 12.50 EUR"),
         ([FAILED, "ch_1"], "charged once, 12.50 EUR"),
@@ -31,10 +31,10 @@ def charge_job(what: Status | str) -> Job:
         ([], None),
     ],
 )
-def test_summary_follows_jobs_of_order(jobs: list[Status | str], answer: str | None) -> None:
+def test_summary_follows_jobs_of_order(jobs: list[Status | str], summary: str | None) -> None:
     charges = ChargeSummary.from_jobs(map(charge_job, jobs))
 
-    assert charges.summary == answer
+    assert charges.summary == summary
     assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 

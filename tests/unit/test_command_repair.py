@@ -125,8 +125,8 @@ def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> No
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
     result = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
-    answer = json.loads(result.stdout)
-    assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
+    result = json.loads(result.stdout)
+    assert (result["job"]["status"], result["dry_run"]) == ("failed", False)
 
 
 @pytest.mark.parametrize(

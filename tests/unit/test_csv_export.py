@@ -1,4 +1,4 @@
-"""An export that no spreadsheet runs."""
+"""The CSV export: no cell is a formula, and a truncated export says so."""
 
 import csv
 import io

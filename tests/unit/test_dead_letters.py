@@ -1,4 +1,4 @@
-"""Dead letters: a known state for each, and no mass of reviews after an outage."""
+"""Dead letters: each has a known state, and an outage causes no mass of reviews."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ def handle_dead_letters(
         registry=world.registry,
         store=world.store,
         notifier=world.alerts,
-        message_source=inbox or FakeMessageSource(),
+        reject_queue=inbox or FakeMessageSource(),
         clock=world.clock,
         guard=world.table_guard,
     )

@@ -1,4 +1,4 @@
-"""Named examples of `decide`: how long it waits, and from when on "not there" counts."""
+"""Examples of `decide`: its delays, and when "not found" becomes conclusive."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -60,18 +60,18 @@ def test_timeouts_before_escalation_span_at_least_one_hour(safety: RetrySafety) 
 
 
 @pytest.mark.parametrize(
-    ("answer", "at", "counts_from"),
+    ("outcome", "at", "counts_from"),
     [
         pytest.param(LeaseExpired(), NOW + 5 * MINUTE, NOW + MINUTE, id="lease expiry"),
         pytest.param(Ambiguous("timeout"), NOW, NOW, id="timeout"),
     ],
 )
 def test_absence_counts_from_end_of_last_run(
-    answer: EffectOutcome, at: datetime, counts_from: datetime
+    outcome: EffectOutcome, at: datetime, counts_from: datetime
 ) -> None:
     job = make_job(lease_until=NOW + MINUTE)
 
-    after = decide(job, TERMS, answer, now=at).apply_to(job, now=at, actor="worker")
+    after = decide(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
 
     assert absence_conclusive_at(after, TERMS) == counts_from + SECONDS_40
 
@@ -93,9 +93,7 @@ def test_absence_counts_after_request_timeout_without_lag() -> None:
 
 
 @pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (2, 8, 8)])
-def test_absent_effect_is_retried_by_count_of_timeouts(
-    timeouts: int, run_in: int, due_in: int
-) -> None:
+def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
     job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
 
     decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
@@ -134,16 +132,16 @@ def test_long_wait_is_resent_by_row_and_short_one_by_message(
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "event", "due_in"),
+    ("status", "outcome", "event", "due_in"),
     [
         (Status.STARTED, Pending("at the bank"), Event.MARK_UNKNOWN, PENDING_RECHECK_INTERVAL),
         (Status.UNKNOWN, LookupFailed("limit", retry_after=2 * HOUR), Event.RECHECK, 2 * HOUR),
     ],
 )
 def test_open_outcome_is_looked_up_later(
-    status: Status, answer: EffectOutcome, event: Event, due_in: timedelta
+    status: Status, outcome: EffectOutcome, event: Event, due_in: timedelta
 ) -> None:
-    decision = decide(make_job(status=status), TERMS, answer, now=NOW)
+    decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
 
     assert (decision.event, decision.changes["due_at"]) == (event, NOW + due_in)
 
@@ -151,12 +149,12 @@ def test_open_outcome_is_looked_up_later(
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN])
 def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
     day = timedelta(hours=24)
-    answer: EffectOutcome = NotSent("limit", retry_after=day)
+    outcome: EffectOutcome = NotSent("limit", retry_after=day)
     if status is Status.UNKNOWN:
-        answer = LookupFailed("limit", retry_after=day)
+        outcome = LookupFailed("limit", retry_after=day)
     job = make_job(status=status, created_at=NOW - timedelta(hours=23))
 
-    waited = decide(job, TERMS, answer, now=NOW).apply_to(job, now=NOW, actor="test")
+    waited = decide(job, TERMS, outcome, now=NOW).apply_to(job, now=NOW, actor="test")
 
     assert waited.due_at is not None
     assert waited.past_max_age(TERMS.limits.max_age, NOW + day) is None
@@ -195,12 +193,12 @@ def test_escalation_reason_includes_last_error() -> None:
 def test_escalation_reason_keeps_error_across_lookups() -> None:
     terms = replace(TERMS, safety=RetrySafety.AT_MOST_ONCE)
     job = _claim(None, NOW)
-    for answer, at in (
+    for outcome, at in (
         (Ambiguous("the mail server hung up"), NOW),
         (LookupUnsupported(), NOW + TICK),
         (LookupUnsupported(), NOW + timedelta(hours=1)),
     ):
-        job = decide(job, terms, answer, now=at).apply_to(job, now=at, actor="anyone")
+        job = decide(job, terms, outcome, now=at).apply_to(job, now=at, actor="anyone")
 
     assert job.status is Status.NEEDS_REVIEW
     assert "the mail server hung up" in job.evidence[-1].reason

@@ -1,4 +1,4 @@
-"""Unique enqueue: the row first, then the message; a second time the first job's answer."""
+"""Unique enqueue: the row first, then the message; a duplicate returns the first job."""
 
 import json
 from collections.abc import Sequence
@@ -60,10 +60,10 @@ def producer() -> Producer:
 
 
 def test_new_job_has_ready_row_and_message(producer: Producer) -> None:
-    answer = producer.enqueuer().enqueue(charge_message(amount=1250))
+    result = producer.enqueuer().enqueue(charge_message(amount=1250))
 
     row = producer.store.jobs[KEY]
-    assert answer == EnqueueResult(job_key=KEY, status=Status.READY, created=True, sent=True)
+    assert result == EnqueueResult(job_key=KEY, status=Status.READY, created=True, sent=True)
     assert (row.status, row.due_at) == (Status.READY, producer.clock.now() + MESSAGE_GRACE)
     assert producer.sent == [row.message] == [charge_message(amount=1250)]
     assert producer.queues == ["payments"]
@@ -102,9 +102,7 @@ def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("more_first", [True, False])
-def test_only_message_with_more_fields_is_sent_again(
-    producer: Producer, *, more_first: bool
-) -> None:
+def test_only_message_with_more_fields_is_resent(producer: Producer, *, more_first: bool) -> None:
     messages = [charge_message(), charge_message(amount=1250)]
     first, second = reversed(messages) if more_first else messages
     producer.enqueuer().enqueue(first)
@@ -118,37 +116,37 @@ def test_only_message_with_more_fields_is_sent_again(
 def test_results_keep_order_of_messages(producer: Producer) -> None:
     orders = [str(number) for number in range(30)]
 
-    answers = producer.enqueuer().enqueue_many(charge_message(order) for order in orders)
+    results = producer.enqueuer().enqueue_many(charge_message(order) for order in orders)
 
     keys = [f"payment.charge:order_{order}" for order in orders]
-    assert [answer.job_key for answer in answers] == keys
+    assert [result.job_key for result in results] == keys
     assert [message["order_id"] for message in producer.sent] == orders
-    assert all(answer.created and answer.sent for answer in answers)
+    assert all(result.created and result.sent for result in results)
 
 
 def test_messages_go_to_their_own_queues_in_one_call(producer: Producer) -> None:
     messages = [charge_message("1"), report_message("a"), charge_message("2")]
 
-    answers = producer.enqueuer().enqueue_many(messages)
+    results = producer.enqueuer().enqueue_many(messages)
 
     assert producer.queues == ["payments", "reports"]
-    assert [answer.sent for answer in answers] == [True, True, True]
+    assert [result.sent for result in results] == [True, True, True]
 
 
 def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> None:
-    answers = producer.enqueuer().enqueue_many([charge_message(), charge_message()])
+    results = producer.enqueuer().enqueue_many([charge_message(), charge_message()])
 
-    assert sorted(answer.created for answer in answers) == [False, True]
+    assert sorted(result.created for result in results) == [False, True]
     assert len(producer.sent) == 1
 
 
 def test_unsent_message_leaves_ready_row_that_is_due(producer: Producer) -> None:
     producer.outbox.fails_at = frozenset({1})
 
-    answers = producer.enqueuer().enqueue_many(map(charge_message, "123"))
+    results = producer.enqueuer().enqueue_many(map(charge_message, "123"))
 
-    assert [answer.created for answer in answers] == [True, True, True]
-    assert [answer.sent for answer in answers] == [True, False, True]
+    assert [result.created for result in results] == [True, True, True]
+    assert [result.sent for result in results] == [True, False, True]
     row = producer.store.jobs[JobKey("payment.charge:order_2")]
     assert sweep_step(row, producer.clock.now() + timedelta(minutes=15)) is SweepStep.RESEND
 
@@ -185,7 +183,7 @@ class ForbiddenSender:
 
 
 def test_forbidden_queue_error_says_that_job_is_stored(producer: Producer) -> None:
-    with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):
+    with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the row of the job exists"):
         producer.enqueuer(ForbiddenSender()).enqueue(charge_message())
 
     row = producer.store.jobs[KEY]

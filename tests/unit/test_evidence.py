@@ -68,12 +68,12 @@ def test_operator_notes_never_displace_proof() -> None:
         make_entry(event=Event.MARK_UNKNOWN, from_status=Status.STARTED, reason="timeout"),
         make_entry(event=Event.NOTE, actor="worker", reason="a late worker reports: charged"),
     )
-    ruled = make_entry(event=Event.REOPEN, to_status=Status.READY, actor=operator_actor("ada"))
+    resolved = make_entry(event=Event.REOPEN, to_status=Status.READY, actor=operator_actor("ada"))
 
-    evidence = _history((*proofs, ruled, *_make_notes(3 * MAX_EVIDENCE_ENTRIES)))
+    evidence = _history((*proofs, resolved, *_make_notes(3 * MAX_EVIDENCE_ENTRIES)))
 
     assert len(evidence) == MAX_EVIDENCE_ENTRIES
-    assert evidence[:5] == (*proofs, ruled)
+    assert evidence[:5] == (*proofs, resolved)
     assert evidence[-1].reason == str(3 * MAX_EVIDENCE_ENTRIES - 1)
 
 

@@ -1,4 +1,4 @@
-"""DynamoDB expressions: every name is a placeholder, so no word of anyone's can break one."""
+"""DynamoDB expressions: every name is a placeholder, so no value can break one."""
 
 import re
 from dataclasses import replace
@@ -31,7 +31,7 @@ BEFORE = make_job()
 
 
 def assert_only_placeholders(update: dict[str, Any]) -> None:
-    """DynamoDB refuses a bare reserved word, an unknown placeholder, and an unused one."""
+    """DynamoDB rejects a bare reserved word, an unknown placeholder, and an unused one."""
     names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
     text = f"{update['UpdateExpression']} {update.get('ConditionExpression', '')}"
     assert set(WORDS.findall(text)) - KEYWORDS == {*names, *values}

@@ -1,4 +1,4 @@
-"""A refused job table: nothing is claimed, written or sent, and no message is lost."""
+"""A blocked job table: nothing is claimed, written or sent, and no message is lost."""
 
 import json
 from datetime import timedelta
@@ -21,12 +21,12 @@ from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_work
 from tests.unit.test_dead_letters import handle_dead_letters
 
 KEY = JobKey("payment.charge:order_18452")
-REFUSED = TableBlocked("the job table was restored: run `oncely restore-proofs --replacement`")
+BLOCKED = TableBlocked("the job table was restored: run `oncely restore-proofs --replacement`")
 OPEN = TableOpen(deployment="dev")
 
 
 def fenced_world() -> InMemoryStack:
-    world = InMemoryStack(guard=MemoryTableGuard(REFUSED))
+    world = InMemoryStack(guard=MemoryTableGuard(BLOCKED))
     world.add_order()
     return world
 
@@ -68,16 +68,16 @@ def test_invalid_message_is_still_rejected() -> None:
 def test_dead_letter_stays_in_queue() -> None:
     world = fenced_world()
 
-    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
+    (handled,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
+    assert handled.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
     assert world.store.jobs == {}
     assert world.alerts.sent == []
 
 
 @pytest.fixture
 def fenced_later(unknown_charge: InMemoryStack) -> InMemoryStack:
-    unknown_charge.guard = MemoryTableGuard(REFUSED)
+    unknown_charge.guard = MemoryTableGuard(BLOCKED)
     return unknown_charge
 
 
@@ -87,7 +87,7 @@ def test_sweep_finds_nothing_and_says_why(fenced_later: InMemoryStack) -> None:
     found = find_due(fenced_later)
 
     assert found.items == ()
-    assert found.table_refusal == REFUSED.reason
+    assert found.table_refusal == BLOCKED.reason
 
 
 def test_reconciler_writes_nothing(fenced_later: InMemoryStack) -> None:
@@ -103,7 +103,7 @@ def test_repair_is_not_allowed_and_says_why(fenced_later: InMemoryStack) -> None
         key=KEY, repair=Repair.LOOK_UP, version=version, reason="look", actor="ada"
     )
 
-    assert fenced_later.repairer().repair(request) == NotAllowed(REFUSED.reason)
+    assert fenced_later.repairer().repair(request) == NotAllowed(BLOCKED.reason)
 
 
 class RestoredDuringClaim(MemoryJobStore):
@@ -112,7 +112,7 @@ class RestoredDuringClaim(MemoryJobStore):
     guard: MemoryTableGuard
 
     def claim(self, claim: Claim) -> ClaimResult:
-        self.guard.state = REFUSED
+        self.guard.state = BLOCKED
         return super().claim(claim)
 
 
@@ -123,7 +123,7 @@ class RestoredBeforeSwap(MemoryJobStore):
 
     def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if after.ended:
-            self.guard.state = REFUSED
+            self.guard.state = BLOCKED
             self.jobs.clear()
         return super().compare_and_swap(before, after, **more)
 
@@ -164,8 +164,8 @@ def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = InMemoryStack()
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
-    asked = (world.clock.now() - timedelta(hours=1)).isoformat()
-    world.add_order(charge_requested_at=asked)
+    requested_at = (world.clock.now() - timedelta(hours=1)).isoformat()
+    world.add_order(charge_requested_at=requested_at)
 
     assert find_due(world).items == ()
     message = charge_message()

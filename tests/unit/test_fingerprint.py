@@ -1,4 +1,4 @@
-"""The fingerprint: equal for equal business values, other for others."""
+"""The fingerprint: equal for equal business values, different for different ones."""
 
 from collections.abc import Mapping
 from decimal import Decimal

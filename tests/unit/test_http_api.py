@@ -98,7 +98,7 @@ def test_route_serves_only_its_groups(
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "sentence"),
+    ("error", "expected", "message"),
     [
         (InvalidRequestError("say why"), 400, "say why"),
         (UnreadableRowError("cannot be read"), 422, "cannot be read"),
@@ -107,17 +107,15 @@ def test_route_serves_only_its_groups(
         (ZeroDivisionError("secret"), 500, "unexpected error"),
     ],
 )
-def test_error_is_one_sentence_without_trace(
-    error: Exception, expected: int, sentence: str
-) -> None:
+def test_error_is_one_sentence_without_trace(error: Exception, expected: int, message: str) -> None:
     def fail(_: ApiRequest) -> ApiResponse:
         raise error
 
-    answer = call(Route(fail))
+    response = call(Route(fail))
 
-    assert answer["statusCode"] == expected
-    assert json.loads(answer["body"])["error"].startswith(sentence)
-    assert "secret" not in answer["body"]
+    assert response["statusCode"] == expected
+    assert json.loads(response["body"])["error"].startswith(message)
+    assert "secret" not in response["body"]
 
 
 def test_unknown_route_is_not_found() -> None:
@@ -140,11 +138,14 @@ def test_every_response_has_strict_security_headers() -> None:
 def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
     reply = ApiResponse(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
 
-    answer = call(Route(lambda _: reply), headers={"if-none-match": known})
+    response = call(Route(lambda _: reply), headers={"if-none-match": known})
 
-    assert answer["statusCode"] == status
-    assert answer["body"] == ("" if status == 304 else "the page")
-    assert (answer["headers"]["etag"], answer["headers"]["cache-control"]) == ('"one"', "no-cache")
+    assert response["statusCode"] == status
+    assert response["body"] == ("" if status == 304 else "the page")
+    assert (response["headers"]["etag"], response["headers"]["cache-control"]) == (
+        '"one"',
+        "no-cache",
+    )
 
 
 def test_job_response_is_never_treated_as_cached() -> None:

@@ -290,7 +290,7 @@ def test_ended_job_stays_due_when_follow_up_is_not_sent() -> None:
     world = world_with_finished_job()
     world.outbox.fails_at = frozenset({0})
 
-    with pytest.raises(UnavailableError, match="did not take a follow-up"):
+    with pytest.raises(UnavailableError, match="did not accept a follow-up"):
         publish_job(world)
 
     assert world.job(KEY).due_at is not None

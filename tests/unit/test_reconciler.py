@@ -323,7 +323,7 @@ def test_resolution_reports_stored_review_reason() -> None:
     done = world.reconcile(KEY)
 
     assert done.reason == world.job(KEY).last_error
-    assert "the local rows refuse" in done.reason
+    assert "a business write failed" in done.reason
 
 
 def test_orphaned_outcome_needs_alert() -> None:

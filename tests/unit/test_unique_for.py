@@ -137,7 +137,7 @@ def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
         new_token=new_owner_token,
     )
 
-    with pytest.raises(UnavailableError, match="kept changing hands"):
+    with pytest.raises(UnavailableError, match="changed its holder"):
         enqueuer.enqueue(report_message("b"), unique_for=HOUR)
 
     assert windows.attempts == 3

@@ -155,7 +155,9 @@ def test_business_row_conflict_needs_review_with_outcome(harness: DecisionHarnes
     assert settlement.job is not None
     assert harness.row.status is Status.NEEDS_REVIEW
     assert (harness.row.provider_ref, harness.row.result) == ("pi_1", {"charge_id": "ch_1"})
-    assert "charged as ch_1, but the local rows refuse: orders 18452" in harness.alerts.sent[0].text
+    assert (
+        "charged as ch_1, but a business write failed: orders 18452" in harness.alerts.sent[0].text
+    )
     assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
 
 

@@ -71,7 +71,7 @@ def escalate_if_other_deployment(
     """
     if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
         return None
-    return escalate("its row belongs to another deployment, which may work on it as well")
+    return escalate("its row belongs to another deployment, which may run it as well")
 
 
 def decide(
@@ -155,7 +155,7 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
         case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
-            return escalate(f"{reason}; the last answer was: {unresolved.reason}")
+            return escalate(f"{reason}; the last lookup: {unresolved.reason}")
         case Pending():
             return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
         case LookupFailed(retry_after=timedelta() as retry_after):
@@ -186,9 +186,9 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
             job, policy, "safe to run again", now, jitter, key_number=job.key_number
         )
     if _can_resend(job, policy, key_scope=key_scope, now=now):
-        reason = "sent again under the same key, which the provider still remembers"
+        reason = "resent under the same key, which the provider still remembers"
         return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)
-    return escalate(f"it may have happened: {job.last_error or 'no answer'}; {outcome.reason}")
+    return escalate(f"it may have happened: {job.last_error or 'no response'}; {outcome.reason}")
 
 
 def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
@@ -301,7 +301,7 @@ def _requeue_within_limits(
 ) -> Decision:
     """Requeue, unless a limit is reached."""
     if policy.safety is RetrySafety.AT_MOST_ONCE:
-        return escalate(f"it may have happened: {job.last_error or 'no answer'}; now: {reason}")
+        return escalate(f"it may have happened: {job.last_error or 'no response'}; now: {reason}")
     if job.timeouts >= policy.limits.max_consecutive_timeouts:
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= policy.limits.max_attempts:

@@ -166,9 +166,9 @@ def on_business_conflict(
     ):
         # Another writer changed the row first. The next run decides by what it reads then.
         event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
-        return requeue(event, f"the local rows changed: {reason}", run_at=now)
+        return requeue(event, f"the business rows changed: {reason}", run_at=now)
     if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
-        return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
+        return mark_unknown(f"the business rows changed: {reason}", now, due_at=now)
     # Rows that conflict until the age limit still go to an operator.
     if (
         policy
@@ -176,13 +176,13 @@ def on_business_conflict(
         and job.allows(Event.RECHECK)
         and not job.past_max_age(policy.limits.max_age, now)
     ):
-        return recheck_at(f"the local rows changed: {reason}", due_at=now)
+        return recheck_at(f"the business rows changed: {reason}", due_at=now)
     kept = {
         name: intended.changes[name]
         for name in ("provider_ref", "result")
         if name in intended.changes
     }
-    return escalate(f"{intended.reason}, but the local rows refuse: {reason}", **kept)
+    return escalate(f"{intended.reason}, but a business write failed: {reason}", **kept)
 
 
 def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:

@@ -107,7 +107,7 @@ def alert_reservation_valid(row: Job, now: datetime) -> bool:
 
 def mark_alerted() -> Decision:
     """The alert was delivered: nothing is due until an operator decides."""
-    return Decision(event=Event.ALERT, reason="a person was told", changes={"due_at": None})
+    return Decision(event=Event.ALERT, reason="alert delivered", changes={"due_at": None})
 
 
 def mark_stranded(job: Job, now: datetime) -> Job:
@@ -133,14 +133,14 @@ def on_dead_letter(row: Job, now: datetime) -> Decision | None:
         and now - marked.stranded_since >= DEAD_LETTER_ESCALATION_AFTER
     ):
         return escalate(
-            f"its message was given up again, and no worker has claimed it since "
+            f"its message was dead-lettered again, and no worker has claimed it since "
             f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
         )
     if is_repeated and row.evidence and row.evidence[-1].event in _AWAITING_SEND_EVENTS:
         return None  # the same dead letter again: nothing was sent since
     return Decision(
         event=Event.DEFER,
-        reason="its message came to the dead letters; it is tried again later",
+        reason="its message was dead-lettered; it is retried later",
         changes={
             "due_at": marked.due_at,
             "stranded_fence": marked.stranded_fence,
@@ -173,6 +173,6 @@ def resend(job: Job, policy: RetryPolicy, now: datetime) -> Decision:
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,
-        reason="the message was lost, or its time had come: sent again",
+        reason="the message was lost or is due: resent",
         changes={"due_at": now + MESSAGE_GRACE},
     )

@@ -125,7 +125,7 @@ class Anomalous:
 class LeaseExpired:
     """The lease expired, so the owner is certainly gone. Not a provider's answer."""
 
-    reason: str = "the lease ran out before the worker recorded an outcome"
+    reason: str = "the lease expired before the worker recorded an outcome"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class LookupFailed:
 class LookupUnsupported:
     """This provider has no lookup."""
 
-    reason: str = "this provider cannot be asked what became of a request"
+    reason: str = "this provider has no lookup"
 
 
 EffectOutcome: TypeAlias = (
@@ -186,17 +186,17 @@ def short_label(outcome: EffectOutcome) -> str:
         case Succeeded():
             return "succeeded"
         case Declined():
-            return "refused"
+            return "declined"
         case StillOpen():
-            return "refused, and still open"
+            return "declined, still open"
         case NotFound() | NotSent():
-            return "nothing was done"
+            return "not done"
         case Pending() | InProgress():
-            return "still under way"
+            return "in progress"
         case Anomalous():
-            return "not as asked for"
+            return "does not match the job"
         case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
-            return "no answer"
+            return "no response"
         case unreachable:
             assert_never(unreachable)
 

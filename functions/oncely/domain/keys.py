@@ -81,7 +81,9 @@ def is_job_type(name: str) -> bool:
 
 def _build_key(job_type: str, *parts: str) -> JobKey:
     if not is_job_type(job_type):
-        raise InvalidKeyError(f"{job_type!r} is no job type; write it like 'payment.charge'")
+        raise InvalidKeyError(
+            f"{job_type!r} is not a valid job type: write it like 'payment.charge'"
+        )
     key = _SEPARATOR.join((job_type, *parts))
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidKeyError(

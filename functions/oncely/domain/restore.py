@@ -48,11 +48,11 @@ def restore_row(
         )
     if image is not None and row is None and line is not None and "message" in line.left_out:
         decision = escalate(
-            "restored from the history, which does not hold all of its message: look at the "
-            "provider, then finish or fail it"
+            "restored from the history, which lacks a part of its message: check the provider, "
+            "then mark it as done or failed"
         )
         return decision.apply_to(job, now=now, actor=RESTORE_ACTOR)
-    reason = f"the job table was restored; it was {job.status}, and its provider is asked"
+    reason = f"the job table was restored; it was {job.status}, so its outcome is looked up"
     return job.apply(
         Event.RESTORE,
         now=now,
@@ -75,14 +75,12 @@ def park_copied_row(row: Job, *, now: datetime) -> Job | None:
     Returns None if it stays unchanged.
     """
     if row.unresolved:
-        decision = escalate(
-            "this table is a copy: the deployment that it was copied from goes on with this job"
-        )
+        decision = escalate("this table is a copy: the original deployment continues this job")
         # The operator who declares a copy needs no alert for each row.
         return replace(decision.apply_to(row, now=now, actor=RESTORE_ACTOR), due_at=None)
     if row.due_at is None:
         return None
-    reason = "this table is a copy: what the job owes is sent where it ran"
+    reason = "this table is a copy: the original deployment publishes this job"
     # Nothing is published here, so set the expiry now. Its contract may be unknown.
     expires_at = expiry_time(now, MONEY_RETENTION) if row.ended else None
     return row.apply(

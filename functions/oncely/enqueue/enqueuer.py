@@ -30,7 +30,7 @@ _WRITE_CONCURRENCY: Final = 8
 # A window rarely changes its holder between the read and the next attempt.
 _MAX_CAS_RETRIES: Final = 3
 _STILL_WRITTEN_NOTE: Final = (
-    "the job is written all the same, and is sent by the reconciler when it falls due"
+    "the row of the job exists, and the reconciler sends its message when due"
 )
 
 _ParsedMessage: TypeAlias = tuple[type[AnyContract], Message]
@@ -165,7 +165,7 @@ class Enqueuer:
                     previous_holder = holder
                 case found:
                     return found
-        raise UnavailableError(f"the window {window.name} kept changing hands; try again")
+        raise UnavailableError(f"the window {window.name} changed its holder repeatedly; try again")
 
     def _send(self, pending: Sequence[_PendingEnqueue], senders: _Senders) -> list[EnqueueResult]:
         results = [

@@ -54,7 +54,7 @@ class ProviderSandbox(Sandbox[Ledger]):
             port=port,
             clock=clock,
             actions={
-                "settle": self._complete_pending,
+                "complete": self._complete_pending,
                 "add_contacts": self._add_contacts,
                 "update_contact": self._update_contact,
                 "archive_contact": self._archive_contact,

@@ -69,7 +69,9 @@ class EndedJobPublisher:
         for message in follow_ups:
             queue = self.registry.contract(message.job).resources.queue
             if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):
-                raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
+                raise UnavailableError(
+                    f"queue {queue!r} did not accept a follow-up of {job.job_key}"
+                )
 
     def _contract(self, job: Job) -> AnyContract | None:
         """The job's contract. Returns None if it is unknown and the row may expire without it."""
@@ -80,8 +82,8 @@ class EndedJobPublisher:
             if publishable_without_follow_ups(job, self.clock.now()):
                 return None
             raise UnreadableRowError(
-                f"what follows {job.job_key} is not known here ({error}): was a newer version "
-                f"rolled back? If so, deploy it again; {ROLLBACK_GRACE} after its end it is closed "
-                "without what would follow"
+                f"the follow-ups of {job.job_key} are not known here ({error}). If a newer version "
+                f"was rolled back, deploy it again; {ROLLBACK_GRACE} after its end the row is "
+                "closed without them"
             ) from error
         return contract_type(self.dependencies)

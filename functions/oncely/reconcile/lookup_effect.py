@@ -35,7 +35,7 @@ def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
     try:
         return contract.lookup_closed(row)
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
 def lookup_effect(
@@ -46,12 +46,12 @@ def lookup_effect(
         precheck = contract.precheck(message)
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a contract raise
         return LookupResult(
-            LookupFailed(f"our own rows could not be read: {type(error).__name__}: {error}")
+            LookupFailed(f"the business rows could not be read: {type(error).__name__}: {error}")
         )
     if isinstance(precheck, Mismatch):
         return LookupResult(Anomalous(precheck.reason))
     if precheck.facts is None:
-        return LookupResult(Anomalous("our own rows do not tell any more what was asked for"))
+        return LookupResult(Anomalous("the business rows no longer say what the job should do"))
     try:
         # The same key as when it was sent; another would find nothing.
         key_length = contract.policy.profile.max_key_length
@@ -61,7 +61,7 @@ def lookup_effect(
         else:
             answer, found = contract.lookup(call), {}
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        lookup_failed = LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        lookup_failed = LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
         return LookupResult(lookup_failed, precheck.facts)
     values = None if precheck.values is None else fingerprint(precheck.values)
     checked_outcome = flag_changed_values(row, answer, values)
@@ -84,7 +84,7 @@ def find_lost_reference(
             EffectCall(job=_with_deployment(row, table), facts=precheck.facts)
         )
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a provider's SDK raise
-        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
 def _lookup_after_restore(

@@ -119,7 +119,9 @@ class Reconciler:
             return _no_resolution(row)
         if not dry_run:
             self.publisher.publish(row.job_key)
-        return _resolution(row, "published", row.status, "what it owes was not sent yet")
+        return _resolution(
+            row, "published", row.status, "its follow-ups or event were not sent yet"
+        )
 
     def _resolve_row(
         self, row: Job, step: _RowStep, table: TableOpen, *, dry_run: bool
@@ -137,13 +139,13 @@ class Reconciler:
     ) -> Resolution:
         """Enqueue a job that the business rows ask for and that has no row."""
         if message is None:
-            return Resolution(key=key, outcome=ROW_MISSING, reason="there is no such job")
+            return Resolution(key=key, outcome=ROW_MISSING, reason="job not found")
         if not table.has_all_rows(self.clock.now()):
             return Resolution(
                 key=key, outcome=ROW_MISSING, reason="its row may be lost in a restore"
             )
         contract_type, read = self.registry.parse_mapping(message)
-        reason = "our own rows ask for it, and no job existed"
+        reason = "the business rows ask for it, and it had no job"
         resolution = Resolution(key=key, outcome="ready", to_status=Status.READY, reason=reason)
         if dry_run:
             return resolution
@@ -325,7 +327,7 @@ def _review_resolution(row: Job, reason: str, *, dry_run: bool) -> Resolution:
 
 
 def _no_resolution(row: Job) -> Resolution:
-    return _resolution(row, "nothing", row.status, "another has it, or nothing is due")
+    return _resolution(row, "nothing", row.status, "another process has it, or nothing is due")
 
 
 def _resolution(

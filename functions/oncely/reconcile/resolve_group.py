@@ -89,7 +89,7 @@ class GroupResolver:
         if not self.alerter.alert_orphaned_outcome(resolution.key, resolution.reason):
             # No row stays due for it, so this error is the only trace.
             raise UnavailableError(
-                f"nobody could be told that {resolution.key} has no row: {resolution.reason}"
+                f"no alert was delivered that {resolution.key} has no row: {resolution.reason}"
             )
         return AlertDelivery.DELIVERED
 

@@ -269,11 +269,11 @@ class EffectExecutor:
     ) -> _Outcome | EffectOutcome:
         """Look up, unless too little time is left. A failed lookup leaves nothing open."""
         if not self._has_time(self.contract.policy.profile.max_run_time):
-            return NotSent("too little time was left to ask the provider", retry_after=timedelta())
+            return NotSent("too little time was left to look it up", retry_after=timedelta())
         try:
             return lookup(self._call())
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-            return NotSent(f"asking ended in {type(error).__name__}: {error}")
+            return NotSent(f"the lookup failed with {type(error).__name__}: {error}")
 
     def _guarded_call(
         self, step: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any], *, calls: int = 1

@@ -9,7 +9,7 @@ from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.enqueue.enqueuer import row_from_message
-from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
+from oncely.ports import Clock, Created, JobStore, Notifier, RejectQueue, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
 from oncely.run.attempt import DecisionWriter
@@ -47,7 +47,7 @@ class DeadLetterHandler:
     registry: ContractRegistry
     store: JobStore
     notifier: Notifier
-    message_source: MessageSource
+    reject_queue: RejectQueue
     clock: Clock
     guard: TableGuard
     stack: str = ""  # names the deployment in alerts
@@ -95,7 +95,7 @@ class DeadLetterHandler:
 
     def _reject(self, dead_letter: HandledDeadLetter, body: str) -> HandledDeadLetter:
         try:
-            self.message_source.reject(
+            self.reject_queue.reject(
                 body, reason=dead_letter.reason, message_id=dead_letter.message_id
             )
         except Exception as error:  # noqa: BLE001  # it stays in the queue; the others continue
@@ -117,7 +117,7 @@ class DeadLetterHandler:
             row = self.store.get(key)
             now = self.clock.now()
             if row is None:
-                reason = "its message came to the dead letters before any worker took it"
+                reason = "its message was dead-lettered before any worker claimed it"
                 job = row_from_message(
                     contract_type, message, now=now, due_at=now, actor=ACTOR, reason=reason
                 )
@@ -137,7 +137,7 @@ class DeadLetterHandler:
                     decision.reason,
                     key,
                 )
-        raise UnavailableError(f"the row of {key} kept changing; it is looked at again")
+        raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 
     def _decision_writer(self) -> DecisionWriter:
         alerter = ReviewAlerter(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
-from oncely.ports import Clock, MessageSource
+from oncely.ports import Clock, MessageSource, RejectQueue
 from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
@@ -99,6 +99,7 @@ class BatchProcessor:
 
     runner: JobRunner
     message_source: MessageSource
+    reject_queue: RejectQueue
     clock: Clock
     jitter: Callable[[], float]
     concurrency: int
@@ -150,7 +151,7 @@ class BatchProcessor:
                 )
                 return False
             case Reject(reason=reason):
-                self.message_source.reject(
+                self.reject_queue.reject(
                     delivery.body, reason=reason, message_id=delivery.message_id
                 )
                 return True

@@ -209,7 +209,7 @@ class _Run:
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
         if precheck.facts is None:
-            reason = "it is still open, and our own rows do not tell any more what was asked for"
+            reason = "it is still open, and the business rows no longer say what the job should do"
             return self._write_decision(job, self._decide(job, Anomalous(reason)))
         outcome = self._executor(job, precheck.facts).close()
         decision = self._decide(job, outcome)
@@ -278,7 +278,7 @@ class _Run:
         """Answer from the row that refused the claim."""
         match classify_claim_failure(row, claim):
             case ClaimFailure.CONFLICT:
-                return self._conflict("the same key was used before for other business values")
+                return self._conflict("the same key was used with other business values")
             case ClaimFailure.ENDED:
                 return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
             case ClaimFailure.LEASED:

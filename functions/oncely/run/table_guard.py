@@ -80,9 +80,7 @@ class CheckedTable:
         if seen is not None and now - seen < MAX_UNCHECKED and isinstance(self._state, TableOpen):
             return self._state
         since = "" if seen is None else f" since {format_minute(seen)}"
-        return TableBlocked(
-            f"the job table could not be checked{since}, it is tried again: {error}"
-        )
+        return TableBlocked(f"the job table could not be checked{since}; it is retried: {error}")
 
     def _with_protection(self, facts: TableFacts, now: datetime) -> TableFacts:
         known, at = self._protection, self._protection_at
