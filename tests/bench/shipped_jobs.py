@@ -11,13 +11,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import charge_shard
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import CrmRecord, Email, Payment
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
+from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping
-from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.mail import FakeMailer
-from tests.support.payments import FakeIntent, FakePayments, PaymentFault
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"
@@ -152,7 +153,7 @@ def samples() -> tuple[JobSample, ...]:
     contact = {"source": "hubspot", "source_id": CONTACT, "event_id": "01HF2Z6Q8W5J9K3M"}
     pushed = {"target": "hubspot", "record_id": f"hubspot#{CONTACT}", "version": 7}
     batch = {"source": "hubspot", "batch_id": "2026-11-16-nightly"}
-    lost = PaymentFault.TIMEOUT_AFTER
+    lost = ProviderFault.TIMEOUT_AFTER
     return (
         _sample(NaturalPing, ping, "natural"),
         _sample(KeyedPing, ping, "smallest keyed"),

@@ -20,9 +20,9 @@ from oncely.providers.interfaces import (
     CrmRecord,
     RecordNotFound,
 )
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.crm_harnesses import CRMS, CrmHarness, crm_harness
 from tests.support.fakes import START
-from tests.support.payments import PaymentFault
 
 MINE = "hubspot#4419"
 
@@ -151,7 +151,7 @@ def call_every_step(harness: CrmHarness) -> list[object]:
 
 def test_rejected_token_writes_nothing_and_raises_alarm(harness: CrmHarness) -> None:
     for step in ("upsert_contact", "get_contact", "list_contacts", "list_changed"):
-        harness.fail_next(step, PaymentFault.UNAUTHORIZED)
+        harness.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answers = call_every_step(harness)
 
@@ -186,8 +186,8 @@ def test_spent_daily_limit_waits_for_reset_and_raises_alarm(harness: CrmHarness)
     assert harness.writes() == []
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.UNAUTHORIZED])
-def test_find_is_unreachable_when_request_fails(harness: CrmHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.UNAUTHORIZED])
+def test_find_is_unreachable_when_request_fails(harness: CrmHarness, fault: ProviderFault) -> None:
     harness.fail_next("find_by_external_id", fault)
 
     assert isinstance(harness.crm.find_by_external_id(MINE), LookupFailed)
@@ -298,9 +298,9 @@ def test_unknown_property_is_declined(harness: CrmHarness, *, by_its_own_id: boo
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_push_without_reply_is_ambiguous_until_lookup(
-    harness: CrmHarness, fault: PaymentFault, *, by_its_own_id: bool
+    harness: CrmHarness, fault: ProviderFault, *, by_its_own_id: bool
 ) -> None:
     crm_id = harness.users.add(email="seven@example.com") if by_its_own_id else None
     harness.fail_next("upsert_contact", fault)
@@ -308,7 +308,7 @@ def test_push_without_reply_is_ambiguous_until_lookup(
     answer = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=crm_id)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     found = harness.crm.find_by_external_id(MINE)
     assert isinstance(found, CrmRecord if happened else RecordNotFound)
     assert sum(harness.writes()) == int(happened)

@@ -20,6 +20,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
@@ -29,7 +30,6 @@ from tests.conformance.payment_harnesses import (
     payment_harness,
     prepare_payment,
 )
-from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
@@ -96,8 +96,8 @@ def test_processing_payment_resolves_later(harness: PaymentHarness, *, succeeded
     assert isinstance(harness.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_execute_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_execute_without_reply_is_ambiguous(harness: PaymentHarness, fault: ProviderFault) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
     harness.fail_next("execute", fault)
@@ -105,13 +105,13 @@ def test_execute_without_reply_is_ambiguous(harness: PaymentHarness, fault: Paym
     answer = execute_payment(harness, ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(harness.provider.lookup(ref, asked), Succeeded if happened else NotFound)
     assert harness.charges() == int(happened)
 
 
 def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentHarness) -> None:
-    harness.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+    harness.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
 
     answer = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:1"))
 
@@ -123,7 +123,7 @@ def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentH
 def test_rejected_api_key_sends_nothing_and_alarms(harness: PaymentHarness, step: str) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
-    harness.fail_next(step, PaymentFault.UNAUTHORIZED)
+    harness.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
         harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
@@ -139,7 +139,7 @@ def test_rejected_api_key_sends_nothing_and_alarms(harness: PaymentHarness, step
 def test_lookup_is_unreachable_when_request_fails(harness: PaymentHarness) -> None:
     asked = harness.payment()
     ref = prepare_payment(harness, asked)
-    harness.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+    harness.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(harness.provider.lookup(ref, asked), LookupFailed)
 
@@ -242,8 +242,8 @@ def test_close_of_executed_payment_returns_its_outcome(
     assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_close_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_close_without_reply_is_ambiguous(harness: PaymentHarness, fault: ProviderFault) -> None:
     asked = harness.payment("declined")
     ref = charge_payment(harness, asked)
     harness.fail_next("close", fault)
@@ -251,7 +251,7 @@ def test_close_without_reply_is_ambiguous(harness: PaymentHarness, fault: Paymen
     answer = harness.provider.close(ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(harness.provider.lookup(ref, asked), Declined if happened else StillOpen)
 
 

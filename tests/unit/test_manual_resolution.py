@@ -18,9 +18,10 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
+from oncely.providers.stripe.fake import FakeIntent
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakeIntent, PaymentFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
 from tests.unit.errand_contract import KEY as ERRAND
@@ -47,7 +48,7 @@ def test_mark_finished_needs_reference() -> None:
 
 
 def test_mark_failed_fails_order_after_payment_is_closed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.READY
@@ -118,7 +119,7 @@ def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) ->
 
 
 def test_mark_failed_keeps_cancelled_order() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status="canceled")
     world.add_order(status="cancelled")
 
@@ -224,14 +225,14 @@ def test_mark_failed_is_not_allowed_when_payment_succeeded() -> None:
 
 
 def test_mark_failed_is_not_allowed_while_payment_is_pending() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status="processing")
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), NotAllowed)
 
 
 def test_mark_failed_is_not_allowed_when_other_payment_paid() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status="canceled")
     own = world.payments.intents["pi_1"].payment
     world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
@@ -243,15 +244,15 @@ def test_mark_failed_is_not_allowed_when_other_payment_paid() -> None:
 
 
 def test_mark_failed_needs_reachable_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.fail_next("lookup_closed", PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup_closed", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 def test_mark_failed_itself_closes_nothing_at_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     repair_job(world, Repair.MARK_FAILED)
 
@@ -260,9 +261,9 @@ def test_mark_failed_itself_closes_nothing_at_provider() -> None:
 
 
 def test_lost_close_is_retried_without_confirming_payment() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
-    world.payments.fail_next("close", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("close", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
     job = world.run_until_idle(KEY)
@@ -273,7 +274,7 @@ def test_lost_close_is_retried_without_confirming_payment() -> None:
 
 
 def test_payment_that_succeeds_before_close_finishes_job() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
     world.payments.complete("pi_1", status="succeeded")
 
@@ -282,7 +283,7 @@ def test_payment_that_succeeds_before_close_finishes_job() -> None:
 
 
 def test_open_payment_without_order_is_not_marked_failed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.store.business_rows.rows.clear()
 
     outcome = repair_job(world, Repair.MARK_FAILED)
@@ -292,7 +293,7 @@ def test_open_payment_without_order_is_not_marked_failed() -> None:
 
 
 def test_close_needs_review_when_order_is_missing() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
     world.store.business_rows.rows.clear()
 
@@ -301,7 +302,7 @@ def test_close_needs_review_when_order_is_missing() -> None:
 
 
 def test_close_keeps_order_paid_by_hand() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
     world.add_order(status="paid", charge_id="ch_by_hand")
 
@@ -311,7 +312,7 @@ def test_close_keeps_order_paid_by_hand() -> None:
 
 
 def test_reopen_cancels_close_request() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
     world.clock.advance(hours=25)
     world.reconcile(KEY)

@@ -16,6 +16,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
 from oncely.run.outcomes import Duplicate, Failed
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -23,7 +24,6 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import repair_job
 
 KEY = "payment.charge:order_18452"
@@ -130,7 +130,7 @@ def test_payment_expires_without_receipt_when_mail_is_off() -> None:
 
 
 def test_job_finished_by_reconciler_stays_due_for_receipt(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
     world.run_until_idle(KEY)

@@ -12,9 +12,9 @@ from oncely.domain.lifecycle import Status
 from oncely.jobs.receipt_send import ReceiptEmail, ReceiptSend
 from oncely.providers.interfaces import Email
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.samples import make_job
 
 KEY = "receipt.send:order_18452"
@@ -60,7 +60,7 @@ def test_receipt_tags_differ_when_order_ids_look_alike(world: InMemoryStack) -> 
 
 def test_receipt_tag_differs_for_each_claim() -> None:
     world = world_with_paid_order()
-    world.mail.fail_next(PaymentFault.REFUSED_CONNECTION)
+    world.mail.fail_next(ProviderFault.REFUSED_CONNECTION)
 
     world.run(RECEIPT)
     world.run(RECEIPT)
@@ -68,8 +68,8 @@ def test_receipt_tag_differs_for_each_claim() -> None:
     assert len(set(world.mail.tags)) == 2
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: ProviderFault) -> None:
     world = world_with_paid_order()
     world.mail.fail_next(fault)
     outcome = world.run(RECEIPT)
@@ -78,13 +78,13 @@ def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: PaymentFault) -
 
     assert isinstance(outcome, Unknown)
     assert job.status is Status.NEEDS_REVIEW
-    assert len(world.mail.sent) == (fault is PaymentFault.TIMEOUT_AFTER)
+    assert len(world.mail.sent) == (fault is ProviderFault.TIMEOUT_AFTER)
     assert world.alerts.sent
 
 
 def test_receipt_is_retried_after_failed_connection() -> None:
     world = world_with_paid_order()
-    world.mail.fail_next(PaymentFault.REFUSED_CONNECTION)
+    world.mail.fail_next(ProviderFault.REFUSED_CONNECTION)
 
     first = world.run(RECEIPT)
     second = world.run(RECEIPT)

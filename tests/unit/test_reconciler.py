@@ -13,6 +13,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -20,7 +21,6 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 
 KEY = "payment.charge:order_18452"
@@ -29,7 +29,7 @@ KEY = "payment.charge:order_18452"
 def world_with_unknown_job(*, charged: bool = True) -> InMemoryStack:
     world = InMemoryStack()
     world.add_order()
-    fault = PaymentFault.TIMEOUT_AFTER if charged else PaymentFault.TIMEOUT_BEFORE
+    fault = ProviderFault.TIMEOUT_AFTER if charged else ProviderFault.TIMEOUT_BEFORE
     world.payments.fail_next("execute", fault)
     world.run(charge_message())
     return world
@@ -169,7 +169,7 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
 
 
 def test_lost_message_is_resent_and_job_is_due_later(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
@@ -181,7 +181,7 @@ def test_lost_message_is_resent_and_job_is_due_later(world: InMemoryStack) -> No
 
 
 def test_lost_message_is_not_resent_when_fingerprint_differs(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.add_order(amount=9900)
     world.clock.time = world.job(KEY).due_at or world.clock.time
@@ -301,7 +301,7 @@ def test_two_charges_for_one_job_need_review() -> None:
 def test_lookups_back_off_through_outage_without_escalation() -> None:
     world = world_with_unknown_job()
     began = world.clock.now()
-    world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 100)
+    world.payments.fail_next("lookup", *[ProviderFault.TIMEOUT_BEFORE] * 100)
     asked = 0
     while world.clock.now() < began + timedelta(minutes=30):
         assert world.reconcile(KEY).lookup_failed

@@ -6,9 +6,9 @@ from datetime import timedelta
 from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 
 RECORD = "app#77"
 
@@ -62,7 +62,7 @@ def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
 
 def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     outcome = world.run(push_message())
 
     world.reconcile(key(1))
@@ -75,7 +75,7 @@ def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
 
 def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     world.run(push_message())
     looks = iter(["before the question", "after the answer"])
 
@@ -94,7 +94,7 @@ def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStac
 
 def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     world.run(push_message())
 
     def somebody_changes_it_all_the_time() -> None:
@@ -115,7 +115,7 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStac
 
 def test_lost_push_is_resent_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
 
     job = world.run_until_idle(key(1))
@@ -209,7 +209,7 @@ def test_properties_owned_by_crm_are_not_sent(world: InMemoryStack) -> None:
 
 def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
     kept = record_row(world)
     moved = {name: kept[name] for name in kept if not name.startswith("push_")}
