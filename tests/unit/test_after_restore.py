@@ -216,16 +216,16 @@ REPLAYS_OPEN = TableOpen(deployment="dev", replays_until=START + timedelta(days=
 
 
 @pytest.mark.parametrize(
-    ("safety", "review"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
+    ("safety", "stop"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
 )
 def test_unsupported_lookup_retries_only_natural_effects(
-    safety: RetrySafety, *, review: bool
+    safety: RetrySafety, *, stop: bool
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
 
     found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
 
-    assert isinstance(found.outcome, LookupUnsupported) is not review
+    assert isinstance(found.outcome, LookupUnsupported) is not stop
 
 
 def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:

@@ -134,9 +134,7 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
     assert (unreadable.version, readable.job_key) == (8, other.job_key)
 
 
-def test_unreadable_row_without_version_is_recorded_by_key(
-    writer: HistoryWriter, s3: FakeS3
-) -> None:
+def test_unreadable_row_of_no_version_is_recorded_by_key(writer: HistoryWriter, s3: FakeS3) -> None:
     bad = stream_record(None, make_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
 

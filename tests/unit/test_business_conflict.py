@@ -35,9 +35,7 @@ def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, eve
 
 @pytest.mark.parametrize("terms", [TERMS, None])
 @pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), UNKNOWN])
-def test_conflict_in_fixed_rows_needs_review_with_reference(
-    job: Job, terms: RetryPolicy | None
-) -> None:
+def test_conflict_in_fixed_rows_needs_review(job: Job, terms: RetryPolicy | None) -> None:
     decision = on_business_conflict(job, terms, PUSHED, reason="orders 18452", now=NOW)
 
     after = decision.apply_to(job, now=NOW, actor="worker")

@@ -70,9 +70,7 @@ def client_error(code: str, message: str = "AWS error text") -> ClientError:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_aws_error_is_one_sentence_with_exit_code(
-    error: ClientError | BotoCoreError, message: str
-) -> None:
+def test_aws_error_is_one_sentence(error: ClientError | BotoCoreError, message: str) -> None:
     assert message in str(describe_aws_error(error))
 
     class Broken(FakeStackConnection):

@@ -42,9 +42,7 @@ def test_same_message_is_duplicate_and_changed_one_conflicts(stack: FakeStackCon
     assert len(stack.world.outbox.sent) == 1
 
 
-def test_file_is_sent_line_by_line_and_summarized(
-    stack: FakeStackConnection, tmp_path: Path
-) -> None:
+def test_file_is_sent_by_line_and_summarized(stack: FakeStackConnection, tmp_path: Path) -> None:
     file = tmp_path / "jobs.jsonl"
     lines = [json.dumps(charge_message(str(n % 200))) for n in range(250)]
     file.write_text("\n".join(lines) + "\n\n")

@@ -47,9 +47,7 @@ def test_contract_detects_missing_jobs_only_if_implemented(
         (Event.MARK_UNKNOWN, ()),
     ],
 )
-def test_business_writes_follow_only_ended_jobs(
-    event: Event, writes: tuple[BusinessWrite, ...]
-) -> None:
+def test_only_ended_jobs_write_rows(event: Event, writes: tuple[BusinessWrite, ...]) -> None:
     contract = make_errand(on_success=lambda *_: (BY_SUCCESS,), on_failure=lambda *_: (BY_FAILURE,))
     outcome = Succeeded("run", writes=(EXTRA,))
 

@@ -36,9 +36,7 @@ def test_declined_payment_is_closed_before_job_fails(world: InMemoryStack) -> No
 
 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_close_leaves_job_unknown_until_closed(
-    world: InMemoryStack, fault: PaymentFault
-) -> None:
+def test_ambiguous_close_leaves_job_unknown(world: InMemoryStack, fault: PaymentFault) -> None:
     world.payments.fail_next("close", fault)
 
     assert isinstance(world.run(charge_message()), Unknown)

@@ -34,13 +34,11 @@ def test_hold_for_sweep_moves_only_due_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("due_in", "valid"), [(ALERT_TIMEOUT, True), (ALERT_TIMEOUT - TICK, False), (None, False)]
+    ("due_in", "ok"), [(ALERT_TIMEOUT, True), (ALERT_TIMEOUT - TICK, False), (None, False)]
 )
-def test_alert_reservation_expires_before_row_is_due(
-    due_in: timedelta | None, *, valid: bool
-) -> None:
+def test_alert_reservation_expires_before_row_is_due(due_in: timedelta | None, *, ok: bool) -> None:
     job = make_job(status=Status.NEEDS_REVIEW, due_at=None if due_in is None else NOW + due_in)
-    assert alert_reservation_valid(job, NOW) is valid
+    assert alert_reservation_valid(job, NOW) is ok
 
 
 @pytest.mark.parametrize(

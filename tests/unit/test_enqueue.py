@@ -102,9 +102,7 @@ def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("more_first", [True, False])
-def test_only_message_with_more_fields_is_sent_again(
-    producer: Producer, *, more_first: bool
-) -> None:
+def test_only_message_with_more_fields_is_resent(producer: Producer, *, more_first: bool) -> None:
     messages = [charge_message(), charge_message(amount=1250)]
     first, second = reversed(messages) if more_first else messages
     producer.enqueuer().enqueue(first)

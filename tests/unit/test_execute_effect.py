@@ -44,9 +44,7 @@ def executor(
         (make_errand(prepares=lambda: NotSent("429")), NotSent("429")),
     ],
 )
-def test_provider_exception_becomes_effect_outcome(
-    contract: Errand, outcome: EffectOutcome
-) -> None:
+def test_provider_exception_becomes_its_outcome(contract: Errand, outcome: EffectOutcome) -> None:
     act = executor(contract)
 
     assert act.execute() == outcome
@@ -54,9 +52,7 @@ def test_provider_exception_becomes_effect_outcome(
 
 
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH_TIME, True), (ENOUGH_TIME - TICK, False)])
-def test_provider_is_called_only_with_time_to_record_outcome(
-    left: timedelta, *, sent: bool
-) -> None:
+def test_provider_is_called_only_with_time_to_record_it(left: timedelta, *, sent: bool) -> None:
     assert isinstance(executor(make_errand(), left=left).execute(), Succeeded if sent else NotSent)
 
 

@@ -194,8 +194,7 @@ def test_partial_message_and_result_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["two words", "ada@example.com", TOO_LONG, {}, [], 2**63, float("nan"), "Größe"],
+    "value", ["two words", "ada@example.com", TOO_LONG, {}, [], 2**63, float("nan"), "Größe"]
 )
 def test_values_other_than_ids_codes_and_numbers_are_left_out(value: object) -> None:
     assert scalar_fields({"field": value}) == ({}, False)

@@ -37,8 +37,7 @@ def test_prefixed_order_id_is_found_in_any_spelling(order_id: str, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "way"),
-    [(KEY, "job key"), ("customer_7", "customer"), ("pi_1", "provider reference")],
+    ("text", "way"), [(KEY, "job key"), ("customer_7", "customer"), ("pi_1", "provider reference")]
 )
 def test_job_is_found_by_key_customer_or_reference(text: str, way: str) -> None:
     assert keys_and_matches(world_with_paid_job().inspector().search(text)) == [(KEY, way)]
