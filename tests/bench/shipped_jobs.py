@@ -118,10 +118,6 @@ def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -
     world.add_order(order_id, **{**ids, **changes})
 
 
-def _seed_paid_order(world: InMemoryStack) -> None:
-    seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}")
-
-
 def _seed_contact(world: InMemoryStack) -> None:
     held = world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
     record: CrmRecord = world.crm.contacts.pop(held)
@@ -163,7 +159,10 @@ def samples() -> tuple[JobSample, ...]:
             seed=seed_order,
             make_ambiguous=lambda world: world.payments.fail_next("execute", lost),
         ),
-        replace(_sample("receipt.send", order), seed=_seed_paid_order),
+        replace(
+            _sample("receipt.send", order),
+            seed=lambda world: seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}"),
+        ),
         replace(_sample("sync.contact", contact), seed=_seed_contact),
         replace(_sample("sync.import", batch), seed=lambda world: world.crm.add_contacts(100)),
         replace(

@@ -146,13 +146,9 @@ class FakePorts:
         return self.clients[plugin.name] is not None
 
 
-def _memory() -> MemoryJobStore:
-    return MemoryJobStore()
-
-
 @dataclass(kw_only=True)
 class InMemoryStack:
-    store: Any = field(default_factory=_memory)
+    store: Any = field(default_factory=MemoryJobStore)
     rows: BusinessRows | None = None
     payments: Any = field(default_factory=FakePayments)
     crm: Any = field(default_factory=FakeCrm)
