@@ -71,7 +71,7 @@ def test_every_message_of_mixed_batch_gets_its_own_outcome(
     rejected = harness.rejected()
     assert rejected.keys() == {NOT_JSON, UNKNOWN_JOB, TOO_LARGE, HALF_A_CHARACTER}
     assert "not JSON" in rejected[NOT_JSON]
-    assert "unknown job 'payment.refund'" in rejected[UNKNOWN_JOB]
+    assert "unknown job type 'payment.refund'" in rejected[UNKNOWN_JOB]
     assert "65536 are allowed" in rejected[TOO_LARGE]
     assert "not a valid payment.charge message" in rejected[HALF_A_CHARACTER]
 

@@ -161,7 +161,7 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
     event = harness.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
 
-    with pytest.raises(NotConfiguredError, match="no contract names the queue 'payment'"):
+    with pytest.raises(NotConfiguredError, match="no contract uses the queue 'payment'"):
         invoke_handler(event)
 
     assert harness.rejected() == {}

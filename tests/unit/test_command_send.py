@@ -90,7 +90,7 @@ def test_message_not_queued_is_reported_as_kept(stack: FakeStackConnection) -> N
     [
         ((), 2, "Pass a message"),
         (("payment.charge", "order_id"), 2, "write name=value"),
-        (("no.such", "a=1"), 1, "Unknown job 'no.such'; known here: "),
+        (("no.such", "a=1"), 1, "Unknown job type 'no.such'; known job types: "),
         (("payment.charge", "order_id=1", "amount=lots"), 1, "valid integer. Nothing was sent."),
         (("--file", "/nowhere/at/all"), 1, "Cannot read /nowhere/at/all"),
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),

@@ -214,8 +214,8 @@ def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
 @pytest.mark.parametrize(
     ("ref", "words"),
     [
-        (None, "No receipt was sent: none was wanted, or receipts are off."),
-        ("mail_1", "One receipt was handed to the mail service (mail_1)."),
+        (None, "No receipt was sent: the order has no receipt_email, or receipts are off."),
+        ("mail_1", "One receipt was accepted by the email provider (mail_1)."),
     ],
 )
 def test_receipt_text_follows_from_its_reference(ref: str | None, words: str) -> None:

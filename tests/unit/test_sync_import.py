@@ -201,5 +201,5 @@ def test_stuck_cursor_needs_review(world: InMemoryStack, since: str | None) -> N
     outcome = world.run(IMPORT if since is None else {**IMPORT, "updated_since": since})
 
     assert isinstance(outcome, NeedsReview)
-    assert "does not move on" in outcome.reason
+    assert "does not advance" in outcome.reason
     assert len(contacts_sent(world)) == 100
