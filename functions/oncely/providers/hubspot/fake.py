@@ -216,7 +216,7 @@ class FakeCrm:
 
 def _invalid_id(external_id: str, crm_id: str | None) -> Anomalous | None:
     odd = is_path_traversal(external_id) or not (crm_id is None or is_contact_id(crm_id))
-    return Anomalous(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
+    return Anomalous(f"no such id can be looked up: {external_id}, {crm_id}") if odd else None
 
 
 def _properties(record: CrmRecord) -> dict[str, Json]:

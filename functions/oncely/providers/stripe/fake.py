@@ -161,7 +161,7 @@ class FakePayments:
         if fault is ProviderFault.REFUSED_CONNECTION:
             return NotSent("connection refused")
         if fault is ProviderFault.UNAUTHORIZED:
-            return NotSent("401: our key is refused", credentials_rejected=True)
+            return NotSent("401: the API key is rejected", credentials_rejected=True)
         if fault is ProviderFault.DECLINED:
             return Declined("card_declined: generic_decline", code="card_declined")
         if fault is ProviderFault.TIMEOUT_BEFORE:
