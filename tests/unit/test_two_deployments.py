@@ -56,7 +56,6 @@ def test_row_keeps_deployment_of_first_claim() -> None:
 
 
 def copy_world(world: InMemoryStack) -> InMemoryStack:
-    """Another deployment with the same rows, as a copied table has them, and its own identity."""
     copy = make_world("copy", world.payments)
     copy.store.jobs[KEY] = world.job(KEY)
     copy.clock.time = world.clock.time
