@@ -63,13 +63,10 @@ def test_message_is_acked_when_row_resends() -> None:
     assert action_for(outcome, near_receive_limit=False) == Ack()
 
 
-@pytest.mark.parametrize(
-    ("last", "reply"), [(False, LeaveInvisible()), (True, Reject("other amount"))]
-)
-def test_unalerted_conflict_is_redelivered_before_rejection(
-    last: bool,  # noqa: FBT001  # a case of the table
-    reply: MessageAction,
-) -> None:
-    untold = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
+def test_unalerted_conflict_is_redelivered_before_rejection() -> None:
+    conflict = Conflict(
+        job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False
+    )
 
-    assert action_for(untold, near_receive_limit=last) == reply
+    assert action_for(conflict, near_receive_limit=False) == LeaveInvisible()
+    assert action_for(conflict, near_receive_limit=True) == Reject("other amount")

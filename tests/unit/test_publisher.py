@@ -15,7 +15,7 @@ from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
-from oncely.run.outcomes import Duplicate, Failed
+from oncely.run.outcomes import Duplicate
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -28,19 +28,11 @@ from tests.support.repairs import repair_job
 
 KEY = "payment.charge:order_18452"
 RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
-CONTACT = {
-    "job": "sync.contact",
-    "v": 1,
-    "source": "hubspot",
-    "source_id": "1",
-    "event_id": "1",
-    "record": RECORD,
-}
+CONTACT_SOURCE = {"source": "hubspot", "source_id": "1", "event_id": "1"}
+CONTACT = {"job": "sync.contact", "v": 1, **CONTACT_SOURCE, "record": RECORD}
 
 
 class PublishedEventCharge(PaymentCharge):
-    """payment.charge whose ends other systems hear of."""
-
     publishes_events = True
 
 
@@ -49,9 +41,10 @@ PUBLISHED_CONTRACTS = tuple(
 )
 
 
-def world_with_finished_job(*, publishes: bool = False) -> InMemoryStack:
+def world_with_finished_job(*, publishes: bool = False, declines: bool = False) -> InMemoryStack:
     world = InMemoryStack(contracts=PUBLISHED_CONTRACTS if publishes else CONTRACTS)
     world.add_order()
+    world.payments.declines = declines
     world.run(charge_message())
     return world
 
@@ -72,35 +65,25 @@ def test_row_expires_after_receipt_is_sent() -> None:
     assert world.bus.published == [], "events are opt-in"
 
 
-def test_event_is_published_when_contract_opts_in() -> None:
-    world = world_with_finished_job(publishes=True)
-
-    publish_job(world)
-
-    assert [one.job_key for one in world.bus.published] == [KEY]
-
-
-def test_declined_job_expires_without_publishing(world: InMemoryStack) -> None:
-    world.payments.declines = True
-
-    assert isinstance(world.run(charge_message()), Failed)
-
-    job = world.job(KEY)
-    assert (job.due_at, job.expires_at) == (None, world.clock.now() + MONEY_RETENTION)
-    assert not publish_job(world)
-
-
-def test_declined_job_publishes_event_when_contract_opts_in() -> None:
-    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS)
-    world.add_order()
-    world.payments.declines = True
-    world.run(charge_message())
+@pytest.mark.parametrize("declines", [False, True])
+def test_event_is_published_when_contract_opts_in(*, declines: bool) -> None:
+    world = world_with_finished_job(publishes=True, declines=declines)
     assert world.job(KEY).expires_at is None
 
     publish_job(world)
 
-    assert [one.status for one in world.bus.published] == [Status.FAILED]
+    status = Status.FAILED if declines else Status.FINISHED
+    assert [(one.job_key, one.status) for one in world.bus.published] == [(KEY, status)]
     assert world.job(KEY).expires_at is not None
+
+
+def test_declined_job_expires_without_publishing() -> None:
+    world = world_with_finished_job(declines=True)
+
+    job = world.job(KEY)
+    assert (job.status, job.due_at) == (Status.FAILED, None)
+    assert job.expires_at == world.clock.now() + MONEY_RETENTION
+    assert not publish_job(world)
 
 
 def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> None:
@@ -265,16 +248,14 @@ def test_failed_job_is_reported_and_others_are_published() -> None:
     world, keys = world_with_many_jobs(3)
     publish_one = world.bus.publish
 
-    def breaks_on_the_second(job: Job) -> None:
+    def fail_on_second(job: Job) -> None:
         if job.job_key == keys[1]:
             raise ValueError("poisoned")
         publish_one(job)
 
-    world.bus.publish = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
+    world.bus.publish = fail_on_second  # type: ignore[method-assign]  # a fault of this test
 
-    failed = world.publisher().publish_batch(keys)
-
-    assert list(failed) == [keys[1]]
+    assert list(world.publisher().publish_batch(keys)) == [keys[1]]
     assert [world.job(key).expires_at is not None for key in keys] == [True, False, True]
 
 

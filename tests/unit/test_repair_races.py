@@ -41,8 +41,6 @@ def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None
 
 
 class _SlowWorld:
-    """A provider during whose answer somebody else changes the row."""
-
     def __init__(self, world: InMemoryStack) -> None:
         self.world = world
 
@@ -101,18 +99,6 @@ def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
     )
 
     assert isinstance(InMemoryStack().repairer().repair(order), JobNotFound)
-
-
-def test_missing_job_is_reported() -> None:
-    order = RepairRequest(
-        key=JobKey("payment.charge:order_1"),
-        repair=Repair.LOOK_UP,
-        version=1,
-        reason="x",
-        actor="ada",
-    )
-
-    assert InMemoryStack().repairer().repair(order) == JobNotFound()
 
 
 def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:

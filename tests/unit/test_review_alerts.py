@@ -56,9 +56,7 @@ def test_repeated_alert_step_alerts_nobody() -> None:
     world = world_with_pending_alert()
     world.alerter().alert_if_due(KEY)
 
-    again = world.alerter().alert_if_due(KEY)
-
-    assert again is AlertDelivery.NOT_DUE
+    assert world.alerter().alert_if_due(KEY) is AlertDelivery.NOT_DUE
     assert len(world.alerts.sent) == 1
 
 

@@ -25,7 +25,6 @@ class EmittedSignals:
     metrics: list[dict[str, Any]]
 
     def metric_reasons(self, metric: str) -> list[str | None]:
-        """The reason of each count of a metric; None for the plain one."""
         return [blob.get("reason") for blob in self.metrics if metric in blob]
 
 
@@ -34,7 +33,6 @@ EmitSignals = Callable[..., EmittedSignals]
 
 @pytest.fixture
 def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
-    """Record one delivery, and read what Powertools printed."""
     made = Telemetry.create()
     (handler,) = made.logger.handlers
     assert isinstance(handler, logging.StreamHandler)
@@ -96,52 +94,52 @@ def test_each_delivery_is_one_log_line_that_can_be_searched(name: str, emit: Emi
 def test_duplicate_has_own_event_and_metric_with_reason(
     name: str, reason: DuplicateReason, emit: EmitSignals
 ) -> None:
-    said = emit(BY_NAME[name])
+    seen = emit(BY_NAME[name])
 
-    assert [line["message"] for line in said.logs] == ["message deduplicated"]
-    assert [line["deduplication"] for line in said.logs] == [reason]
-    assert sorted(said.metric_reasons(signals.DEDUPLICATED), key=str) == [None, reason]
-    assert not said.metric_reasons(signals.FINISHED) + said.metric_reasons(signals.FAILED)
+    assert [line["message"] for line in seen.logs] == ["message deduplicated"]
+    assert [line["deduplication"] for line in seen.logs] == [reason]
+    assert sorted(seen.metric_reasons(signals.DEDUPLICATED), key=str) == [None, reason]
+    assert not seen.metric_reasons(signals.FINISHED) + seen.metric_reasons(signals.FAILED)
 
 
 def test_non_duplicate_is_counted_once(emit: EmitSignals) -> None:
-    said = emit(BY_NAME["Finished"])
+    seen = emit(BY_NAME["Finished"])
 
-    assert said.metric_reasons(signals.FINISHED) == [None]
-    assert not said.metric_reasons(signals.DEDUPLICATED)
-    assert "deduplication" not in said.logs[0]
+    assert seen.metric_reasons(signals.FINISHED) == [None]
+    assert not seen.metric_reasons(signals.DEDUPLICATED)
+    assert "deduplication" not in seen.logs[0]
 
 
 def test_conflict_is_counted_as_rejected_too(emit: EmitSignals) -> None:
-    said = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
+    seen = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
 
-    assert said.metric_reasons(signals.REJECTED) == [None]
-    assert said.logs[0]["reason"] == "other amount"
+    assert seen.metric_reasons(signals.REJECTED) == [None]
+    assert seen.logs[0]["reason"] == "other amount"
 
 
 def test_rejected_api_key_is_counted_apart_as_error(emit: EmitSignals) -> None:
     plain = BY_NAME["NotAttempted"]
     assert isinstance(plain, NotAttempted)
 
-    said = emit(replace(plain, credentials_rejected=True))
+    seen = emit(replace(plain, credentials_rejected=True))
 
-    assert said.logs[0]["level"] == "ERROR"
-    assert said.metric_reasons(signals.CREDENTIALS_REJECTED) == [None]
-    assert not said.metric_reasons(signals.NOTHING_SENT)
+    assert seen.logs[0]["level"] == "ERROR"
+    assert seen.metric_reasons(signals.CREDENTIALS_REJECTED) == [None]
+    assert not seen.metric_reasons(signals.NOTHING_SENT)
 
 
 def test_processing_error_is_logged_with_exception(emit: EmitSignals) -> None:
-    said = emit(InternalError(RuntimeError("no table")))
+    seen = emit(InternalError(RuntimeError("no table")))
 
-    assert said.logs[0]["error"] == "RuntimeError: no table"
-    assert said.logs[0]["exception_name"] == "RuntimeError"
+    assert seen.logs[0]["error"] == "RuntimeError: no table"
+    assert seen.logs[0]["exception_name"] == "RuntimeError"
 
 
 def test_failed_reply_is_logged_beside_outcome(emit: EmitSignals) -> None:
-    said = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
+    seen = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
 
-    assert [line["message"] for line in said.logs] == ["job finished", "reply failed"]
-    assert said.metric_reasons(signals.ACK_FAILED) == [None]
+    assert [line["message"] for line in seen.logs] == ["job finished", "reply failed"]
+    assert seen.metric_reasons(signals.ACK_FAILED) == [None]
 
 
 def test_metrics_carry_service_and_namespace(emit: EmitSignals) -> None:
@@ -154,7 +152,7 @@ def test_logs_mask_email_addresses(emit: EmitSignals) -> None:
     plain = BY_NAME["NotAttempted"]
     assert isinstance(plain, NotAttempted)
 
-    said = emit(replace(plain, reason="not verified: ada@example.com"))
+    seen = emit(replace(plain, reason="not verified: ada@example.com"))
 
-    assert said.logs[0]["reason"] == "not verified: a***@example.com"
+    assert seen.logs[0]["reason"] == "not verified: a***@example.com"
     assert "ada@" not in emit(InternalError(RuntimeError("to ada@example.com"))).logs[0]["error"]

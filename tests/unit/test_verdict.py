@@ -90,11 +90,11 @@ def test_broken_invariant_is_stated_in_one_sentence(
     assert not verdict.is_kept
 
 
-@pytest.mark.parametrize("told", [None, "started", "failed"])
-def test_ended_job_missing_in_history_breaks_invariant(told: str | None) -> None:
-    verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: told}))
+@pytest.mark.parametrize("recorded", [None, "started", "failed"])
+def test_ended_job_missing_in_history_breaks_invariant(recorded: str | None) -> None:
+    verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: recorded}))
 
-    assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {told}",)
+    assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {recorded}",)
     assert not verdict.is_kept
 
 
