@@ -63,9 +63,7 @@ def test_claimed_row_is_due_for_lookup_when_lease_expires(db: StoreFixture) -> N
         (Event.ESCALATE, DueAction.PUBLISH),
     ],
 )
-def test_due_time_change_moves_row_to_matching_partition(
-    event: Event, action: DueAction, db: StoreFixture
-) -> None:
+def test_due_time_change_moves_row(event: Event, action: DueAction, db: StoreFixture) -> None:
     job = claim_job(db.store)
 
     swap(db, job, apply_event(job, event, due_at=time_at(300)))

@@ -77,9 +77,7 @@ def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) ->
     ],
     ids=lambda changes: str(changes.get("status", "other fingerprint")),
 )
-def test_claim_fails_with_row_that_does_not_allow_it(
-    store: JobStore, changes: dict[str, Any]
-) -> None:
+def test_claim_fails_with_row_that_forbids_it(store: JobStore, changes: dict[str, Any]) -> None:
     row = make_ready_job(owner="owner-0", fence=1, **changes)
     store.create(row)
 

@@ -169,9 +169,7 @@ def test_change_is_one_call_whether_it_succeeds_or_conflicts(dynamo: DynamoFixtu
     assert dynamo.calls.attempts == ["UpdateItem", "UpdateItem"]
 
 
-def test_own_change_is_recognized_after_later_evidence(
-    dynamo: DynamoFixture, event_change: str
-) -> None:
+def test_own_change_is_recognized_after_evidence(dynamo: DynamoFixture, event_change: str) -> None:
     store = dynamo.store()
     before = claim_job(store)
     after = MOVES[event_change](before)

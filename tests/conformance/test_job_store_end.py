@@ -58,9 +58,7 @@ def test_job_and_order_are_written_together(db: StoreFixture) -> None:
     ],
     ids=["other status", "other amount", "no status", "no order"],
 )
-def test_mismatched_order_leaves_both_rows_unchanged(
-    db: StoreFixture, stored: dict[str, object] | None
-) -> None:
+def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] | None) -> None:
     if stored is not None:
         db.rows.put("orders", ORDER_KEY, stored)
     before = claim_job(db.store)
@@ -108,9 +106,7 @@ def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
 
 
 @pytest.mark.parametrize("seen", [{"owner": "someone else"}, {"version": 7}])
-def test_transaction_conflicts_with_other_owner_or_version(
-    db: StoreFixture, seen: dict[str, object]
-) -> None:
+def test_transaction_conflicts_with_other_owner(db: StoreFixture, seen: dict[str, object]) -> None:
     row = claim_unpaid(db)
 
     assert pay(db, replace(row, **seen)) == VersionConflict(row)  # type: ignore[arg-type]  # fields by name

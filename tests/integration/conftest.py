@@ -9,7 +9,7 @@ from tests.support.worker import WorkerHarness, worker_harness
 
 
 @pytest.fixture
-def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
+def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
     with worker_harness(dynamo, monkeypatch) as stage:
         stage.put_secret()
         yield stage

@@ -210,9 +210,7 @@ def test_engine_stops_when_block_raises(log: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_engine_does_not_outlive_its_starter(
-    started: StartedEngine, ending: signal.Signals
-) -> None:
+def test_engine_never_outlives_its_starter(started: StartedEngine, ending: signal.Signals) -> None:
     assert is_listening(started.port)
 
     started.starter.send_signal(ending)

@@ -65,9 +65,7 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
     assert sum(one.writes for one in sandbox.ledger.contacts) == writes
 
 
-def test_push_succeeds_when_provider_forgot_earlier_connection(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_push_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     """A Lambda thaws, and the connection of its last invocation leads nowhere."""
     first = crm.upsert_contact(MINE, GRACE)
     sandbox.forget_connections()
@@ -78,9 +76,7 @@ def test_push_succeeds_when_provider_forgot_earlier_connection(
     assert isinstance(second, Succeeded)
 
 
-def test_read_succeeds_when_provider_forgot_earlier_connection(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_read_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     crm.get_contact(record_id)
     sandbox.forget_connections()
@@ -168,9 +164,7 @@ def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", RecordNotFound)]
 )
-def test_token_without_write_access_raises_alarm(
-    sandbox: ProviderSandbox, token: str, reads: type
-) -> None:
+def test_read_only_token_raises_alarm(sandbox: ProviderSandbox, token: str, reads: type) -> None:
     crm = HubSpotCrm.from_token(token, api_base=sandbox.url)
 
     answer = crm.upsert_contact(MINE, GRACE)
@@ -353,9 +347,7 @@ def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ProviderSandbox) ->
     assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)
 
 
-def test_changed_pages_past_search_limit_of_10_000(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_changed_pages_past_10_000_results(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     ids = sandbox.hubspot.add_contacts(10_150)
     crm = replace(crm, timeouts=(3, 7))
 

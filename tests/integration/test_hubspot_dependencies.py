@@ -51,9 +51,7 @@ def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsC
     assert "phone" not in properties
 
 
-def test_every_endpoint_returns_same_properties(
-    sandbox: ProviderSandbox, clients: AwsClients
-) -> None:
+def test_every_endpoint_has_same_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     hubspot = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
@@ -66,9 +64,7 @@ def test_every_endpoint_returns_same_properties(
     assert getattr(page, "records", None) == (fetched,)
 
 
-def test_crm_pushes_by_configured_id_property(
-    sandbox: ProviderSandbox, clients: AwsClients
-) -> None:
+def test_crm_pushes_by_id_property_of_env(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     hubspot = crm(sandbox, clients, HUBSPOT_ID_PROPERTY="email")
 
     answer = hubspot.upsert_contact("seven@example.com", {"firstname": "Grace"})

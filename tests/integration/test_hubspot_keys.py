@@ -24,9 +24,7 @@ def sandbox() -> Iterator[ProviderSandbox]:
     ("key", "accepted"),
     [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
 )
-def test_api_key_is_checked_with_one_read(
-    sandbox: ProviderSandbox, key: str, *, accepted: bool
-) -> None:
+def test_api_key_check_is_one_read(sandbox: ProviderSandbox, key: str, *, accepted: bool) -> None:
     answer = check_api_key(key, api_base=sandbox.url)
 
     assert answer.accepted is accepted
@@ -49,9 +47,7 @@ def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ProviderSandbox)
 
 
 @pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
-def test_api_key_check_is_inconclusive_when_request_fails(
-    sandbox: ProviderSandbox, fault: FaultKind
-) -> None:
+def test_failed_api_key_check_is_inconclusive(sandbox: ProviderSandbox, fault: FaultKind) -> None:
     sandbox.faults.add(fault)
 
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is None

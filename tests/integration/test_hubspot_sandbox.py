@@ -91,9 +91,7 @@ def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbo
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_existing_contact_conflicts_in_both_formats(
-    sandbox: ProviderSandbox, *, named: bool
-) -> None:
+def test_existing_contact_conflicts_by_format(sandbox: ProviderSandbox, *, named: bool) -> None:
     sandbox.hubspot.reports_conflicting_property = named
     record_id = sandbox.hubspot.add(email="seven@example.com")
     other = sandbox.hubspot.add(email="eight@example.com")

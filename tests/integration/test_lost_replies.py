@@ -123,7 +123,7 @@ def test_undelivered_claim_is_unavailable_and_leaves_no_row(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_create_with_lost_reply_creates_row_once(
+def test_create_is_once_with_lost_reply(
     dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     inject("PutItem", lost)
@@ -165,9 +165,7 @@ def test_end_with_lost_reply_is_written_once_with_its_order(
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
-def test_end_with_lost_reply_is_recognized_after_note(
-    dynamo: DynamoFixture, inject: Inject
-) -> None:
+def test_end_with_lost_reply_is_found_after_note(dynamo: DynamoFixture, inject: Inject) -> None:
     before = claim_unpaid(dynamo)
     after = finish_job(before)
     inject("TransactWriteItems", AMBIGUOUS_FAULTS[0])

@@ -108,9 +108,7 @@ def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
 
 
 @pytest.mark.mass
-def test_concurrent_workers_charge_each_order_once(
-    dynamo: DynamoFixture, stripe: ProviderSandbox
-) -> None:
+def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
     orders = [str(number) for number in range(ORDERS)]
     payments = [
         StripePayments.from_api_key("sk_test_1", api_base=stripe.url) for _ in range(WORKERS)

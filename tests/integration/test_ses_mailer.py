@@ -83,9 +83,7 @@ def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ProviderSand
     assert len(sandbox.ledger.mails) == 10
 
 
-def test_send_is_not_retried_unlike_boto3(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_send_is_never_retried(sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
@@ -101,7 +99,7 @@ def test_send_is_not_retried_unlike_boto3(
     assert len(sandbox.ledger.mails) == 4
 
 
-def test_environment_cannot_enable_retries(
+def test_environment_enables_no_retry(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")

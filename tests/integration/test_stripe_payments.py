@@ -99,9 +99,7 @@ def test_confirm_error_returns_state_of_intent(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_changed_payment_is_charged_requested_amount(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_changed_payment_keeps_its_sum(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref = prepare_payment(provider)
     (intent,) = sandbox.ledger.intents
     sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
@@ -191,7 +189,7 @@ def test_missing_resource_is_anomalous(provider: StripePayments, wrong: dict[str
 
 
 @pytest.mark.parametrize("change", ["refunded", "disputed"])
-def test_returned_charge_is_anomalous(
+def test_refunded_or_disputed_charge_is_anomalous(
     sandbox: ProviderSandbox, provider: StripePayments, change: str
 ) -> None:
     ref, charge_id = charge_payment(provider)
@@ -220,7 +218,7 @@ def add_payment_behind_newer(
     return ours.ref, other
 
 
-def test_other_payment_is_found_on_third_page(
+def test_other_payment_on_third_page_is_found(
     sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
@@ -231,9 +229,7 @@ def test_other_payment_is_found_on_third_page(
     assert other in answer.reason
 
 
-def test_search_reports_that_it_reached_its_limit(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_search_reports_its_limit(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
     answer = provider.lookup(ref, make_payment())
@@ -248,7 +244,7 @@ def read_paths(sandbox: ProviderSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
-def test_paid_charge_takes_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, charge_id = charge_payment(provider)
     before = len(read_paths(sandbox))
 
@@ -259,7 +255,7 @@ def test_paid_charge_takes_one_read(sandbox: ProviderSandbox, provider: StripePa
     assert read_paths(sandbox)[before:] == [CREATE]
 
 
-def test_unpaid_intent_takes_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     confirm_payment(provider, method="pm_card_chargeDeclined")
     (ours,) = sandbox.ledger.intents
     before = len(read_paths(sandbox))
@@ -338,9 +334,7 @@ def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: Strip
     assert charged[0].metadata["job_key"] == KEY
 
 
-def test_decline_cancels_payment_then_fails_job(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_decline_cancels_payment_first(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 
     first = world.run(charge_message())

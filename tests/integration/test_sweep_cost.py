@@ -15,7 +15,7 @@ DUE = 10
 SMALL, LARGE = 500, 5_000  # `make bench` counts it at 100,000
 
 
-def test_items_read_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
+def test_reads_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, DUE)
     add_archived_jobs(dynamo, 0, SMALL)
     small = count_items_read(dynamo)

@@ -80,9 +80,7 @@ def cancelled_transaction(*reasons: str) -> ServiceError:
 
 
 @pytest.mark.parametrize("reasons", THROTTLED_REASONS)
-def test_end_is_retried_and_written_once_after_conflict(
-    rig: ThrottledTables, reasons: tuple[str, ...]
-) -> None:
+def test_end_is_written_once_after_conflict(rig: ThrottledTables, reasons: tuple[str, ...]) -> None:
     rig.faults.inject("TransactWriteItems", *[cancelled_transaction(*reasons)] * 3)
 
     assert rig.finish_job() == Swapped(rig.after)

@@ -37,9 +37,7 @@ def test_transition_leads_to_status_in_table(status: Status | None, event: Event
 
 
 @pytest.mark.parametrize(("status", "event"), REFUSED)
-def test_illegal_transition_error_names_status_and_event(
-    status: Status | None, event: Event
-) -> None:
+def test_illegal_transition_names_status_and_event(status: Status | None, event: Event) -> None:
     with pytest.raises(IllegalTransitionError, match=f"{status or 'absent'}.*{event}") as caught:
         next_status(status, event)
 

@@ -53,9 +53,7 @@ def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str)
     assert RunningStack.find(file) is None
 
 
-def test_digest_covers_names_content_and_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_digest_covers_code_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploy_module, "REPOSITORY", tmp_path)
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")

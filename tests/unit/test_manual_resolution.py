@@ -201,9 +201,7 @@ def test_mark_finished_conflicts_without_matching_rows(
     [("succeeded", False, "succeeded"), ("processing", False, "pi_1"), ("canceled", True, "pi_2")],
     ids=["paid", "pending", "paid by another payment"],
 )
-def test_mark_failed_is_not_allowed_when_money_may_move(
-    status: str, reason: str, *, other: bool
-) -> None:
+def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, other: bool) -> None:
     world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status=status)
     if other:

@@ -29,9 +29,7 @@ def test_unreachable_or_pending_spends_no_attempt_or_timeout() -> None:
 
 
 @pytest.mark.parametrize("kind", [LookupFailed, Pending])
-def test_unreachable_or_pending_escalates_only_at_age_limit(
-    kind: type[LookupFailed | Pending],
-) -> None:
+def test_unreachable_or_pending_escalates_at_age_limit(kind: type[LookupFailed | Pending]) -> None:
     for case, _ in cases_with_outcome(kind, Status.UNKNOWN):
         assert case.decision.event is (Event.ESCALATE if case.too_old else Event.RECHECK), case
 

@@ -185,7 +185,7 @@ def test_redelivery_delay_stays_within_sqs_limit(charging: BatchHarness) -> None
 
 
 @pytest.mark.parametrize(("receives", "acked"), [(3, False), (4, True), (5, True), (9, True)])
-def test_leased_message_is_acked_near_receive_limit(
+def test_leased_message_is_acked_at_limit(
     charging: BatchHarness, receives: int, *, acked: bool
 ) -> None:
     lease_to_other_worker(charging.world, lease=timedelta(seconds=42))

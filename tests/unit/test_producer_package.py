@@ -64,9 +64,7 @@ def test_testing_says_what_it_lacks_when_extra_is_missing() -> None:
     assert 'pip install "oncely[testing]"' in result.stderr.splitlines()[-1]
 
 
-def test_testing_can_be_imported_from_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_testing_is_importable_from_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     wheel = tmp_path / build.build_wheel(str(tmp_path))
 

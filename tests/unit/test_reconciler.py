@@ -168,9 +168,7 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_lost_message_is_resent_unless_fingerprint_differs(
-    world: InMemoryStack, *, changed: bool
-) -> None:
+def test_lost_message_is_resent_if_values_agree(world: InMemoryStack, *, changed: bool) -> None:
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
     world.run(charge_message())
     if changed:

@@ -130,9 +130,7 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
         ),
     ],
 )
-def test_contract_mistake_is_found_when_registry_is_built(
-    changes: dict[str, object], mistake: str
-) -> None:
+def test_contract_mistake_is_found_by_registry(changes: dict[str, object], mistake: str) -> None:
     wrong: type[AnyContract] = type("WrongCharge", (PaymentCharge,), changes)
 
     with pytest.raises(InvariantError, match=f"contract WrongCharge: {mistake}"):

@@ -105,9 +105,7 @@ def test_command_names_stack_when_known() -> None:
 
 @pytest.mark.parametrize("stack", ["Oncely-prod", ""])
 @pytest.mark.parametrize("command", [alert_texts.show_command, alert_texts.lookup_command])
-def test_alert_commands_are_valid_oncely_commands(
-    command: Callable[[JobKey, str], str], stack: str
-) -> None:
+def test_alert_commands_are_valid(command: Callable[[JobKey, str], str], stack: str) -> None:
     name, verb, *arguments = shlex.split(command(KEY, stack))
     parsers: Any = typer.main.get_command(app)
 

@@ -132,9 +132,7 @@ class _PrerequisiteStore(MemoryJobStore):
     [(None, "not there"), (make_job(status=Status.FINISHED), "done"), (make_job(), "pending")],
 )
 @pytest.mark.parametrize("row", [None, ready_job(status=Status.STARTED)])
-def test_unmet_requirement_conflicts_and_alerts(
-    row: Job | None, other: Job | None, state: str
-) -> None:
+def test_unmet_requirement_is_conflict(row: Job | None, other: Job | None, state: str) -> None:
     store = _PrerequisiteStore()
     store.other = other
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)

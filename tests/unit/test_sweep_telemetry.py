@@ -44,9 +44,7 @@ def test_only_undelivered_alert_is_counted(
     assert metric_values(signals.ALERT_FAILED) == ([1.0] if telling is AlertDelivery.FAILED else [])
 
 
-def test_reconciler_logs_mask_email_addresses(
-    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_reconciler_logs_mask_email(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
     said = "not verified: ada@example.com"
     telemetry.job_resolved(Resolution(key=KEY, outcome="needs_review", reason=said), dry_run=True)
     telemetry.publish_failed(KEY, UnavailableError(said))
@@ -57,9 +55,7 @@ def test_reconciler_logs_mask_email_addresses(
     assert "ada@" not in told
 
 
-def test_sweep_counts_jobs_that_failed_to_resolve(
-    telemetry: Telemetry, metric_values: MetricValues
-) -> None:
+def test_sweep_counts_unresolved_jobs(telemetry: Telemetry, metric_values: MetricValues) -> None:
     telemetry.resolve_failures_counted(failed_count=3)
 
     assert metric_values(signals.RESOLVE_FAILED) == [3.0]

@@ -38,9 +38,7 @@ def assert_escalated(world: InMemoryStack, outcome: RunOutcome, crm_id: str) -> 
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_contact_with_same_address_is_linked_by_one_write(
-    world: InMemoryStack, *, named: bool
-) -> None:
+def test_contact_with_same_address_is_linked_once(world: InMemoryStack, *, named: bool) -> None:
     world.crm.reports_conflicting_property = named
     crm_id = world.crm.add(email=ADDRESS.upper() if named else ADDRESS, firstname="Grace")
     world.crm.update(crm_id, email=ADDRESS)

@@ -70,9 +70,7 @@ def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None
 
 
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
-def test_new_job_is_created_after_window_ended(
-    minutes: int, reports: ReportProducer, *, created: bool
-) -> None:
+def test_window_ends_after_an_hour(minutes: int, reports: ReportProducer, *, created: bool) -> None:
     reports.clock.advance(minutes=minutes)
 
     assert reports.enqueue_report("b").created is created

@@ -81,9 +81,7 @@ def test_expected_effects_break_no_invariant() -> None:
         ),
     ],
 )
-def test_broken_invariant_is_stated_in_one_sentence(
-    changes: dict[str, Any], part: str, sentence: str
-) -> None:
+def test_broken_invariant_is_a_sentence(changes: dict[str, Any], part: str, sentence: str) -> None:
     verdict = evaluate(replace(KEPT, **changes))
 
     assert getattr(verdict, part) == (sentence,)

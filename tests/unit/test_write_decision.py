@@ -106,23 +106,23 @@ class FailingNotifier:
 
 
 @pytest.fixture
-def harness() -> DecisionHarness:
+def rig() -> DecisionHarness:
     return DecisionHarness()
 
 
-def test_result_and_business_rows_are_written_together(harness: DecisionHarness) -> None:
-    settlement = harness.write_decision(CHARGED, local=PAID)
+def test_result_and_business_rows_are_written_together(rig: DecisionHarness) -> None:
+    settlement = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job == harness.row
-    assert (harness.row.status, harness.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
-    assert harness.alerts.sent == []
+    assert settlement.job == rig.row
+    assert (rig.row.status, rig.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
+    assert rig.alerts.sent == []
 
 
-def test_escalation_alert_says_known_unknown_and_next(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("two were found", "pi_1"))
+def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> None:
+    rig.write_decision(Anomalous("two were found", "pi_1"))
 
-    (alert,) = harness.alerts.sent
+    (alert,) = rig.alerts.sent
     assert alert.job_key == KEY
     assert alert.subject == f"Oncely: {KEY} needs review"
     lines = alert.text.splitlines()
@@ -133,121 +133,117 @@ def test_escalation_alert_says_known_unknown_and_next(harness: DecisionHarness) 
     assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 
-def test_job_is_not_due_after_alert(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("two were found"))
+def test_job_is_not_due_after_alert(rig: DecisionHarness) -> None:
+    rig.write_decision(Anomalous("two were found"))
 
-    assert (harness.row.status, harness.row.due_at) == (Status.NEEDS_REVIEW, None)
-    assert [entry.event for entry in harness.row.evidence] == [Event.ESCALATE, Event.ALERT]
-
-
-def test_job_stays_due_when_alert_fails(harness: DecisionHarness) -> None:
-    settlement = harness.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
-
-    assert settlement.job == harness.row
-    assert (harness.row.status, harness.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
+    assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, None)
+    assert [entry.event for entry in rig.row.evidence] == [Event.ESCALATE, Event.ALERT]
 
 
-def test_business_row_conflict_needs_review_with_outcome(harness: DecisionHarness) -> None:
-    harness.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
+def test_job_stays_due_when_alert_fails(rig: DecisionHarness) -> None:
+    settlement = rig.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
 
-    settlement = harness.write_decision(CHARGED, local=PAID)
+    assert settlement.job == rig.row
+    assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
+
+
+def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -> None:
+    rig.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
+
+    settlement = rig.write_decision(CHARGED, local=PAID)
 
     assert settlement.job is not None
-    assert harness.row.status is Status.NEEDS_REVIEW
-    assert (harness.row.provider_ref, harness.row.result) == ("pi_1", {"charge_id": "ch_1"})
-    assert "charged as ch_1, but the local rows refuse: orders 18452" in harness.alerts.sent[0].text
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
+    assert rig.row.status is Status.NEEDS_REVIEW
+    assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
+    assert "charged as ch_1, but the local rows refuse: orders 18452" in rig.alerts.sent[0].text
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
 
 
-def test_concurrent_evidence_is_kept(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.NOTE)
+def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.NOTE)
 
-    harness.write_decision(CHARGED, local=PAID)
+    rig.write_decision(CHARGED, local=PAID)
 
-    assert harness.row.status is Status.FINISHED
-    assert [entry.event for entry in harness.row.evidence] == [Event.NOTE, Event.CONFIRM]
-
-
-def test_definite_outcome_of_late_worker_is_noted(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.MARK_UNKNOWN)
-
-    settlement = harness.write_decision(CHARGED, local=PAID)
-
-    assert settlement.job is None
-    assert harness.row.status is Status.UNKNOWN
-    assert harness.row.evidence[-1].event is Event.NOTE
-    assert "charged as ch_1" in harness.row.evidence[-1].reason
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
+    assert rig.row.status is Status.FINISHED
+    assert [entry.event for entry in rig.row.evidence] == [Event.NOTE, Event.CONFIRM]
 
 
-def test_ambiguous_outcome_of_late_worker_changes_nothing(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.MARK_UNKNOWN)
-    before = harness.row
+def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.MARK_UNKNOWN)
 
-    settlement = harness.write_decision(Ambiguous("timeout"))
-
-    assert (settlement.job, harness.row) == (None, before)
-
-
-def test_second_owner_is_never_overwritten(harness: DecisionHarness) -> None:
-    harness.store.jobs[KEY] = replace(harness.row, owner="owner-2", version=3, fence=2)
-
-    settlement = harness.write_decision(CHARGED, local=PAID)
+    settlement = rig.write_decision(CHARGED, local=PAID)
 
     assert settlement.job is None
-    assert (harness.row.status, harness.row.owner) == (Status.STARTED, "owner-2")
-    assert harness.row.evidence[-1].event is Event.NOTE
+    assert rig.row.status is Status.UNKNOWN
+    assert rig.row.evidence[-1].event is Event.NOTE
+    assert "charged as ch_1" in rig.row.evidence[-1].reason
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
 
 
-def test_contradicting_outcome_needs_review_and_never_expires(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
+def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.MARK_UNKNOWN)
+    before = rig.row
 
-    harness.write_decision(CHARGED)
+    settlement = rig.write_decision(Ambiguous("timeout"))
 
-    assert (harness.row.status, harness.row.expires_at) == (Status.NEEDS_REVIEW, None)
-    assert "charged as ch_1" in harness.alerts.sent[0].text
+    assert (settlement.job, rig.row) == (None, before)
 
 
-def test_agreeing_outcome_is_noted(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.CONFIRM, provider_ref="pi_1")
+def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
+    rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
 
-    harness.write_decision(CHARGED)
+    settlement = rig.write_decision(CHARGED, local=PAID)
 
-    assert harness.row.status is Status.FINISHED
-    assert harness.row.evidence[-1].event is Event.NOTE
-    assert harness.alerts.sent == []
+    assert settlement.job is None
+    assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
+    assert rig.row.evidence[-1].event is Event.NOTE
+
+
+def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
+
+    rig.write_decision(CHARGED)
+
+    assert (rig.row.status, rig.row.expires_at) == (Status.NEEDS_REVIEW, None)
+    assert "charged as ch_1" in rig.alerts.sent[0].text
+
+
+def test_agreeing_outcome_is_noted(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.CONFIRM, provider_ref="pi_1")
+
+    rig.write_decision(CHARGED)
+
+    assert rig.row.status is Status.FINISHED
+    assert rig.row.evidence[-1].event is Event.NOTE
+    assert rig.alerts.sent == []
 
 
 @pytest.mark.parametrize("answer", [CHARGED, DECLINED])
-def test_outcome_is_orphaned_when_row_is_missing(
-    answer: Succeeded | Declined, harness: DecisionHarness
+def test_outcome_is_orphaned_without_row(
+    rig: DecisionHarness, answer: Succeeded | Declined
 ) -> None:
-    harness.store.expire(KEY)
+    rig.store.expire(KEY)
 
-    settlement = harness.write_decision(answer, local=PAID)
+    settlement = rig.write_decision(answer, local=PAID)
 
     assert settlement.job is None
-    assert harness.store.jobs == {}
+    assert rig.store.jobs == {}
     assert settlement.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
 
 
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
-def test_constantly_changing_row_raises_unavailable(
-    meanwhile: Event, harness: DecisionHarness
-) -> None:
-    harness.apply_event(meanwhile)
-    restless = InterruptingPort(
-        harness.store, "compare_and_swap", lambda: harness.apply_event(Event.NOTE)
-    )
+def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness) -> None:
+    rig.apply_event(meanwhile)
+    restless = InterruptingPort(rig.store, "compare_and_swap", lambda: rig.apply_event(Event.NOTE))
 
     with pytest.raises(UnavailableError, match="changed 5 times"):
-        harness.write_decision(CHARGED, store=restless)
+        rig.write_decision(CHARGED, store=restless)
 
-    assert harness.row.evidence[-1].event is Event.NOTE
+    assert rig.row.evidence[-1].event is Event.NOTE
 
 
-def test_outcome_text_cannot_forge_alert_line(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
+def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:
+    rig.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
 
-    (alert,) = harness.alerts.sent
+    (alert,) = rig.alerts.sent
     assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1

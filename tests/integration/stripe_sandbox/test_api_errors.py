@@ -67,9 +67,7 @@ def test_live_api_key_is_rejected(sandbox: ProviderSandbox) -> None:
     assert sandbox.ledger.intents == ()
 
 
-def test_read_only_api_key_can_read_but_not_write(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_read_only_api_key_cannot_write(sandbox: ProviderSandbox, intents: Intents) -> None:
     reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
 

@@ -74,9 +74,7 @@ def test_hanging_reply_arrives_when_released(sandbox: ProviderSandbox, intents: 
     assert waiting.result().status == "succeeded"
 
 
-def test_ended_fault_holds_only_earlier_requests(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_ended_fault_holds_earlier_requests(sandbox: ProviderSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
 
     with ThreadPoolExecutor() as pool:

@@ -68,9 +68,7 @@ def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intent
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_requests_under_one_key_charge_once(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_concurrent_requests_of_key_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
     def charge(_: int) -> str:
         try:
             return str(intents.create(CHARGE, keyed("order_1")).status)
@@ -84,9 +82,7 @@ def test_concurrent_requests_under_one_key_charge_once(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_confirms_under_other_keys_charge_once(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_concurrent_confirms_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     def confirm(number: int) -> str:

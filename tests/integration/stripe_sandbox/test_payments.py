@@ -24,9 +24,7 @@ def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: In
     assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
 
-def test_confirm_charges_once_and_returns_charge(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_confirm_returns_its_only_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
 
     (charge,) = sandbox.ledger.charges_for("18452")
