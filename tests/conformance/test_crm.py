@@ -74,7 +74,6 @@ def test_update_advances_contact_update_time(rig: CrmHarness) -> None:
 @pytest.mark.parametrize("record_id", ["404", "abc", ".", "..", "1?archived=true"])
 def test_missing_contact_is_gone(rig: CrmHarness, record_id: str) -> None:
     rig.users.add(email="seven@example.com")
-
     assert rig.crm.get_contact(record_id) == RecordNotFound()
 
 
@@ -106,7 +105,6 @@ def test_pages_list_every_contact_once_in_stable_order(rig: CrmHarness) -> None:
 
 def test_last_page_has_no_cursor_when_full(rig: CrmHarness) -> None:
     rig.users.add_contacts(100)
-
     for page in (rig.crm.list_contacts(after=None), rig.crm.list_changed(since=START, after=None)):
         assert isinstance(page, CrmPage)
         assert (len(page.records), page.after) == (100, None)
@@ -186,7 +184,6 @@ def test_spent_daily_limit_waits_for_reset_and_raises_alarm(rig: CrmHarness) -> 
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.UNAUTHORIZED])
 def test_find_is_unreachable_when_request_fails(rig: CrmHarness, fault: PaymentFault) -> None:
     rig.fail_next("find_by_external_id", fault)
-
     assert isinstance(rig.crm.find_by_external_id(MINE), LookupFailed)
 
 
@@ -277,7 +274,6 @@ def test_find_by_crm_id_returns_ids_and_email(rig: CrmHarness, external_id: str 
 
 def test_archived_contact_frees_its_email_and_external_id(rig: CrmHarness) -> None:
     rig.users.archive(rig.users.add(email="seven@example.com", oncely_id=MINE))
-
     assert isinstance(rig.crm.upsert_contact(MINE, {"email": "seven@example.com"}), Succeeded)
 
 
@@ -328,6 +324,5 @@ ODD_IDS += [(MINE, one) for one in (".", "..", "7/associations", "7?archived=tru
 def test_path_in_id_is_anomalous(rig: CrmHarness, external_id: str, crm_id: str | None) -> None:
     pushed = rig.crm.upsert_contact(external_id, {"firstname": "Grace"}, crm_id=crm_id)
     found = rig.crm.find_by_external_id(external_id, crm_id=crm_id)
-
     assert (type(pushed), type(found)) == (Anomalous, Anomalous)
     assert rig.writes() == []

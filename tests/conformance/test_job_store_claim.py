@@ -80,44 +80,36 @@ def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) ->
 def test_claim_fails_with_row_that_forbids_it(store: JobStore, changes: dict[str, Any]) -> None:
     row = make_ready_job(owner="owner-0", fence=1, **changes)
     store.create(row)
-
     assert store.claim(make_claim()) == ClaimFailed(row)
     assert store.get(KEY) == row
 
 
 def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
     store.create(make_ready_job())
-
     job = claim_job(store, fingerprint="fingerprint-1")
-
     assert job.fingerprint == "fingerprint-1"
     assert store.get(KEY) == job
 
 
 def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
     store.create(make_ready_job(fingerprint="fingerprint-1", customer_id="customer_7"))
-
     job = claim_job(store, fingerprint=None, customer_id=None)
-
     assert (job.fingerprint, job.customer_id) == ("fingerprint-1", "customer_7")
 
 
 def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -> None:
     claim = make_claim(fingerprint=None, customer_id=None, key_scope="")
-
     assert store.claim(claim) == Claimed(_job_from_claim(claim))
     assert store.get(KEY) == _job_from_claim(claim)
 
 
 def test_repeated_claim_by_same_owner_succeeds(store: JobStore) -> None:
     claim = make_claim()
-
     assert store.claim(claim) == store.claim(claim) == Claimed(_job_from_claim(claim))
 
 
 def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
     first = claim_job(store)
-
     assert store.claim(make_claim()) == ClaimFailed(first)
 
 

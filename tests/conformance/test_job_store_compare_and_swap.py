@@ -46,7 +46,6 @@ def event_change(request: pytest.FixtureRequest) -> str:
 def test_owner_can_change_its_row(store: JobStore, event_change: str) -> None:
     before = claim_job(store)
     after = MOVES[event_change](before)
-
     assert store.compare_and_swap(before, after) == Swapped(after)
     assert store.get(KEY) == after
 
@@ -70,7 +69,6 @@ def test_change_conflicts_when_status_owner_or_version_differs(
 def test_late_owner_cannot_overwrite_newer_claim(store: JobStore) -> None:
     row = claim_job(store)
     late = replace(row, owner=new_owner())
-
     assert store.compare_and_swap(late, finish_job(late)) == VersionConflict(row)
     assert store.get(KEY) == row
 

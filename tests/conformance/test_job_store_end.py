@@ -73,7 +73,6 @@ def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] 
 
 def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
     result = pay(db, claim_job(db.store), may_create=True, preconditions=(), remove=())
-
     assert isinstance(result, Swapped)
     assert order(db) == {**ORDER_KEY, "status": "paid", "charge_id": "ch_1"}
 
@@ -108,7 +107,6 @@ def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
 @pytest.mark.parametrize("seen", [{"owner": "someone else"}, {"version": 7}])
 def test_transaction_conflicts_with_other_owner(db: StoreFixture, seen: dict[str, object]) -> None:
     row = claim_unpaid(db)
-
     assert pay(db, replace(row, **seen)) == VersionConflict(row)  # type: ignore[arg-type]  # fields by name
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 

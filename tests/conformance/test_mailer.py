@@ -113,7 +113,6 @@ def test_idempotency_key_does_not_prevent_second_mail(rig: MailerHarness) -> Non
 @pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
 def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: PaymentFault) -> None:
     rig.fail_next(fault)
-
     assert isinstance(send(rig), Ambiguous)
     assert len(rig.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
 
@@ -140,7 +139,6 @@ def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
 
 def test_rejected_mail_is_declined(rig: MailerHarness) -> None:
     answer = send(rig, rig.rejected())
-
     assert isinstance(answer, Declined)
     assert answer.code == "MessageRejected"
     assert rig.sent() == []

@@ -41,7 +41,6 @@ def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
 def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
     asked = rig.payment()
     ref = prepare_payment(rig, asked)
-
     assert rig.charges() == 0
     assert isinstance(rig.provider.lookup(ref, asked), NotFound)
 
@@ -110,9 +109,7 @@ def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: PaymentF
 
 def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarness) -> None:
     rig.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
-
     answer = rig.provider.prepare(rig.payment(), idempotency_key=make_key("create:1"))
-
     assert isinstance(answer, Ambiguous)
     assert rig.charges() == 0
 
@@ -138,7 +135,6 @@ def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
     asked = rig.payment()
     ref = prepare_payment(rig, asked)
     rig.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
-
     assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
 
 
@@ -190,7 +186,6 @@ def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> 
     asked = rig.payment()
     ref = charge_payment(rig, asked)
     prepare_payment(rig, asked, number=2)
-
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
 
 
@@ -233,7 +228,6 @@ def test_close_of_executed_payment_returns_its_outcome(
 ) -> None:
     asked = rig.payment(kind)
     ref = charge_payment(rig, asked)
-
     assert isinstance(rig.provider.close(ref, asked, verified=verified), outcome)
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 

@@ -24,14 +24,12 @@ def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
 
 def test_absence_is_conclusive_when_customer_has_no_payment(rig: PaymentHarness) -> None:
     found = rig.provider.find(rig.payment())
-
     assert isinstance(found, NotFound)
     assert found.conclusive
 
 
 def test_prepared_payment_is_found(rig: PaymentHarness) -> None:
     ref = prepare_payment(rig, rig.payment())
-
     assert rig.provider.find(rig.payment()) == Prepared(ref)
 
 
@@ -49,7 +47,6 @@ def test_charged_payment_is_found_among_several(rig: PaymentHarness, paid: int) 
     asked = rig.payment()
     refs = [prepare_payment(rig, asked, number=number) for number in (1, 2, 3)]
     execute_payment(rig, refs[paid], asked, verified=True)
-
     assert rig.provider.find(asked) == Prepared(refs[paid])
 
 
@@ -64,7 +61,6 @@ def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -
 
 def test_missing_reply_does_not_prove_absence(rig: PaymentHarness) -> None:
     rig.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
-
     assert isinstance(rig.provider.find(rig.payment()), LookupFailed)
 
 

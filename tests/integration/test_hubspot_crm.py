@@ -80,7 +80,6 @@ def test_read_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: Hu
     record_id = sandbox.hubspot.add(email="seven@example.com")
     crm.get_contact(record_id)
     sandbox.forget_connections()
-
     assert isinstance(crm.get_contact(record_id), CrmRecord)
 
 
@@ -109,9 +108,7 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
-
     answer = crm.upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, Succeeded)
     assert isinstance(crm.find_by_external_id(MINE), CrmRecord)
 
@@ -156,7 +153,6 @@ def test_connect_timeout_sends_nothing() -> None:
 def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
         answer = short_timeout_crm(url).upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
 
@@ -190,9 +186,7 @@ def test_retry_after_is_followed_within_limits(
     sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
-
     answers = [crm.upsert_contact(MINE, GRACE), crm.get_contact("1")]
-
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
 
 
@@ -292,14 +286,12 @@ def test_too_large_request_is_declined(
     monkeypatch: pytest.MonkeyPatch, status: int, body: object, crm_id: str | None
 ) -> None:
     answer = crm_with_response(monkeypatch, status, body).upsert_contact(MINE, GRACE, crm_id=crm_id)
-
     assert isinstance(answer, Declined)
     assert answer.code == f"HTTP_{status}"
 
 
 def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     answer = crm.upsert_contact(MINE, {"notes": "x" * 3_000_000})
-
     assert isinstance(answer, Declined)
     assert answer.code == "HTTP_413"
     assert sandbox.ledger.contacts == ()
@@ -334,14 +326,12 @@ def test_contact_is_gone_only_when_404_is_from_hubspot(
 
 def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
-
     assert isinstance(crm.upsert_contact(MINE, GRACE), Declined)
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
 
 
 def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ProviderSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
-
     assert isinstance(crm.get_contact("1"), NotSent)
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
     assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)

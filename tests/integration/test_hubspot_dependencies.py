@@ -77,5 +77,4 @@ def test_crm_pushes_by_id_property_of_env(sandbox: ProviderSandbox, clients: Aws
 def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url}
     ports = AwsPorts(Settings.from_env(environment, CONTRACTS), clients)
-
     assert ports.provider(HUBSPOT) is ports.provider(HUBSPOT)

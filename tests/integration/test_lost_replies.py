@@ -96,7 +96,6 @@ def test_undelivered_claim_fails_when_other_worker_claimed(
 ) -> None:
     theirs = claim_job(dynamo.store(dynamo.separate_client()))
     inject("UpdateItem", lost)
-
     assert dynamo.store().claim(make_claim()) == ClaimFailed(theirs)
 
 
@@ -127,7 +126,6 @@ def test_create_is_once_with_lost_reply(
     dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     inject("PutItem", lost)
-
     assert dynamo.store().create(make_ready_job()) == Created(make_ready_job())
     assert dynamo.store().get(KEY) == make_ready_job()
 
@@ -136,7 +134,6 @@ def test_undelivered_create_returns_row_of_others(dynamo: DynamoFixture, inject:
     theirs = make_ready_job(created_at=time_at(5))
     dynamo.store(dynamo.separate_client()).create(theirs)
     inject("PutItem", NEVER_ARRIVED[0])
-
     assert dynamo.store().create(make_ready_job()) == AlreadyExists(theirs)
 
 

@@ -59,7 +59,6 @@ def test_busy_workers_are_told_from_idle(pair: Pair, monkeypatch: pytest.MonkeyP
     # Long enough for a loaded machine.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
     busy, _ = pair
-
     assert [one.pid for one in list_busy_workers(os.getpid())] == [busy.pid]
 
 

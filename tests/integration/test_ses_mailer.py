@@ -65,9 +65,7 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
-
     answer = send_mail(sandbox.url)
-
     assert isinstance(answer, Succeeded)
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
@@ -150,7 +148,6 @@ def test_configuration_error_sends_nothing(sandbox: ProviderSandbox, name: str, 
 
 def test_unverified_recipient_raises_alarm_in_ses_sandbox(sandbox: ProviderSandbox) -> None:
     answer = send_mail(sandbox.url, to="unverified@example.com")
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
 
@@ -175,7 +172,6 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
     answer = send_mail("http://" + host.format(closed=free_port()))
-
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
 
@@ -194,7 +190,6 @@ def test_connect_timeout_sends_nothing(no_profile: None) -> None:
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
         answer = send_mail(url)
-
     assert isinstance(answer, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
 
@@ -235,7 +230,6 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
 
 def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
     send_mail(sandbox.url)
-
     (mail,) = sandbox.ledger.mails
     assert mail.headers == {"X-Oncely-Key": KEY}
     assert mail.tags == {"oncely_key": TAG}
@@ -259,7 +253,6 @@ def test_mailer_uses_boto3_endpoint(
 
 def test_mailer_is_not_configured_without_sender() -> None:
     ports = AwsPorts(Settings.from_env({}, CONTRACTS))
-
     assert not ports.is_configured(SES)
     with pytest.raises(NotConfiguredError, match="SES_SENDER_ADDRESS"):
         ports.provider(SES)

@@ -94,7 +94,6 @@ def test_confirm_error_returns_state_of_intent(
     sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
-
     assert isinstance(confirm_payment(provider), expected)
     assert len(sandbox.ledger.charges) == charges
 
@@ -114,9 +113,7 @@ def test_create_error_is_ambiguous_unless_rejected(
     sandbox: ProviderSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
-
     answer = provider.prepare(make_payment(), idempotency_key=CREATE_KEY)
-
     assert isinstance(answer, NotSent if confirm_outcome is NotSent else Ambiguous)
     assert sandbox.ledger.charges == ()
 
@@ -146,7 +143,6 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
 def test_failed_connection_sends_nothing(host: str) -> None:
     base = "http://" + host.format(closed=free_port())
     provider = StripePayments.from_api_key("sk_test_1", api_base=base)
-
     assert isinstance(provider.prepare(make_payment(), idempotency_key=CREATE_KEY), NotSent)
 
 
@@ -182,7 +178,6 @@ def test_decline_leaves_payment_open(provider: StripePayments, method: str, code
 @pytest.mark.parametrize("wrong", [{"customer": "cus_missing_1"}, {"method": "pm_missing"}])
 def test_missing_resource_is_anomalous(provider: StripePayments, wrong: dict[str, str]) -> None:
     answer = provider.prepare(make_payment(**wrong), idempotency_key=CREATE_KEY)
-
     assert isinstance(answer, Anomalous)
     assert "resource_missing" in answer.reason
     assert "req_" in answer.reason
@@ -222,9 +217,7 @@ def test_other_payment_on_third_page_is_found(
     sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
-
     answer = provider.lookup(ref, make_payment())
-
     assert isinstance(answer, Anomalous)
     assert other in answer.reason
 
@@ -366,6 +359,5 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
 
 def test_unknown_customer_needs_review_at_once(provider: StripePayments) -> None:
     world = stripe_world(provider, payment_customer="cus_missing_1")
-
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.alerts.sent

@@ -188,7 +188,6 @@ def test_failed_write_conflicts_with_change_of_others(rig: ThrottledTables) -> N
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_load_balancer_error_page_is_read_back(rig: ThrottledTables, status: int) -> None:
     rig.faults.inject("TransactWriteItems", *[ProxyErrorPage(status, performed=True)] * 2)
-
     assert rig.finish_job() == Swapped(rig.after)
     assert rig.row() == rig.after
 
@@ -204,6 +203,5 @@ def test_load_balancer_error_page_is_read_back(rig: ThrottledTables, status: int
 )
 def test_failed_read_is_unavailable(rig: ThrottledTables, fault: Any) -> None:  # noqa: ANN401  # either
     rig.faults.inject("GetItem", fault, fault)
-
     with pytest.raises(UnavailableError, match=KEY):
         rig.store.get(KEY)

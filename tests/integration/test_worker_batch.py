@@ -85,7 +85,6 @@ def test_lone_surrogate_in_body_is_rejected(rig: WorkerHarness, world: InMemoryS
 
 def test_reject_reason_escapes_characters_sqs_forbids(rig: WorkerHarness) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "\\u0000\\uffff": 1}'
-
     assert process_event(rig, rig.deliver(body)) == []
     assert r"\x00\uffff" in rig.rejected()[body]
 
@@ -103,7 +102,6 @@ def test_redelivered_batch_charges_nothing(rig: WorkerHarness, world: InMemorySt
 
 def test_duplicates_in_batch_are_charged_once(rig: WorkerHarness, world: InMemoryStack) -> None:
     process_event(rig, rig.deliver(*[json.dumps(charge_message())] * 10))
-
     assert len(rig.stripe.ledger.charges_for(KEY)) == 1
     assert world.job(KEY).status is Status.FINISHED
 

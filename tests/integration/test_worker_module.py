@@ -111,7 +111,6 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 def test_handler_import_only_reads_lambda_function_name() -> None:
     done = probe(REPOSITORY / "functions", "oncely.handlers.process_queue")
-
     assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
 
 
@@ -133,7 +132,6 @@ def test_package_import_has_no_side_effects() -> None:
 )
 def test_probe_detects_import_side_effects(tmp_path: Path, line: str, effect: str) -> None:
     (tmp_path / "careless.py").write_text(line)
-
     assert any(effect in one for one in probe(tmp_path, "careless"))
 
 

@@ -81,16 +81,13 @@ def test_duplicate_is_counted_apart(world: InMemoryStack, run: Run, *, declined:
 
 def test_leased_message_counts_as_duplicate_in_progress(world: InMemoryStack, run: Run) -> None:
     lease_to_other_worker(world, lease=timedelta(minutes=5))
-
     [line], counted = run(BODY)
-
     assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "in_progress"): 1}
     assert (line["deduplication"], line["reply"]) == ("in_progress", "Nack")
 
 
 def test_conflict_counts_as_duplicate_and_reject(run: Run) -> None:
     [line], counted = run(json.dumps(charge_message(amount=9900)))
-
     duplicates = {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "conflict"): 1}
     assert counted == {**duplicates, (signals.REJECTED, None): 1}
     assert (line["level"], line["deduplication"]) == ("ERROR", "conflict")
@@ -126,5 +123,4 @@ def test_internal_error_is_logged_with_trace(
 
 def test_log_never_contains_api_key(rig: WorkerHarness, run: Run) -> None:
     rig.stripe.faults.add("unauthorized")
-
     assert "sk_test_oncely" not in str(run(BODY))

@@ -57,7 +57,6 @@ def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> No
 
 def test_late_worker_without_saved_reference_cannot_confirm(world: InMemoryStack) -> None:
     outcome = run_slowly(world, "prepare", lambda: reconcile_after_lease(world))
-
     assert isinstance(outcome, OwnershipLost)
     assert world.payments.charges == ["pi_2"]
     assert world.job(KEY).provider_ref == "pi_2"

@@ -40,7 +40,6 @@ def test_transition_leads_to_status_in_table(status: Status | None, event: Event
 def test_illegal_transition_names_status_and_event(status: Status | None, event: Event) -> None:
     with pytest.raises(IllegalTransitionError, match=f"{status or 'absent'}.*{event}") as caught:
         next_status(status, event)
-
     assert (caught.value.status, caught.value.event) == (status, event)
 
 
@@ -80,7 +79,6 @@ def test_operator_decisions_apply_only_in_review() -> None:
 
 def test_note_is_allowed_in_every_status_and_keeps_it() -> None:
     notes = {source: to for (source, event), to in TRANSITIONS.items() if event is Event.NOTE}
-
     assert notes == {status: status for status in Status}
 
 
@@ -91,9 +89,7 @@ def test_stored_names_are_never_renamed() -> None:
 
 def test_support_agents_see_four_status_labels() -> None:
     others = {Status.FINISHED: "done", Status.FAILED: "failed", Status.NEEDS_REVIEW: "needs review"}
-
     labels = {status: status.label for status in Status}
-
     assert labels == {**dict.fromkeys(UNRESOLVED, "pending"), **others}
 
 

@@ -34,7 +34,6 @@ def test_lambda_platform_lines_and_metrics_are_left_out() -> None:
 
 def test_history_batches_are_left_out() -> None:
     said = json.dumps({"message": "history", "changes": 3, "objects": 1})
-
     assert parse_event(said, function="HistoryWrite", at=AT) is None
 
 
@@ -44,7 +43,6 @@ def test_line_without_own_time_has_time_of_stream() -> None:
 
 def test_log_group_names_its_function() -> None:
     group = "/aws/cloudformation/Oncely-local/PaymentsWorkerLogsFAC145E5"
-
     assert function_name(group) == "PaymentsWorker"
 
 
@@ -72,5 +70,4 @@ def test_deliveries_are_counted_by_result() -> None:
 def test_engine_log_counts_functions_that_timed_out(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("Lambda A timed out after 60s — killing worker\nLambda A spawned\n")
-
     assert count_timeouts(log) == 1

@@ -89,7 +89,6 @@ def test_mark_failed_is_allowed_when_order_is_missing() -> None:
 def test_mark_finished_accepts_order_paid_by_hand() -> None:
     world = world_with_review_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
-
     assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_by_hand"), Repaired)
     assert world.order()["charge_id"] == "ch_by_hand"
 
@@ -144,7 +143,6 @@ def test_business_rows_are_changed_when_precheck_differs(
     standing: PrecheckResult[str], why: str | None
 ) -> None:
     row = make_job(fingerprint=fingerprint(PROCEED.values))
-
     assert values_changed_since(row, standing) == why
 
 
@@ -219,14 +217,12 @@ def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, othe
 def test_mark_failed_needs_reachable_provider() -> None:
     world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     world.payments.fail_next("lookup_closed", PaymentFault.TIMEOUT_BEFORE)
-
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 def test_mark_failed_itself_closes_nothing_at_provider() -> None:
     world = world_with_closing_job()
-
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
     assert "close" not in {step for step, _ in world.payments.calls}
 
@@ -246,7 +242,6 @@ def test_lost_close_is_retried_without_confirming_payment() -> None:
 def test_payment_that_succeeds_before_close_finishes_job() -> None:
     world = world_with_closing_job()
     world.payments.complete("pi_1", status="succeeded")
-
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
     assert world.order()["status"] == "paid"
 
@@ -264,7 +259,6 @@ def test_open_payment_without_order_is_not_marked_failed() -> None:
 def test_close_needs_review_when_order_is_missing() -> None:
     world = world_with_closing_job()
     world.store.business_rows.rows.clear()
-
     assert isinstance(world.run(world.outbox.sent.pop()), NeedsReview)
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
 

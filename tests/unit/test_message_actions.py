@@ -51,7 +51,6 @@ def test_reply_follows_from_outcome(outcome: RunOutcome) -> None:
 def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: RunOutcome) -> None:
     row_carries_it = isinstance(outcome, LeasedElsewhere | NotAttempted)
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
-
     assert action_for(outcome, near_receive_limit=True) == expected
 
 
@@ -59,7 +58,6 @@ def test_message_is_acked_when_row_resends() -> None:
     outcome = NotAttempted(
         job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
     )
-
     assert action_for(outcome, near_receive_limit=False) == Ack()
 
 

@@ -89,8 +89,6 @@ def test_unsent_effect_clears_only_its_own_send() -> None:
 
 def test_progress_resets_attempts_and_timeouts() -> None:
     job = make_job(attempts=7, timeouts=4, unreachable=2)
-
     after = save_progress({"page": 3}).apply_to(job, now=NOW, actor="worker")
-
     assert (after.status, after.progress) == (Status.STARTED, {"page": 3})
     assert (after.attempts, after.timeouts, after.unreachable) == (1, 0, 0)

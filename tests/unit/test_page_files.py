@@ -47,7 +47,6 @@ def test_index_is_revalidated_and_names_versioned_files(page: PageFiles) -> None
 def test_modules_import_siblings_by_relative_path(page: PageFiles) -> None:
     for name, reply in page.files.items():
         imported = re.findall(r'from "([^"]+)"', reply.body)
-
         assert all(one.startswith("./") and one[2:] in page.files for one in imported), name
 
 
@@ -60,7 +59,6 @@ def test_unknown_file_name_is_not_found(page: PageFiles, name: str) -> None:
 
 def test_file_of_other_version_is_not_found_or_cached(page: PageFiles) -> None:
     reply = page.file(version="0" * 32, file="admin.js")
-
     assert (reply.status, reply.headers["cache-control"]) == (404, "no-store")
 
 
@@ -83,7 +81,6 @@ def test_policy_allows_only_own_files_and_sign_in(page: PageFiles) -> None:
 
 def test_index_complies_with_its_policy(page: PageFiles) -> None:
     text = page.index.body
-
     assert re.findall(r"<script(?![^>]*src=)[^>]*>", text) == []
     assert re.findall(r"\son\w+=|\sstyle=|<style", text) == []
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []

@@ -114,7 +114,6 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack)
 
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
-
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 

@@ -93,7 +93,6 @@ def test_empty_name_is_invalid(value: str) -> None:
 @pytest.mark.parametrize("properties", NO_PROPERTIES)
 def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None:
     body = contact_body(VALUE).replace(f'{{"score": {VALUE}}}', properties)
-
     with pytest.raises(InvalidMessageError, match=r"record is wrong: .*properties"):
         REGISTRY.parse_body(body)
 
@@ -110,7 +109,6 @@ def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None
 )
 def test_value_within_bounds_is_accepted_and_can_be_stored(value: str) -> None:
     _, message = REGISTRY.parse_body(contact_body(value))
-
     assert isinstance(message, ContactMessage)
     assert message.record is not None
     serialize(message.record)

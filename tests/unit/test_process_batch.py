@@ -178,9 +178,7 @@ def test_leased_message_is_redelivered_when_lease_expires(
 
 def test_redelivery_delay_stays_within_sqs_limit(charging: BatchHarness) -> None:
     lease_to_other_worker(charging.world, lease=timedelta(days=2))
-
     [one] = charging.process(make_delivery(charge_message()))
-
     assert charging.inbox.redelivered[one.delivery.receipt] < timedelta(hours=12)
 
 
@@ -189,18 +187,14 @@ def test_leased_message_is_acked_at_limit(
     charging: BatchHarness, receives: int, *, acked: bool
 ) -> None:
     lease_to_other_worker(charging.world, lease=timedelta(seconds=42))
-
     [one] = charging.process(make_delivery(charge_message(), receives=receives))
-
     assert one.acked is acked
     assert bool(charging.inbox.redelivered) is not acked
 
 
 def test_unsent_job_message_is_redelivered_after_backoff(charging: BatchHarness) -> None:
     charging.world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
-
     [one] = charging.process(make_delivery(charge_message()))
-
     assert not one.acked
     assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=15)}
 
@@ -220,9 +214,7 @@ def test_message_is_not_acked_when_reject_fails() -> None:
 
 def test_rejected_message_is_acked() -> None:
     bench = BatchHarness(world=InMemoryStack())
-
     [one] = bench.process(make_delivery("not JSON"))
-
     assert one.acked
     assert [body for body, _ in bench.inbox.rejected] == [one.delivery.body]
 

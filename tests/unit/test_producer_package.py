@@ -25,9 +25,7 @@ def test_package_ships_type_marker() -> None:
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
     look = f"import sys, oncely.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
-
     told = run_python(look)
-
     assert (told.returncode, told.stdout) == (0, "\n")
 
 
@@ -59,7 +57,6 @@ def test_testing_imports_only_what_its_extra_declares() -> None:
 
 def test_testing_says_what_it_lacks_when_extra_is_missing() -> None:
     result = run_python("import sys; sys.modules['greenlet'] = None; import oncely.testing")
-
     assert result.returncode == 1
     assert 'pip install "oncely[testing]"' in result.stderr.splitlines()[-1]
 

@@ -88,7 +88,6 @@ def test_declined_job_expires_without_publishing() -> None:
 
 def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> None:
     world.run(CONTACT)
-
     (job,) = world.store.jobs.values()
     assert job.expires_at == world.clock.now() + ROW_RETENTION
 
@@ -96,9 +95,7 @@ def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> Non
 def test_receipt_expires_after_default_retention() -> None:
     world = world_with_finished_job()
     publish_job(world)
-
     world.run(world.outbox.sent[0])
-
     assert world.job("receipt.send:order_18452").expires_at == world.clock.now() + PROOF_RETENTION
 
 
@@ -261,9 +258,7 @@ def test_failed_job_is_reported_and_others_are_published() -> None:
 
 def test_job_listed_twice_in_batch_is_published_once() -> None:
     world, keys = world_with_many_jobs(1)
-
     world.publisher().publish_batch([*keys, *keys])
-
     assert len(world.bus.published) == 1
 
 

@@ -111,7 +111,6 @@ def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
 
 def test_order_without_address_gets_no_receipt(world: InMemoryStack) -> None:
     world.add_order(status="paid", receipt_email="")
-
     assert isinstance(world.run(RECEIPT), Finished)
     assert world.mail.sent == []
 
@@ -129,9 +128,7 @@ def test_finished_payment_is_followed_by_receipt(world: InMemoryStack) -> None:
 def test_declined_payment_has_no_receipt(world: InMemoryStack) -> None:
     world.payments.declines = True
     world.run(charge_message())
-
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
-
     assert [json.loads(body)["job"] for body in world.outbox.sent] == []
 
 
@@ -166,7 +163,6 @@ def test_receipt_needs_review_when_order_is_unusable(order: Any, why: str) -> No
 
 def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
     world.add_order(status="paid", customer_id=7)
-
     assert isinstance(world.run(RECEIPT), Finished)
     assert world.job(KEY).customer_id is None
 
@@ -174,9 +170,7 @@ def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
 def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
     contract = ReceiptSend(InMemoryStack(mail=None).dependencies)
     mail = Email(to="ada@example.com", subject="Receipt", text="Thank you.")
-
     answer = contract.execute(EffectCall(job=make_job(), facts=ReceiptEmail(mail)))
-
     assert isinstance(answer, NotSent)
 
 

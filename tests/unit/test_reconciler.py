@@ -63,9 +63,7 @@ def test_crash_after_charge_is_resolved_after_lease_expires() -> None:
 
 def test_leased_job_is_left_alone() -> None:
     world = world_crashed_after_charge()
-
     done = world.reconcile(KEY)
-
     assert done.outcome == "nothing"
     assert world.job(KEY).status is Status.STARTED
 
@@ -73,9 +71,7 @@ def test_leased_job_is_left_alone() -> None:
 def test_reconciler_only_reads_from_provider() -> None:
     world = world_with_unknown_job()
     world.payments.calls.clear()
-
     world.run_until_idle(KEY)
-
     assert {step for step, _ in world.payments.calls} == {"lookup"}
 
 

@@ -83,7 +83,6 @@ def test_lookup_does_not_wait_until_job_is_due() -> None:
 def test_lookup_resolves_job_of_dead_worker() -> None:
     world = world_with_unknown_job()
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.STARTED)
-
     assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
     assert world.job(KEY).status is Status.FINISHED
 
@@ -166,7 +165,6 @@ def test_repair_of_review_needs_reachable_provider(what: Repair) -> None:
 def test_reopen_conflicts_when_order_changed() -> None:
     world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     world.add_order(amount=9900)
-
     assert isinstance(repair_job(world, Repair.REOPEN), BusinessRowConflict)
 
 
@@ -222,9 +220,7 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
 )
 def test_repair_reports_message_that_was_not_sent(world: InMemoryStack, what: Repair) -> None:
     world.outbox.fails_at = frozenset({0})
-
     outcome = repair_job(world, what)
-
     assert isinstance(outcome, Repaired)
     assert "the queue rejected the message" in str(outcome.details)
 

@@ -97,7 +97,6 @@ def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
     order = RepairRequest(
         key=JobKey("k" * length), repair=Repair.LOOK_UP, version=1, reason=REASON, actor="ada"
     )
-
     assert isinstance(InMemoryStack().repairer().repair(order), JobNotFound)
 
 
@@ -127,7 +126,6 @@ def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
 )
 def test_repair_is_invalid_with_bad_reason_actor_or_reference(wrong: dict[str, str]) -> None:
     fields = {"reason": REASON, "actor": "ada", **wrong}
-
     with pytest.raises(InvalidRequestError):
         RepairRequest(key=KEY, repair=Repair.LOOK_UP, version=1, **fields)  # type: ignore[arg-type]  # fields by name
 
@@ -147,6 +145,5 @@ def test_longest_reason_and_reference_are_accepted() -> None:
 
 def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
     outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
-
     assert isinstance(outcome, WouldRepair)
     assert str(outcome.details).endswith("the business rows are checked only when the repair runs")

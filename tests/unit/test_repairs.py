@@ -57,7 +57,6 @@ def allowed_repairs(
 @pytest.mark.parametrize("status", Status)
 def test_each_status_opens_exactly_its_own_repairs(status: Status) -> None:
     options = repair_options(make_job(status=status), TERMS, now=LATER)
-
     assert allowed_repairs(status) == OPEN[status]
     assert [one.repair for one in options] == list(Repair)
     assert all(one.reason and "\n" not in one.reason for one in options)
@@ -81,7 +80,6 @@ def test_unclaimed_job_may_be_reopened(terms: RetryPolicy) -> None:
 def test_natural_effect_may_be_reopened_without_lookup() -> None:
     terms = RetryPolicy(safety=RetrySafety.NATURAL, profile=SES)
     manual = {Repair.MARK_FINISHED, Repair.MARK_FAILED}
-
     assert allowed_repairs(Status.NEEDS_REVIEW, terms) == {Repair.REOPEN, *manual}
 
 
@@ -92,7 +90,6 @@ def test_row_is_proof_when_natural_or_never_claimed() -> None:
 
 def test_only_mark_finished_needs_reference_unless_natural() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
-
     for terms, needing in ((TERMS, [Repair.MARK_FINISHED]), (NATURAL, [])):
         options = repair_options(review, terms, now=LATER)
         assert [one.repair for one in options if one.needs_reference] == needing
@@ -100,7 +97,6 @@ def test_only_mark_finished_needs_reference_unless_natural() -> None:
 
 def test_failed_job_allows_no_repair_without_resubmission() -> None:
     options = repair_options(make_job(status=Status.FAILED), TERMS, now=LATER)
-
     assert not any(one.allowed for one in options)
 
 
@@ -123,7 +119,6 @@ def test_proved_absence_reopens_job_under_next_key() -> None:
 
 def test_row_that_is_own_proof_keeps_its_key() -> None:
     move = reopen(REVIEW, NATURAL, reason="looked", lookup=None, looked_up_at=LATER)
-
     assert isinstance(move, Decision)
     assert "key_number" not in move.changes
 
@@ -134,7 +129,6 @@ def test_row_that_is_own_proof_keeps_its_key() -> None:
 )
 def test_other_effect_outcomes_do_not_reopen_job(lookup: EffectOutcome) -> None:
     why = reopen(REVIEW, TERMS, reason="looked", lookup=lookup, looked_up_at=LATER)
-
     assert isinstance(why, str)
     assert lookup.reason in why
 
@@ -179,9 +173,7 @@ def test_manual_resolution_ends_review_with_reference(
     repair: Repair, event: Event, status: Status, outcome: tuple[object, ...]
 ) -> None:
     decision = resolve_manually(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
-
     job = decision.apply_to(REVIEW, now=LATER, actor="ada")
-
     assert (job.status, job.evidence[-1].event, job.evidence[-1].reason) == (status, event, NOTE)
     assert (job.provider_ref, job.result, job.last_error) == outcome
 
@@ -210,9 +202,7 @@ def test_failed_job_expires_only_after_resubmission_could_run(
     expires_at: datetime | None, expected: datetime | None
 ) -> None:
     failed = make_job(status=Status.FAILED, expires_at=expires_at)
-
     move = note_resubmission(failed, TERMS, new_key=KEY, reason="a new card", now=NOW + TICK)
-
     after = move.apply_to(failed, now=NOW, actor="ada")
     assert (after.status, after.expires_at) == (Status.FAILED, expected)
 

@@ -132,9 +132,7 @@ def test_job_of_unknown_type_needs_little_time(world: InMemoryStack) -> None:
 def test_group_lookups_run_concurrently_within_bound(at_once: int) -> None:
     world, keys = world_with_unknown_charges(12)
     world.payments = _ConcurrencyProbe(world.payments, limit=at_once)
-
     resolve_group(world, keys, make_resolver(world, at_once=at_once))
-
     assert world.payments.peak == at_once
 
 
@@ -192,9 +190,7 @@ def test_alert_that_cannot_be_delivered_leaves_its_job_due(world: InMemoryStack)
 
 def test_dry_run_alerts_nobody(world: InMemoryStack) -> None:
     world.store.create(make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
-
     (handled,) = resolve_group(world, [make_job().job_key], dry_run=True)
-
     assert (handled.alert_delivery, world.alerts.sent) == (None, [])
 
 

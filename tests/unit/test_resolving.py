@@ -61,9 +61,7 @@ def test_row_that_another_sweep_holds_is_left_to_it(status: Status) -> None:
 
 def test_unreadable_row_that_moved_on_meanwhile_is_left_alone() -> None:
     world = world_with(Status.UNKNOWN, message={"job": "errand.run", "v": 99})
-
     done = resolve_during(world, lambda: hold_by_other_sweep(world))
-
     assert (done.outcome, done.needs_alert) == ("nothing", False)
     assert world.job(KEY).status is Status.UNKNOWN
 
@@ -98,13 +96,11 @@ def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:
 )
 def test_due_review_needs_alert_with_its_reason(last_error: str | None, reason: str) -> None:
     done = resolve_job(world_with(Status.NEEDS_REVIEW, last_error=last_error))
-
     assert (done.outcome, done.needs_alert, done.reason) == ("needs_review", True, reason)
 
 
 def test_job_is_missing_without_row_and_message() -> None:
     done = resolve_job(world_with())
-
     assert (done.key, done.outcome, done.to_status) == (KEY, ROW_MISSING, None)
 
 
@@ -147,7 +143,6 @@ def test_lost_message_needs_review_when_business_rows_differ() -> None:
 def test_lost_message_is_resent_when_precheck_fails() -> None:
     world = world_with(Status.READY)
     world.contracts = (errand_type(checks=raising_step(OSError("no table"))),)
-
     assert resolve_job(world).to_status is Status.READY
     assert len(world.outbox.sent) == 1
 

@@ -145,7 +145,6 @@ def test_older_row_becomes_newest_history_image() -> None:
 
 def test_lost_row_is_restored() -> None:
     rig = RestoreHarness((), (make_line(FINISHED),))
-
     assert rig.replace_table().rows_written == 1
     assert rig.row().status is Status.FINISHED
     assert rig.row().message == MESSAGE
@@ -154,7 +153,6 @@ def test_lost_row_is_restored() -> None:
 def test_row_newer_than_history_is_kept() -> None:
     newer = replace(FINISHED, version=9)
     rig = RestoreHarness((newer,), (make_line(make_charge(status=Status.STARTED, version=7)),))
-
     assert rig.replace_table().rows_written == 0
     assert rig.row() == newer
 
@@ -177,9 +175,7 @@ def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
 
 def test_unclaimed_job_takes_identity_of_deployment() -> None:
     rig = RestoreHarness((make_charge(status=Status.READY, deployment=None),))
-
     rig.replace_table()
-
     assert rig.row().deployment == "dev"
 
 
@@ -219,9 +215,7 @@ def test_row_is_restored_unless_it_expired(*, expired: bool) -> None:
 )
 def test_restored_row_is_due(line: HistoryLine, status: Status, due_at: datetime) -> None:
     rig = RestoreHarness((), (line,))
-
     rig.replace_table()
-
     assert (rig.row().status, rig.row().due_at) == (status, due_at)
 
 
@@ -286,21 +280,18 @@ def test_dry_run_changes_nothing() -> None:
 def test_open_gap_blocks_restore() -> None:
     rig = RestoreHarness((make_charge(status=Status.STARTED),))
     rig.history.record_gap(HistoryGap(name="gap-1", recorded_at=NOW))
-
     assert "oncely archive backfill" in rig.failed_replace_reason()
     assert rig.row().status is Status.STARTED
 
 
 def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
-
     for line in (strange, make_line(FINISHED, status="paused")):
         assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
 
 
 def test_table_with_own_identity_needs_no_restore() -> None:
     table = FakeIdentityTable(item=replace(T1, table_id="T2"))
-
     assert "nothing to declare" in RestoreHarness(table=table).failed_replace_reason()
 
 
@@ -308,7 +299,6 @@ def test_table_with_own_identity_needs_no_restore() -> None:
 def test_table_without_protection_is_not_opened(lacks: str) -> None:
     facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
     rig = RestoreHarness(table=FakeIdentityTable(table=facts))
-
     assert "a restore leaves it off" in rig.failed_replace_reason()
 
 
@@ -325,7 +315,6 @@ def test_concurrent_row_change_stops_restore() -> None:
 
 def test_identity_comes_from_history_when_item_is_missing() -> None:
     rig = RestoreHarness((), (make_line(FINISHED),), FakeIdentityTable(item=None))
-
     assert rig.replace_table().identity.deployment == "dev"
 
 
@@ -373,7 +362,6 @@ def test_closing_job_is_restored_as_closing(code: str) -> None:
 def test_unreadable_line_blocks_restore_when_newest() -> None:
     failed = make_line(replace(FINISHED, status=Status.FAILED, version=5))
     strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
-
     for lines in ((failed, strange), (strange, failed)):
         assert "cannot read" in RestoreHarness((), lines).failed_replace_reason()
 
@@ -422,7 +410,6 @@ def test_unpublished_row_of_copy_expires() -> None:
 
 def test_ended_row_is_left_unchanged() -> None:
     line = backfill_line(FINISHED, generation="T1")
-
     for row, found in ((FINISHED, None), (FINISHED, line), (None, None)):
         assert restore_row(row, found, deployment="dev", now=LATER) is None
     assert park_copied_row(FINISHED, now=LATER) is None
@@ -431,5 +418,4 @@ def test_ended_row_is_left_unchanged() -> None:
 def test_new_row_of_expired_key_outranks_old_history() -> None:
     row = replace(FINISHED, created_at=NOW + timedelta(days=1), version=2, expires_at=LATER)
     older = make_line(replace(row, created_at=NOW, version=9))
-
     assert restore_row(row, older, deployment="dev", now=LATER) is None

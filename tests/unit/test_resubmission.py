@@ -29,7 +29,6 @@ def test_resubmission_after_decline_charges_once() -> None:
 
 def test_resubmission_conflicts_without_failed_first_job(world: InMemoryStack) -> None:
     outcome = world.run(charge_message(attempt=2))
-
     assert isinstance(outcome, Conflict)
     assert world.store.get(SECOND) is None
     assert world.payments.calls == []
@@ -122,7 +121,5 @@ def test_failed_row_outlives_its_resubmission() -> None:
 def test_expiry_is_not_extended_when_late_enough() -> None:
     world = world_with_declined_job()
     expiry = world.job(FIRST).expires_at
-
     resubmit_job(world)
-
     assert world.job(FIRST).expires_at == expiry

@@ -55,7 +55,6 @@ def test_one_of_two_concurrent_sweeps_alerts() -> None:
 def test_repeated_alert_step_alerts_nobody() -> None:
     world = world_with_pending_alert()
     world.alerter().alert_if_due(KEY)
-
     assert world.alerter().alert_if_due(KEY) is AlertDelivery.NOT_DUE
     assert len(world.alerts.sent) == 1
 
@@ -94,7 +93,6 @@ def test_alert_is_sent_later_after_crash() -> None:
 def test_undelivered_alert_keeps_job_due() -> None:
     world = world_with_pending_alert()
     world.alerts.fails = True
-
     assert world.alerter().alert_if_due(KEY) is AlertDelivery.FAILED
     assert world.job(KEY).due_at == world.clock.now() + SWEEP_HOLD
 
@@ -142,7 +140,6 @@ def test_reconciler_reports_needed_alert_without_sending() -> None:
 @pytest.mark.parametrize("broken", [True, False])
 def test_orphaned_outcome_alert_reports_delivery(world: InMemoryStack, *, broken: bool) -> None:
     world.alerts.fails = broken
-
     assert world.alerter().alert_orphaned_outcome(KEY, "charged as ch_1") is not broken
 
 

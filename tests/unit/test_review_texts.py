@@ -51,7 +51,6 @@ def test_open_question_follows_from_stored_fields(job: Job, question: str) -> No
 
 def test_known_facts_include_provider_result() -> None:
     facts = known_facts(make_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
-
     assert any("ch_1" in fact for fact in facts)
     assert any("pi_1" in fact for fact in facts)
 
@@ -77,7 +76,6 @@ def test_known_facts_exclude_missing_fields() -> None:
 )
 def test_each_alert_lists_known_unknown_and_next(alert: Alert) -> None:
     begins = [line.partition(":")[0] for line in alert.text.splitlines()]
-
     assert {"Known", "Unknown", "Next"} <= set(begins)
     assert str(KEY) in alert.text
 

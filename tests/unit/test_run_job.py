@@ -31,9 +31,7 @@ def ready_job(**changes: object) -> Job:
 
 def test_claim_stores_key_scope() -> None:
     world = InMemoryStack(contracts=(errand_type(key_scope=lambda: "live"),))
-
     world.run(BODY)
-
     assert world.job(KEY).key_scope == "live"
 
 
@@ -95,9 +93,7 @@ def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> N
 
 def test_long_job_continues_without_progress() -> None:
     world = InMemoryStack(contracts=(errand_type(acts=lambda _: InProgress("nothing yet")),))
-
     outcome = world.run(BODY)
-
     assert isinstance(outcome, Continued)
     assert outcome.progress == {}
 
@@ -111,9 +107,7 @@ class _RacingStore(MemoryJobStore):
 
 def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore())
-
     outcome = world.run(BODY)
-
     assert isinstance(outcome, NotAttempted)
     assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
 

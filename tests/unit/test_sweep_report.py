@@ -29,7 +29,6 @@ def test_item_of_row_is_passed_on_as_key_only() -> None:
 
 def test_item_with_message_is_passed_on_whole() -> None:
     item = SweepItem(key=JobKey("a:1"), message={"job": "a", "v": 1}, on_demand=True)
-
     assert SweepItem.from_json(item.to_json()) == item
 
 
@@ -184,6 +183,5 @@ def test_only_outcomes_that_change_rows_are_progress() -> None:
 
 def test_reason_is_shortened_only_beyond_bound() -> None:
     longest = "x" * (400 - len('""'))
-
     assert truncate_reason(longest) == longest
     assert len(truncate_reason(f"{longest}x")) == len(f"{longest}x") * 3 // 4

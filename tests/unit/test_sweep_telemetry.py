@@ -40,7 +40,6 @@ def test_only_undelivered_alert_is_counted(
     telling: AlertDelivery, telemetry: Telemetry, metric_values: MetricValues
 ) -> None:
     telemetry.alert_attempted(KEY, telling)
-
     assert metric_values(signals.ALERT_FAILED) == ([1.0] if telling is AlertDelivery.FAILED else [])
 
 
@@ -57,5 +56,4 @@ def test_reconciler_logs_mask_email(telemetry: Telemetry, caplog: pytest.LogCapt
 
 def test_sweep_counts_unresolved_jobs(telemetry: Telemetry, metric_values: MetricValues) -> None:
     telemetry.resolve_failures_counted(failed_count=3)
-
     assert metric_values(signals.RESOLVE_FAILED) == [3.0]

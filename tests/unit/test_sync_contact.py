@@ -107,9 +107,7 @@ def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
 
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
     world.crm.fail_next("get_contact", PaymentFault.TIMEOUT_BEFORE)
-
     outcome = world.run(contact_message("1"))
-
     assert isinstance(outcome, NotAttempted)
     assert stored_contact(world) is None
 
@@ -158,7 +156,6 @@ def test_record_without_id_or_time_is_invalid(world: InMemoryStack, wrong: objec
 
 def test_record_of_other_contact_needs_review(world: InMemoryStack) -> None:
     other = {**crm_record(), "id": "5000"}
-
     assert isinstance(world.run(contact_message("1", record=other)), NeedsReview)
 
 

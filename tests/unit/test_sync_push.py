@@ -173,7 +173,6 @@ def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None
 
 def test_missing_record_or_future_version_needs_review(world: InMemoryStack) -> None:
     add_record(world, version=1)
-
     assert isinstance(world.run({**push_message(), "record_id": "app#1"}), NeedsReview)
     assert isinstance(world.run(push_message(version=9)), NeedsReview)
     assert crm_emails(world) == []

@@ -62,7 +62,6 @@ def test_addresses_are_compared_as_crm_spells_them(world: InMemoryStack) -> None
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world, record={"properties": {"email": f" {ADDRESS.title()} "}})
     world.crm = ConflictingCrm(world.crm, crm_id)
-
     assert isinstance(world.run(push_message()), Finished)
 
 
@@ -127,14 +126,12 @@ def test_other_contact_is_never_linked(
     crm_id = world.crm.add(**contact)
     add_record(world, record={"properties": ours})
     world.crm = ConflictingCrm(world.crm, crm_id, by=by)
-
     assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_missing_contact_is_never_linked(world: InMemoryStack) -> None:
     add_record(world)
     world.crm = ConflictingCrm(world.crm, "404")
-
     assert_escalated(world, world.run(push_message()), "404")
 
 

@@ -84,7 +84,6 @@ def test_table_with_own_identity_is_open() -> None:
 
 def test_empty_table_is_blocked_and_names_restore_command() -> None:
     reason = GuardHarness(FakeTableInspection(item=None)).reason()
-
     assert "no identity item" in reason
     assert "oncely restore-proofs --replacement" in reason
     assert "oncely restore-proofs --copy" in reason
@@ -101,7 +100,6 @@ def test_empty_table_is_blocked_and_names_restore_command() -> None:
 )
 def test_restored_or_unprotected_table_is_blocked(change: dict[str, Any], reason: str) -> None:
     blocked = GuardHarness(FakeTableInspection(table=replace(PROTECTED, **change))).reason()
-
     assert reason in blocked
     assert "table_id" not in change or "oncely restore-proofs" in blocked
 
@@ -185,7 +183,6 @@ def test_blocked_table_stays_blocked_during_outage() -> None:
 
 def test_failed_first_check_blocks_table() -> None:
     failing = FakeTableInspection(failures={"facts": UnavailableError("timeout")})
-
     assert "timeout" in GuardHarness(failing).reason()
 
 

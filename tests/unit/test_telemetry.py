@@ -104,7 +104,6 @@ def test_duplicate_has_own_event_and_metric_with_reason(
 
 def test_non_duplicate_is_counted_once(emit: EmitSignals) -> None:
     seen = emit(BY_NAME["Finished"])
-
     assert seen.metric_reasons(signals.FINISHED) == [None]
     assert not seen.metric_reasons(signals.DEDUPLICATED)
     assert "deduplication" not in seen.logs[0]
@@ -112,7 +111,6 @@ def test_non_duplicate_is_counted_once(emit: EmitSignals) -> None:
 
 def test_conflict_is_counted_as_rejected_too(emit: EmitSignals) -> None:
     seen = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
-
     assert seen.metric_reasons(signals.REJECTED) == [None]
     assert seen.logs[0]["reason"] == "other amount"
 
@@ -130,14 +128,12 @@ def test_rejected_api_key_is_counted_apart_as_error(emit: EmitSignals) -> None:
 
 def test_processing_error_is_logged_with_exception(emit: EmitSignals) -> None:
     seen = emit(InternalError(RuntimeError("no table")))
-
     assert seen.logs[0]["error"] == "RuntimeError: no table"
     assert seen.logs[0]["exception_name"] == "RuntimeError"
 
 
 def test_failed_reply_is_logged_beside_outcome(emit: EmitSignals) -> None:
     seen = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
-
     assert [line["message"] for line in seen.logs] == ["job finished", "reply failed"]
     assert seen.metric_reasons(signals.ACK_FAILED) == [None]
 

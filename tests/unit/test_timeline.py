@@ -40,11 +40,9 @@ def test_unenqueued_job_shows_first_and_latest_claim() -> None:
 
 def test_unenqueued_job_shows_its_only_claim_once() -> None:
     (line,) = timeline(make_job(created_at=NOW, claimed_at=NOW))
-
     assert (line.from_status, line.to_status, line.reason) == (None, Status.STARTED, "run 1")
 
 
 def test_unclaimed_job_has_no_claim_in_timeline() -> None:
     enqueued = make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
-
     assert timeline(make_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)

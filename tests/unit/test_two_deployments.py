@@ -131,6 +131,5 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
 def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
     key = idempotency_key(JobKey("k" * MAX_KEY_LENGTH), "confirm", 999, deployment=identity)
-
     assert key.startswith(f"{identity}:")
     assert len(key) <= 255

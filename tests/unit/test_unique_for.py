@@ -54,7 +54,6 @@ def reports() -> ReportProducer:
 @pytest.mark.parametrize("text", [None, "more"], ids=["same", "differing"])
 def test_second_message_in_window_is_first_job(reports: ReportProducer, text: str | None) -> None:
     second = reports.enqueue_report("b", text=text)
-
     assert (second.job_key, second.status) == (FIRST, Status.READY)
     assert (second.created, second.sent, second.conflict) == (False, False, None)
     assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
@@ -62,9 +61,7 @@ def test_second_message_in_window_is_first_job(reports: ReportProducer, text: st
 
 def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None:
     reports.start(FIRST)
-
     second, third = reports.enqueue_report("b"), reports.enqueue_report("c")
-
     assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
     assert (third.job_key, third.created) == ("report.build:~b", False), "it holds the window"
 
@@ -72,7 +69,6 @@ def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
 def test_window_ends_after_an_hour(minutes: int, reports: ReportProducer, *, created: bool) -> None:
     reports.clock.advance(minutes=minutes)
-
     assert reports.enqueue_report("b").created is created
 
 
@@ -83,15 +79,12 @@ def test_other_uniqueness_key_has_own_window(reports: ReportProducer) -> None:
 def test_same_token_is_same_job_after_window(reports: ReportProducer) -> None:
     reports.start(FIRST)
     reports.clock.advance(hours=5)
-
     again = reports.enqueue_report("a")
-
     assert (again.job_key, again.status, again.created) == (FIRST, Status.STARTED, False)
 
 
 def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None:
     reports.store.expire(FIRST)
-
     assert reports.enqueue_report("b").created
 
 
@@ -109,8 +102,6 @@ class NeverFreeWindows:
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
     reports.windows = windows = NeverFreeWindows()
-
     with pytest.raises(UnavailableError, match="kept changing hands"):
         reports.enqueue_report("b")
-
     assert windows.attempts == 3

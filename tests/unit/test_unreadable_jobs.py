@@ -97,9 +97,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
 
 def test_mark_finished_needs_reference_for_known_job_type(world: InMemoryStack) -> None:
     known = get_job(world).job_type == "payment.charge"
-
     outcome = repair_job(world, Repair.MARK_FINISHED, reference=None)
-
     assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
@@ -117,7 +115,6 @@ def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: InMemorySta
 @pytest.mark.parametrize("what", [Repair.MARK_FINISHED, Repair.MARK_FAILED])
 def test_closed_job_expires_and_is_not_due(world: InMemoryStack, what: Repair) -> None:
     repair_job(world, what)
-
     assert get_job(world).expires_at == world.clock.now() + MONEY_RETENTION
     assert get_job(world).due_at is None
 
@@ -169,7 +166,6 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
     told = unreadable_job_options(make_job(status=status), TERMS)
-
     assert [one.repair for one in told] == list(Repair)
     assert not any(one.allowed for one in told)
 
@@ -178,9 +174,7 @@ def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
 def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> None:
     job = make_job(status=status)
     readable = repair_option(job, TERMS, Repair.MARK_FINISHED, now=NOW).reason
-
     reasons = {one.reason for one in unreadable_job_options(job, TERMS)}
-
     assert (reasons == {readable}) is job.ended
 
 
@@ -219,7 +213,5 @@ def test_ended_job_waits_for_version_that_reads_it(rolled_back: InMemoryStack) -
 
 def test_unreadable_ended_job_expires_after_wait(rolled_back: InMemoryStack) -> None:
     rolled_back.clock.advance(hours=24)
-
     assert rolled_back.publisher().publish(get_job(rolled_back).job_key)
-
     assert get_job(rolled_back).expires_at is not None

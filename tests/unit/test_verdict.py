@@ -83,7 +83,6 @@ def test_expected_effects_break_no_invariant() -> None:
 )
 def test_broken_invariant_is_a_sentence(changes: dict[str, Any], part: str, sentence: str) -> None:
     verdict = evaluate(replace(KEPT, **changes))
-
     assert getattr(verdict, part) == (sentence,)
     assert not verdict.is_kept
 
@@ -91,7 +90,6 @@ def test_broken_invariant_is_a_sentence(changes: dict[str, Any], part: str, sent
 @pytest.mark.parametrize("recorded", [None, "started", "failed"])
 def test_ended_job_missing_in_history_breaks_invariant(recorded: str | None) -> None:
     verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: recorded}))
-
     assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {recorded}",)
     assert not verdict.is_kept
 
@@ -103,6 +101,5 @@ def test_ambiguous_mail_in_review_breaks_no_invariant() -> None:
 def test_unpublished_job_is_listed_and_breaks_no_invariant() -> None:
     late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], is_published=False)}
     verdict = evaluate(replace(KEPT, jobs=late))
-
     assert verdict.unpublished == (PUSH,)
     assert verdict.is_kept

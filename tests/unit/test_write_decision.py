@@ -135,14 +135,12 @@ def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> N
 
 def test_job_is_not_due_after_alert(rig: DecisionHarness) -> None:
     rig.write_decision(Anomalous("two were found"))
-
     assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, None)
     assert [entry.event for entry in rig.row.evidence] == [Event.ESCALATE, Event.ALERT]
 
 
 def test_job_stays_due_when_alert_fails(rig: DecisionHarness) -> None:
     settlement = rig.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
-
     assert settlement.job == rig.row
     assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
 
@@ -161,9 +159,7 @@ def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -
 
 def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
     rig.apply_event(Event.NOTE)
-
     rig.write_decision(CHARGED, local=PAID)
-
     assert rig.row.status is Status.FINISHED
     assert [entry.event for entry in rig.row.evidence] == [Event.NOTE, Event.CONFIRM]
 
@@ -183,9 +179,7 @@ def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
 def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
     before = rig.row
-
     settlement = rig.write_decision(Ambiguous("timeout"))
-
     assert (settlement.job, rig.row) == (None, before)
 
 
@@ -201,9 +195,7 @@ def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
 
 def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarness) -> None:
     rig.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
-
     rig.write_decision(CHARGED)
-
     assert (rig.row.status, rig.row.expires_at) == (Status.NEEDS_REVIEW, None)
     assert "charged as ch_1" in rig.alerts.sent[0].text
 
@@ -244,6 +236,5 @@ def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness)
 
 def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:
     rig.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
-
     (alert,) = rig.alerts.sent
     assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1

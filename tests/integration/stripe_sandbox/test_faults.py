@@ -107,10 +107,8 @@ def test_error_500_is_replayed_under_key(
 
 def test_garbled_reply_hides_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.GARBLED)
-
     with pytest.raises(stripe.APIError, match="Invalid response body"):
         intents.create(CHARGE)
-
     assert len(sandbox.ledger.charges) == 1
 
 

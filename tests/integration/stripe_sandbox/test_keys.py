@@ -37,7 +37,6 @@ def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents
 
 def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
     intents.create(ORDER, keyed("order_1"))
-
     with pytest.raises(stripe.IdempotencyError):
         intents.create({**ORDER, "amount": 5000}, keyed("order_1"))
 
@@ -47,7 +46,6 @@ def test_key_expires_with_its_window(
 ) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     clock.advance(hours=24)
-
     assert intents.create(CHARGE, keyed("order_1")).id != first.id
     assert len(sandbox.ledger.charges) == 2
 
@@ -111,7 +109,6 @@ def test_invalid_request_leaves_key_free(intents: Intents) -> None:
     wrong: Any = {**ORDER, "amount": 0}
     with pytest.raises(stripe.InvalidRequestError):
         intents.create(wrong, keyed("order_1"))
-
     assert intents.create(ORDER, keyed("order_1")).status == "requires_confirmation"
 
 
@@ -119,5 +116,4 @@ def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
     with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
             client_for_sandbox(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
-
         assert len(sandbox.ledger.charges_for("payment.charge:order_18452")) == 2

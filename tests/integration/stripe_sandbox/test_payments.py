@@ -85,7 +85,6 @@ def test_decline_says_why_and_leaves_intent_open(
 
 def test_on_session_confirm_requires_action(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
-
     assert intents.confirm(intent.id).status == "requires_action"
     sandbox.complete_pending(intent.id, succeeded=True)
     assert intents.retrieve(intent.id).status == "succeeded"
