@@ -71,9 +71,8 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(db: StoreFixture) ->
     db.rows.put("orders", ORDER_KEY, {"status": "open"})
     before = claim_job(db.store)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[write(must_be_new=True)]
-    )
+    writes = [write(must_be_new=True)]
+    result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
     assert db.store.get(KEY) == before

@@ -45,9 +45,8 @@ def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
 
 
 def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
-    dynamo.admin.put_item(
-        TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
-    )
+    item = {"job_key": {"S": "payment.charge:order_1"}}
+    dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=item)
 
     assert set_up(dynamo) is SetupResult.NOT_EMPTY
     assert table(dynamo).identity() is None

@@ -55,9 +55,8 @@ def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) 
 
 
 def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
-    store.create(
-        make_ready_job(first_sent_at=time_at(-60), key_scope="account-0", claimed_at=time_at(-60))
-    )
+    sent = time_at(-60)
+    store.create(make_ready_job(first_sent_at=sent, key_scope="account-0", claimed_at=sent))
 
     job = claim_job(store)
 
@@ -115,9 +114,8 @@ def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
 
 def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     first = claim_job(store)
-    ready = apply_event(
-        first, Event.RELEASE, attempts=0, lease_until=None, first_sent_at=None, key_scope=None
-    )
+    cleared: Any = dict.fromkeys(("lease_until", "first_sent_at", "key_scope"))
+    ready = apply_event(first, Event.RELEASE, attempts=0, **cleared)
     store.compare_and_swap(first, ready)
 
     second = claim_job(store, now=time_at(9), key_scope="account-2")

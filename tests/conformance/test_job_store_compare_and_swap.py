@@ -136,10 +136,8 @@ def test_evidence_is_written_as_given(store: JobStore) -> None:
 
     assert found is not None
     assert found.evidence == job.evidence
-    assert [(entry.event, entry.count) for entry in found.evidence] == [
-        (Event.NOTE, 4),
-        (Event.CHECKPOINT, 2),
-    ]
+    counts = [(entry.event, entry.count) for entry in found.evidence]
+    assert counts == [(Event.NOTE, 4), (Event.CHECKPOINT, 2)]
 
 
 def test_release_removes_fields_and_keeps_those_of_later_version(dynamo: DynamoFixture) -> None:

@@ -181,6 +181,5 @@ def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
         resolved = apply_event(review, Event.RESOLVE_FINISHED)
 
         writes = [paid_order_write(key=order)]
-        assert db.store.compare_and_swap(review, resolved, business_writes=writes) == Swapped(
-            resolved
-        )
+        result = db.store.compare_and_swap(review, resolved, business_writes=writes)
+        assert result == Swapped(resolved)

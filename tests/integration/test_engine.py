@@ -65,8 +65,6 @@ def handler(event, context):
 
 
 class StartedEngine(NamedTuple):
-    """A process that runs an engine, and that engine."""
-
     starter: "subprocess.Popen[str]"
     engine_pid: int
     port: int

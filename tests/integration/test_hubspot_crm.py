@@ -129,9 +129,8 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(host: str) -> None:
-    answer = short_timeout_crm("http://" + host.format(closed=free_port())).upsert_contact(
-        MINE, GRACE
-    )
+    crm = short_timeout_crm("http://" + host.format(closed=free_port()))
+    answer = crm.upsert_contact(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
@@ -143,9 +142,8 @@ def test_connect_timeout_sends_nothing() -> None:
         busy.listen(0)
         first.connect(busy.getsockname())
 
-        answer = short_timeout_crm(f"http://127.0.0.1:{busy.getsockname()[1]}").upsert_contact(
-            MINE, GRACE
-        )
+        crm = short_timeout_crm(f"http://127.0.0.1:{busy.getsockname()[1]}")
+        answer = crm.upsert_contact(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
 
@@ -216,17 +214,15 @@ def test_rate_limit_without_retry_after_waits_by_policy(
 
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
     daily = wait == timedelta(hours=3)
-    assert [isinstance(one, NotSent) and one.credentials_rejected for one in answers] == [
-        daily,
-        daily,
-    ]
+    for one in answers:
+        assert isinstance(one, NotSent)
+        assert one.credentials_rejected is daily
 
 
 EXISTS = {"category": "CONFLICT", "message": "Contact already exists. Existing ID: 4419"}
 
 
 def crm_with_response(monkeypatch: pytest.MonkeyPatch, status: int, body: object) -> HubSpotCrm:
-    """HubSpot answers every request like this."""
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = HTTPResponse(
         body=BytesIO(text), status=status, headers={"x": "y"}, preload_content=False
@@ -274,9 +270,8 @@ def test_conflict_names_existing_contact_in_every_format(
     ],
 )
 def test_other_conflict_is_ambiguous(monkeypatch: pytest.MonkeyPatch, body: object) -> None:
-    assert isinstance(
-        crm_with_response(monkeypatch, 409, body).upsert_contact(MINE, GRACE), Ambiguous
-    )
+    crm = crm_with_response(monkeypatch, 409, body)
+    assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)
 
 
 @pytest.mark.parametrize("status", [413, 414])

@@ -116,9 +116,8 @@ def test_forbidden_order_write_conflicts_and_job_can_escalate(dynamo: DynamoFixt
     before = claim_job(dynamo.store())
     FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
-    refused = dynamo.store().compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write()]
-    )
+    writes = [paid_order_write()]
+    refused = dynamo.store().compare_and_swap(before, finish_job(before), business_writes=writes)
     told = apply_event(before, Event.ESCALATE)
 
     assert isinstance(refused, BusinessWriteConflict)

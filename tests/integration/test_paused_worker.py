@@ -31,8 +31,6 @@ def rig(rig: WorkerHarness) -> WorkerHarness:
 
 @dataclass
 class PausedWorker:
-    """The process of tests/support/pausable_worker.py."""
-
     process: "subprocess.Popen[str]"
     rig: WorkerHarness
 
@@ -132,9 +130,8 @@ def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: Paus
 def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, frozen: str) -> None:
     if frozen == "in create":
         faults = rig.stripe.faults
-        freeze_during(
-            worker, faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
-        )
+        slow = faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        freeze_during(worker, slow)
     else:
         freeze_after_claim(worker)
     reconcile_job(rig)

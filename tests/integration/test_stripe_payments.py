@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import stripe
@@ -131,9 +132,8 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
     sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
     sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
 
-    answer = StripePayments(hurried).execute(
-        ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True
-    )
+    execute = StripePayments(hurried).execute
+    answer = execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
 
     assert isinstance(answer, Ambiguous)
     assert len(sandbox.ledger.charges) == 1
@@ -267,9 +267,10 @@ def test_lookup_reads_intent_when_list_lacks_its_charge(
     provider.client.v1.refunds.create({"charge": charge_id})
     intents = provider.client.v1.payment_intents
     listing = intents.list
-    without_charges = lambda asked: listing(  # noqa: E731  # a one-off stub
-        {"customer": asked["customer"], "limit": asked["limit"]}
-    )
+
+    def without_charges(asked: Any) -> object:  # noqa: ANN401  # as Stripe types it
+        return listing({"customer": asked["customer"], "limit": asked["limit"]})
+
     monkeypatch.setattr(intents, "list", without_charges)
 
     answer = provider.lookup(ref, make_payment())

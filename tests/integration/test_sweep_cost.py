@@ -31,9 +31,8 @@ def test_reads_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
 def test_lookup_query_does_not_read_rows_due_for_send(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, 500)
     later = START + timedelta(hours=1)
-    unknown = make_job(
-        job_key=job_key("sync.push", "hubspot", "1", 7), status=Status.UNKNOWN, due_at=later
-    )
+    key = job_key("sync.push", "hubspot", "1", 7)
+    unknown = make_job(job_key=key, status=Status.UNKNOWN, due_at=later)
     dynamo.store().create(unknown)
     client = dynamo.separate_client()
     read: list[int] = []

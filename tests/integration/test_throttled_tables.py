@@ -92,9 +92,8 @@ def test_end_is_written_once_after_conflict(rig: ThrottledTables, reasons: tuple
 
 
 def test_lasting_conflict_is_unavailable_within_two_seconds(rig: ThrottledTables) -> None:
-    rig.faults.inject(
-        "TransactWriteItems", *[cancelled_transaction("TransactionConflict", "None")] * 20
-    )
+    conflict = cancelled_transaction("TransactionConflict", "None")
+    rig.faults.inject("TransactWriteItems", *[conflict] * 20)
 
     with pytest.raises(UnavailableError, match=f"too busy for the row of {KEY}"):
         rig.finish_job()

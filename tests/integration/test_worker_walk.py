@@ -18,8 +18,6 @@ MAX_CALLS: Final = 40
 
 
 class Walk:
-    """The calls between files, in the order in which they were first made."""
-
     def __init__(self) -> None:
         self.calls: dict[tuple[str, str, str], None] = {}
 

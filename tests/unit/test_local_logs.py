@@ -17,11 +17,9 @@ def make_line(event: str, **fields: object) -> LogLine:
 
 
 def test_line_shows_time_job_function_message_and_reason() -> None:
-    told = str(
-        make_line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000")
-    )
+    line = make_line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000")
 
-    assert told.split() == [
+    assert str(line).split() == [
         *("03:04:05", "payment.charge:order_1", "PaymentsWorker"),
         *("job", "unknown", "reason=HTTP", "500"),
     ]

@@ -80,9 +80,8 @@ def test_mark_failed_is_allowed_when_order_is_missing() -> None:
     world.payments.complete("pi_1", status="refunded")
     world.store.business_rows.rows.clear()
 
-    assert isinstance(
-        repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), BusinessRowConflict
-    )
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
+    assert isinstance(outcome, BusinessRowConflict)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
 
@@ -185,13 +184,11 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
 def test_mark_finished_conflicts_without_matching_rows(
     checks: Callable[[], PrecheckResult[str]], why: str
 ) -> None:
-    outcome = repair_job(
-        world_with_review(checks), Repair.MARK_FINISHED, key=ERRAND, reference="run_1"
-    )
+    world = world_with_review(checks)
+    outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
 
-    assert outcome == BusinessRowConflict(
-        f"{why}: fix them, or undo it at the provider and mark it as failed"
-    )
+    fix = "fix them, or undo it at the provider and mark it as failed"
+    assert outcome == BusinessRowConflict(f"{why}: {fix}")
 
 
 @pytest.mark.parametrize(

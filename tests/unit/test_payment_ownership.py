@@ -41,8 +41,6 @@ INTENT = {
 
 
 class CannedStripe(stripe.HTTPClient):
-    """Answers every request with the same intent, alone or in a list."""
-
     name = "canned"
 
     def __init__(self, body: Mapping[str, object]) -> None:
@@ -163,9 +161,8 @@ def test_own_intent_is_no_anomaly() -> None:
     provider = payments_with_response()
 
     assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
-    assert isinstance(
-        provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k")), Succeeded
-    )
+    executed = provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k"))
+    assert isinstance(executed, Succeeded)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ RECORD_DEPTH = 3  # the message, its record, and the record's properties
 
 
 def contact_body(value: str) -> str:
-    """A message whose record holds this JSON text."""
     message = {
         "job": "sync.contact",
         "v": 1,

@@ -45,8 +45,6 @@ class StepMessage(Message):
 def contract_with(
     act: Callable[[str], object], check: Callable[[str], object] = lambda _name: None
 ) -> type[AnyContract]:
-    """A job of one call of 4 s; a test says what happens inside."""
-
     class Step(Contract[StepMessage, str]):
         job_type: ClassVar[str] = "test.step"
         message = StepMessage

@@ -30,13 +30,12 @@ def test_producer_imports_nothing_of_command_or_worker() -> None:
 
 
 def test_command_names_missing_package_and_extra() -> None:
-    told = run_python(
-        "import sys; sys.modules['typer'] = None; import oncely.cli.__main__ as it; it.main()"
-    )
+    code = "import sys; sys.modules['typer'] = None; import oncely.cli.__main__ as it; it.main()"
+    result = run_python(code)
 
-    assert told.returncode == 1
-    assert told.stderr.startswith("Package typer is not installed")
-    assert '".[command]"' in told.stderr
+    assert result.returncode == 1
+    assert result.stderr.startswith("Package typer is not installed")
+    assert '".[command]"' in result.stderr
 
 
 def test_testing_imports_only_what_its_extra_declares() -> None:
@@ -76,7 +75,6 @@ def test_testing_is_importable_from_wheel(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def list_installed(requirements: Iterable[str]) -> set[str]:
-    """The distributions that an installer brings for these requirements."""
     found: set[str] = set()
     waiting = [Requirement(one) for one in requirements]
     while waiting:

@@ -4,6 +4,7 @@ from threading import Barrier
 
 import pytest
 
+from oncely.contract import AnyContract
 from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import UnavailableError
@@ -36,9 +37,8 @@ class PublishedEventCharge(PaymentCharge):
     publishes_events = True
 
 
-PUBLISHED_CONTRACTS = tuple(
-    PublishedEventCharge if one is PaymentCharge else one for one in CONTRACTS
-)
+OTHERS = tuple(one for one in CONTRACTS if one is not PaymentCharge)
+PUBLISHED_CONTRACTS: tuple[type[AnyContract], ...] = (PublishedEventCharge, *OTHERS)
 
 
 def world_with_finished_job(*, publishes: bool = False, declines: bool = False) -> InMemoryStack:

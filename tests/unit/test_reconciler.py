@@ -151,14 +151,12 @@ def test_concurrent_sweeps_write_one_outcome() -> None:
 def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
     world = world_crashed_after_charge()
     world.clock.advance(hours=1)
-    outcomes: list[str] = []
-    slow = InterruptingPort(
-        world.store, "get", lambda: outcomes.append(world.reconcile(KEY).outcome)
-    )
+    seen: list[str] = []
+    slow = InterruptingPort(world.store, "get", lambda: seen.append(world.reconcile(KEY).outcome))
 
     done = replace(world.reconciler(), store=slow).resolve(JobKey(KEY))
 
-    assert outcomes == ["finished"]
+    assert seen == ["finished"]
     assert done.outcome == "nothing"
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 

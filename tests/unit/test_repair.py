@@ -48,11 +48,8 @@ def test_lookup_finishes_unknown_charge_as_operator() -> None:
     assert outcome.after == world.job(KEY)
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
-    assert (asked.event, asked.reason, ended.event) == (
-        Event.NOTE,
-        f"looked up: {REASON}",
-        Event.CONFIRM,
-    )
+    assert (asked.event, ended.event) == (Event.NOTE, Event.CONFIRM)
+    assert asked.reason == f"looked up: {REASON}"
     assert asked.actor == ended.actor == operator_actor(OPERATOR)
 
 

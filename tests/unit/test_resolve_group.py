@@ -23,7 +23,6 @@ NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten se
 
 
 def world_with_unknown_charges(number: int) -> tuple[InMemoryStack, list[JobKey]]:
-    """Charges whose answer was lost, all of them paid."""
     world = InMemoryStack()
     keys = []
     for one in range(number):
@@ -69,8 +68,6 @@ def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
 
 
 class _OneRowFailingStore(MemoryJobStore):
-    """A store that cannot read one row."""
-
     broken: JobKey = JobKey("")
 
     def get(self, key: JobKey) -> Job | None:
@@ -141,8 +138,6 @@ def test_empty_group_has_nothing_to_resolve() -> None:
 
 
 class _ConcurrencyProbe:
-    """Payments that notice how many ask at the same time."""
-
     def __init__(self, payments: object, *, limit: int) -> None:
         self._payments = payments
         self._lock = threading.Lock()

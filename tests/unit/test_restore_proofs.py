@@ -331,9 +331,8 @@ def test_identity_is_never_made_up() -> None:
 def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
     owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
     ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
-    rig = RestoreHarness(
-        (make_charge(status=Status.READY, due_at=NOW), owing, ended), (make_line(FINISHED),)
-    )
+    ready = make_charge(status=Status.READY, due_at=NOW)
+    rig = RestoreHarness((ready, owing, ended), (make_line(FINISHED),))
 
     done = rig.service.declare_copy()
 

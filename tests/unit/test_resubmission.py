@@ -41,9 +41,8 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     world.publisher().publish(JobKey(SECOND))
     world.store.expire(SECOND)
     first = world.job(FIRST)
-    contradicted = first.apply(
-        Event.CONTRADICT, now=world.clock.now(), actor="worker", reason="paid after all"
-    )
+    why = {"actor": "worker", "reason": "paid after all"}
+    contradicted = first.apply(Event.CONTRADICT, now=world.clock.now(), **why)
     world.store.compare_and_swap(first, contradicted)
 
     outcome = world.run(charge_message(attempt=2))

@@ -1,5 +1,7 @@
 """One alert for one job and reason, whoever tells; a crash may repeat it, a race may not."""
 
+from functools import partial
+
 import pytest
 
 from oncely.domain.decisions import SWEEP_HOLD
@@ -19,7 +21,6 @@ KEY = JobKey("payment.charge:order_18452")
 
 
 def world_with_pending_alert() -> InMemoryStack:
-    """A review that is due: its worker could not deliver the alert, and its time is over."""
     world = InMemoryStack()
     world.alerts.fails = True
     assert isinstance(world.run(charge_message()), NeedsReview)
@@ -42,9 +43,8 @@ def test_sweep_does_not_alert_while_worker_does() -> None:
 def test_one_of_two_concurrent_sweeps_alerts() -> None:
     world = world_with_pending_alert()
     others: list[AlertDelivery] = []
-    store = InterruptingPort(
-        world.store, "get", lambda: others.append(world.alerter().alert_if_due(KEY))
-    )
+    alert = world.alerter().alert_if_due
+    store = InterruptingPort(world.store, "get", lambda: others.append(alert(KEY)))
 
     mine = world.alerter(store=store).alert_if_due(KEY)
 
@@ -64,9 +64,8 @@ def test_repeated_alert_step_alerts_nobody() -> None:
 )
 def test_delayed_alert_is_sent_only_once(held_up: int, telling: AlertDelivery) -> None:
     world = world_with_pending_alert()
-    swapping = InterruptingPort(
-        world.store, "compare_and_swap", lambda: world.clock.advance(seconds=held_up)
-    )
+    delay = partial(world.clock.advance, seconds=held_up)
+    swapping = InterruptingPort(world.store, "compare_and_swap", delay)
 
     late = world.alerter(store=swapping).alert_if_due(KEY)
     world.clock.time += SWEEP_HOLD
@@ -104,9 +103,8 @@ def test_evidence_added_during_alert_does_not_repeat_it() -> None:
     def somebody_leaves_a_note() -> None:
         row = world.job(KEY)
         now = world.clock.now()
-        world.store.compare_and_swap(
-            row, row.apply(Event.NOTE, now=now, actor="support", reason="called")
-        )
+        after = row.apply(Event.NOTE, now=now, actor="support", reason="called")
+        world.store.compare_and_swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_leaves_a_note)  # type: ignore[assignment]  # the same port
 
@@ -154,9 +152,8 @@ def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str,
 
     def somebody_moves_it() -> None:
         row, now = world.job(KEY), world.clock.now()
-        world.store.compare_and_swap(
-            row, row.apply(event, now=now, actor="ada", reason="x", **changes)
-        )
+        after = row.apply(event, now=now, actor="ada", reason="x", **changes)
+        world.store.compare_and_swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_moves_it)  # type: ignore[assignment]  # the same port
 
@@ -175,9 +172,8 @@ def test_alert_recording_gives_up_after_five_writes() -> None:
         text = f"note {next(swaps)}"
         store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=text)
 
-    telling = world.alerter(
-        store=InterruptingPort(store, "compare_and_swap", somebody_notes)
-    ).alert_if_due(KEY)
+    restless = InterruptingPort(store, "compare_and_swap", somebody_notes)
+    telling = world.alerter(store=restless).alert_if_due(KEY)
 
     assert (telling, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)
     assert world.job(KEY).evidence[-1].event is Event.NOTE

@@ -83,21 +83,17 @@ def test_each_alert_lists_known_unknown_and_next(alert: Alert) -> None:
 def test_subject_names_job_or_counts_dead_letters() -> None:
     letter = (KEY, "it is started")
 
-    assert alert_texts.conflict_alert(KEY, "x", stack="").subject == (
-        f"Oncely: conflicting message for {KEY}"
-    )
-    assert (
-        alert_texts.orphaned_outcome_alert(KEY, "x", stack="").subject
-        == f"Oncely: {KEY} has no row"
-    )
+    conflict = alert_texts.conflict_alert(KEY, "x", stack="")
+    assert conflict.subject == f"Oncely: conflicting message for {KEY}"
+    orphaned = alert_texts.orphaned_outcome_alert(KEY, "x", stack="")
+    assert orphaned.subject == f"Oncely: {KEY} has no row"
     assert alert_texts.dead_letter_alert([letter], stack="").subject == "Oncely: 1 dead letter"
     assert alert_texts.dead_letter_alert([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 
 def test_command_names_stack_when_known() -> None:
-    assert (
-        alert_texts.show_command(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
-    )
+    shown = alert_texts.show_command(KEY, "Oncely-prod")
+    assert shown == f"oncely show '{KEY}' --stack Oncely-prod"
     assert alert_texts.show_command(KEY, "") == f"oncely show '{KEY}'"
 
 

@@ -28,7 +28,6 @@ MESSAGE = "0102018f9c3e5a7b-1b2c3d4e-5f60-4718-92a3-b4c5d6e7f809-000000"
 
 
 def item_size(item: Mapping[str, Any]) -> int:
-    """The size of an item as DynamoDB counts it."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -48,8 +47,6 @@ def _size(attribute: Mapping[str, Any]) -> int:
 
 
 class SizeRecordingStore(MemoryJobStore):
-    """Notes the size of a row after each write."""
-
     def claim(self, claim: Claim) -> ClaimResult:
         result = super().claim(claim)
         self._note(self.jobs[claim.job_key])
@@ -70,8 +67,6 @@ sizes: dict[str, list[int]] = {}
 
 
 class MaxLengthNamePayments(FakePayments):
-    """A provider whose ids are as long as Stripe's."""
-
     def key_scope(self) -> str:
         return "stripe:sk_live_51PqYzA2eZvKYlo2"
 

@@ -23,7 +23,6 @@ NEVER = raising_step(AssertionError("the provider was called"))
 
 
 def ready_job(**changes: object) -> Job:
-    """A row of the errand that waits for a worker."""
     named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
     given = {"status": Status.READY, "fingerprint": None, **named, **changes}
     return make_job(**given)
@@ -53,9 +52,8 @@ def test_lease_expires_when_last_call_must_have_ended() -> None:
 
 def test_claim_stores_no_key_scope_when_already_resolved() -> None:
     done = AlreadyResolved[str](outcome=Succeeded("run before"))
-    contract = errand_type(
-        checks=lambda: done, acts=NEVER, scope=raising_step(AssertionError("asked"))
-    )
+    asked = raising_step(AssertionError("asked"))
+    contract = errand_type(checks=lambda: done, acts=NEVER, scope=asked)
     world = InMemoryStack(contracts=(contract,))
 
     world.run(BODY)
@@ -99,8 +97,6 @@ def test_long_job_continues_without_progress() -> None:
 
 
 class _RacingStore(MemoryJobStore):
-    """A store in which another worker claims the row and releases it in the same moment."""
-
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
         return ClaimFailed(ready_job())
 
@@ -113,8 +109,6 @@ def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
 
 
 class _PrerequisiteStore(MemoryJobStore):
-    """A store in which another job must have failed, and has not."""
-
     other: Job | None = None
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
@@ -138,6 +132,5 @@ def test_unmet_requirement_is_conflict(row: Job | None, other: Job | None, state
     assert isinstance(outcome, Conflict)
     assert outcome.reason.endswith(f"must have failed, it is {state}")
     assert store.jobs.get(KEY) == row
-    assert [alert.subject for alert in world.alerts.sent] == [
-        f"Oncely: conflicting message for {KEY}"
-    ]
+    (alert,) = world.alerts.sent
+    assert alert.subject == f"Oncely: conflicting message for {KEY}"

@@ -50,12 +50,11 @@ def failed_item(key: str, reason: str = "no answer") -> HandledItem:
 def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
     late = HandledItem(key=JobKey("a:3"))
 
-    said = build_group_summary(
-        [finished_item(), failed_item("a:2"), finished_item(), late], max_bytes=PLENTY
-    )
+    items = [finished_item(), failed_item("a:2"), finished_item(), late]
+    made = build_group_summary(items, max_bytes=PLENTY)
 
-    assert said["counts"] == {"finished": 2, "error": 1, "later": 1}
-    assert said["jobs"][:2] == [
+    assert made["counts"] == {"finished": 2, "error": 1, "later": 1}
+    assert made["jobs"][:2] == [
         {"key": "a:2", "outcome": "error", "reason": "UnavailableError: no answer"},
         {
             "key": "a:1",
@@ -65,7 +64,7 @@ def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
             "reason": "charged",
         },
     ]
-    assert said["jobs"][3] == {
+    assert made["jobs"][3] == {
         "key": "a:3",
         "outcome": "later",
         "reason": "no time was left for it",

@@ -23,8 +23,6 @@ def telemetry() -> Telemetry:
 
 @pytest.fixture
 def metric_values(telemetry: Telemetry, capsys: pytest.CaptureFixture[str]) -> MetricValues:
-    """The values that were given to a metric."""
-
     def values(metric: str) -> list[float]:
         telemetry.metrics.flush_metrics(raise_on_empty_metrics=False)
         lines = capsys.readouterr().out.splitlines()

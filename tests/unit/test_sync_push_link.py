@@ -18,9 +18,7 @@ ADDRESS = "v1@example.com"  # what `add_record` gives version 1
 
 
 def crm_calls(world: InMemoryStack) -> list[tuple[str, str]]:
-    return [
-        call for call in world.crm.calls if call[0] in {"upsert_contact", "find_by_external_id"}
-    ]
+    return [one for one in world.crm.calls if one[0] in {"upsert_contact", "find_by_external_id"}]
 
 
 def contact_properties(world: InMemoryStack, crm_id: str) -> dict[str, object]:
@@ -93,8 +91,6 @@ def test_contact_of_other_record_is_never_linked(world: InMemoryStack) -> None:
 
 
 class ConflictingCrm:
-    """A CRM whose create says that this contact exists already, whoever that is."""
-
     def __init__(self, crm: FakeCrm, crm_id: str | None, by: frozenset[str] = frozenset()) -> None:
         self._crm = crm
         self._answer = CrmConflict("CONFLICT: Contact already exists.", crm_id, by)

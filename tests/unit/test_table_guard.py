@@ -33,8 +33,6 @@ PROTECTED = TableFacts(name="jobs", table_id="T1", has_stream=True, has_ttl=True
 
 @dataclass
 class FakeTableInspection:
-    """What DynamoDB would answer; `down` names the questions that it does not."""
-
     item: TableIdentity | None = OURS
     table: TableFacts = PROTECTED
     failures: dict[str, OncelyError] = field(default_factory=dict)
@@ -209,18 +207,16 @@ def test_threads_share_one_check() -> None:
 
 def test_restored_table_opens_after_older_workers_ended() -> None:
     clock = FakeClock()
-    restored = replace(
-        OURS, restored_at=clock.now(), replays_until=clock.now() + timedelta(days=18)
-    )
+    now = clock.now()
+    restored = replace(OURS, restored_at=now, replays_until=now + timedelta(days=18))
     rig = GuardHarness(FakeTableInspection(item=restored), clock)
 
     assert "jobs resume then" in rig.reason()
     rig.advance(MAX_INVOCATION_TIME)
     assert "jobs resume then" in rig.reason(), "clocks differ a little"
     rig.advance(timedelta(minutes=1))
-    assert rig.guard.check() == TableOpen(
-        deployment=OURS.deployment, replays_until=restored.replays_until
-    )
+    until = restored.replays_until
+    assert rig.guard.check() == TableOpen(deployment=OURS.deployment, replays_until=until)
 
 
 def test_job_created_before_replay_end_may_have_lost_history() -> None:

@@ -40,9 +40,8 @@ def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
     def recorded(outcome: RunOutcome, **more: Exception) -> EmittedSignals:
         # A logger of this name is made once per process, with the stream of that time.
         handler.stream = lines = io.StringIO()
-        worked = ProcessedDelivery(
-            delivery=DELIVERY, outcome=outcome, action=Ack(), acked=True, **more
-        )
+        given: Any = {"delivery": DELIVERY, "outcome": outcome, "action": Ack(), **more}
+        worked = ProcessedDelivery(acked=True, **given)
         made.record_deliveries([worked])
         made.metrics.flush_metrics()
         return EmittedSignals(logs=_json(lines.getvalue()), metrics=_json(capsys.readouterr().out))
@@ -62,9 +61,7 @@ def test_every_outcome_has_event_and_metric() -> None:
 def test_only_duplicate_outcomes_share_metric() -> None:
     repeated = {"Duplicate", "LeasedElsewhere", "AwaitingResolution", "Conflict"}
 
-    metrics = [
-        signal_for(outcome).metric for name, outcome in BY_NAME.items() if name not in repeated
-    ]
+    metrics = [signal_for(one).metric for name, one in BY_NAME.items() if name not in repeated]
 
     assert {signal_for(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
     assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1

@@ -16,10 +16,8 @@ def test_every_event_has_label(event: Event) -> None:
 
 def test_claim_is_shown_in_order_without_own_entry() -> None:
     asked_for = make_entry(at=NOW, event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
-    ended = make_entry(
-        at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED
-    )
-    job = make_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
+    end = make_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED)
+    job = make_job(evidence=(asked_for, end), claimed_at=NOW + timedelta(minutes=1))
 
     entries = timeline(job)
 

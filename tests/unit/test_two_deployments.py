@@ -36,10 +36,9 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
     world.run(charge_message())
 
-    assert world.payments.calls == [
-        ("prepare", f"dev:{KEY}:create:1"),
-        ("execute", f"dev:{KEY}:confirm:1"),
-    ]
+    prepared, executed = world.payments.calls
+    assert prepared == ("prepare", f"dev:{KEY}:create:1")
+    assert executed == ("execute", f"dev:{KEY}:confirm:1")
     assert world.payments.intents["pi_1"].payment.deployment == "dev"
     assert world.job(KEY).deployment == "dev"
 

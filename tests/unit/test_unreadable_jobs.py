@@ -1,4 +1,4 @@
-"""A job whose message this deployment cannot read: a person closes it, and it ends like any."""
+"""A job whose message this deployment cannot read: an operator closes it, and it ends."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ UNREADABLE_MESSAGES: dict[str, dict[str, Json]] = {
 
 @pytest.fixture(params=UNREADABLE_MESSAGES.values(), ids=list(UNREADABLE_MESSAGES))
 def world(request: pytest.FixtureRequest) -> InMemoryStack:
-    """A job that a worker of another version took on, and that came to a person here."""
+    """A job that another version enqueued, and that needs review here."""
     found = InMemoryStack()
     found.add_order()
     found.enqueuer().enqueue(charge_message())
@@ -41,9 +41,8 @@ def world(request: pytest.FixtureRequest) -> InMemoryStack:
     job_type = str(request.param.get("job", "payment.charge"))
     job_key = JobKey(f"{job_type}:{ORDER}")
     found.store.jobs.clear()
-    found.store.jobs[job_key] = replace(
-        known, job_key=job_key, job_type=job_type, message=request.param
-    )
+    row = replace(known, job_key=job_key, job_type=job_type, message=request.param)
+    found.store.jobs[job_key] = row
     found.clock.advance(hours=1)
     found.reconcile(job_key)
     assert get_job(found).status is Status.NEEDS_REVIEW
@@ -145,12 +144,10 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
     view = world.inspector().get(key)
 
     assert view is not None
-    assert {one.repair for one in view.repairs if one.allowed} == {
-        Repair.MARK_FINISHED,
-        Repair.MARK_FAILED,
-    }
+    allowed = {one.repair for one in view.repairs if one.allowed}
+    assert allowed == {Repair.MARK_FINISHED, Repair.MARK_FAILED}
     assert [found.job.job_key for found in world.inspector().search(key).jobs] == [key]
-    said = run_cli(
+    result = run_cli(
         "repair",
         key,
         "mark-failed",
@@ -159,15 +156,15 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
         "--yes",
         connection=FakeStackConnection(world),
     )
-    assert said.exit_code == 0, said.output
-    assert "business rows are not changed" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "business rows are not changed" in result.stdout
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
-    told = unreadable_job_options(make_job(status=status), TERMS)
-    assert [one.repair for one in told] == list(Repair)
-    assert not any(one.allowed for one in told)
+    options = unreadable_job_options(make_job(status=status), TERMS)
+    assert [one.repair for one in options] == list(Repair)
+    assert not any(one.allowed for one in options)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
@@ -182,8 +179,8 @@ def test_offer_needs_reference_only_for_known_job_type() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
 
     def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
-        told = unreadable_job_options(review, TERMS if known else None)
-        return {one.repair for one in told if one.needs_reference}
+        options = unreadable_job_options(review, TERMS if known else None)
+        return {one.repair for one in options if one.needs_reference}
 
     assert needing(known=True) == {Repair.MARK_FINISHED}
     assert needing(known=False) == set()
@@ -191,7 +188,7 @@ def test_offer_needs_reference_only_for_known_job_type() -> None:
 
 @pytest.fixture(params=["a newer version", "an unknown type"])
 def rolled_back(request: pytest.FixtureRequest) -> InMemoryStack:
-    """A job that a newer version brought to its end, just before it was rolled back."""
+    """A job that a newer version ended, just before it was rolled back."""
     found = InMemoryStack()
     found.add_order()
     found.run(charge_message())

@@ -51,8 +51,6 @@ CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).dependencies)
 
 @dataclass
 class DecisionHarness:
-    """A row that a worker holds, the order it is for, and a settler."""
-
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
     job: Job = field(default_factory=make_job)
@@ -74,33 +72,28 @@ class DecisionHarness:
         store: JobStore | None = None,
         alerts: Notifier | None = None,
     ) -> DecisionResult:
-        """Decide about the job as this worker saw it, and settle."""
-        teller = ReviewAlerter(
+        alerter = ReviewAlerter(
             store=store or self.store,
             notifier=alerts or self.alerts,
             clock=self.clock,
             actor="worker",
             stack="Oncely-prod",
         )
-        settler = DecisionWriter(
-            store=store or self.store, clock=self.clock, actor="worker", alerter=teller
-        )
+        stored = store or self.store
+        writer = DecisionWriter(store=stored, clock=self.clock, actor="worker", alerter=alerter)
         decision = decide(self.job, TERMS, answer, now=NOW)
         writes = () if local is None else (local,)
-        return settler.write(
+        return writer.write(
             self.job, decision, contract=CONTRACT, outcome=answer, business_writes=lambda _: writes
         )
 
     def apply_event(self, event: Event, **changes: object) -> None:
-        """Someone else moves the row meanwhile."""
         self.store.jobs[KEY] = self.row.apply(
             event, now=NOW, actor="reconciler", reason=f"meanwhile {event}", **changes
         )
 
 
 class FailingNotifier:
-    """A topic that does not answer."""
-
     def notify(self, alert: Alert) -> bool:
         return False
 
