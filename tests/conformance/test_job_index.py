@@ -1,4 +1,4 @@
-"""Finding jobs for people: by business id, customer, reference and status, on every engine."""
+"""Finding jobs by business id, customer, reference and status, on every engine."""
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey

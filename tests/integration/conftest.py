@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncely.providers.sandbox import ProviderSandbox
 from tests.support.dynamo import DynamoFixture
 from tests.support.worker import WorkerHarness, worker_harness
 
@@ -13,3 +14,9 @@ def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work
     with worker_harness(dynamo, monkeypatch) as stage:
         stage.put_secret()
         yield stage
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running

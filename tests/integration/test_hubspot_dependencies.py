@@ -19,12 +19,6 @@ SECRET = "oncely/hubspot"
 
 
 @pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
-
-
-@pytest.fixture
 def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsClients]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():

@@ -1,7 +1,5 @@
 """A HubSpot key is judged by HubSpot: one authenticated request that changes nothing."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from oncely.cli.stack_connection import AwsStackConnection, StackSelector
@@ -12,12 +10,6 @@ from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe import STRIPE
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
-
-
-@pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
 
 
 @pytest.mark.parametrize(

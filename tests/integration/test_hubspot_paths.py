@@ -1,7 +1,5 @@
 """No id ever changes the address of a request to HubSpot, or its API version."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from oncely.domain.effect_outcomes import Anomalous, Succeeded
@@ -15,12 +13,6 @@ MINE = "shop#7"
 DOTS = [".", "..", "%2e%2e", "%2E.", "../7", "a/../b", "a\\..\\b", "..%2f7", "%252e%252e", ""]
 ODD_IDS = [*DOTS, "7/associations", "7?archived=true", "7#x", "7 ", "\uff17", "-7", "batch"]
 ODD_IDS += ["7" * 40]
-
-
-@pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from tests.conformance.samples import (
 from tests.support.dynamo import DynamoFixture
 from tests.support.fault_injecting_client import FaultInjector, NetworkFault
 
-# The first try is performed and nobody hears of it; the SDK's own retry meets what it did.
+# The first try is performed and its reply is lost; the SDK's own retry finds it done.
 RETRIED_BY_SDK = [(NetworkFault.REPLY_LOST,), (NetworkFault.REPLY_TIMEOUT,)]
 # Performed, and every try ends without an answer.
 AMBIGUOUS_FAULTS = [

@@ -92,7 +92,7 @@ def deliver_concurrently(
         return outcomes
 
     with ThreadPoolExecutor(len(workers)) as pool:
-        outcomes = [outcome for told in pool.map(deliver_all, workers) for outcome in told]
+        outcomes = [outcome for batch in pool.map(deliver_all, workers) for outcome in batch]
     return outcomes + [workers[0].deliver(message) for message in messages]
 
 

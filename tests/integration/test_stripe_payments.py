@@ -1,6 +1,5 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +31,6 @@ CONFIRM = "/v1/payment_intents/*/confirm"
 CANCEL = "/v1/payment_intents/*/cancel"
 KEY = "payment.charge:order_18452"
 CREATE_KEY, CONFIRM_KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1")
-
-
-@pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ CONFIRM_FAULTS = [
     ("error_after", Succeeded, 1),
     ("garbled", Succeeded, 1),
     ("truncated", Succeeded, 1),
-    # Not performed, but nobody can know that yet.
+    # Not performed, but that cannot be known yet.
     ("error_before", Ambiguous, 0),
     ("drop_before", Ambiguous, 0),
     ("conflict", Ambiguous, 0),

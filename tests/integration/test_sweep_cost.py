@@ -23,8 +23,8 @@ def test_reads_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
 
     large = count_items_read(dynamo)
 
-    told = f"due {DUE}: found and read {small} at {SMALL} rows, {large} at {LARGE} rows"
-    print(told)  # noqa: T201  # the figures are what a reader wants to see
+    figures = f"due {DUE}: found and read {small} at {SMALL} rows, {large} at {LARGE} rows"
+    print(figures)  # noqa: T201  # the figures are what a reader wants to see
     assert small == large == (DUE, DUE)
 
 

@@ -47,7 +47,7 @@ AMBIGUOUS_ERRORS = [
     ("InternalServerError", 500),
     ("ServiceUnavailable", 503),
     ("TransactionInProgressException", 400),
-    ("an error that nobody has heard of", 500),
+    ("an unknown error", 500),
 ]
 
 

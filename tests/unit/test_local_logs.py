@@ -10,8 +10,13 @@ AT = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 
 def make_line(event: str, **fields: object) -> LogLine:
-    said = {"message": event, "level": "INFO", "job_key": "payment.charge:order_1", **fields}
-    found = parse_event(json.dumps(said), function="PaymentsWorker", at=AT)
+    event_fields = {
+        "message": event,
+        "level": "INFO",
+        "job_key": "payment.charge:order_1",
+        **fields,
+    }
+    found = parse_event(json.dumps(event_fields), function="PaymentsWorker", at=AT)
     assert found is not None
     return found
 
@@ -31,8 +36,8 @@ def test_lambda_platform_lines_and_metrics_are_left_out() -> None:
 
 
 def test_history_batches_are_left_out() -> None:
-    said = json.dumps({"message": "history", "changes": 3, "objects": 1})
-    assert parse_event(said, function="HistoryWrite", at=AT) is None
+    line = json.dumps({"message": "history", "changes": 3, "objects": 1})
+    assert parse_event(line, function="HistoryWrite", at=AT) is None
 
 
 def test_line_without_own_time_has_time_of_stream() -> None:

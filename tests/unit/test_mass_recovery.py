@@ -120,15 +120,11 @@ def outage() -> OutageRecovery:
         key, ref = JobKey(f"payment.charge:order_{number}"), f"pi_many_{number}"
         due_at = START + timedelta(milliseconds=number)
         message = {**one.message, "order_id": str(number)}
-        world.store.create(
-            replace(
-                one, job_key=key, message=message, provider_ref=ref, due_at=due_at, fingerprint=None
-            )
-        )
+        row = replace(one, job_key=key, message=message, provider_ref=ref, due_at=due_at)
+        world.store.create(replace(row, fingerprint=None))
         world.dependencies.rows.put("orders", {"order_id": str(number)}, order)
-        world.payments.intents[ref] = replace(
-            intent, ref=ref, payment=replace(intent.payment, job_key=key, order_id=str(number))
-        )
+        payment = replace(intent.payment, job_key=key, order_id=str(number))
+        world.payments.intents[ref] = replace(intent, ref=ref, payment=payment)
     world.clock.advance(minutes=1)
     return OutageRecovery(world)
 

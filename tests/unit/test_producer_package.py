@@ -25,8 +25,8 @@ def test_package_ships_type_marker() -> None:
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
     look = f"import sys, oncely.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
-    told = run_python(look)
-    assert (told.returncode, told.stdout) == (0, "\n")
+    result = run_python(look)
+    assert (result.returncode, result.stdout) == (0, "\n")
 
 
 def test_command_names_missing_package_and_extra() -> None:

@@ -54,8 +54,8 @@ def test_unpublished_ended_row_stays_due_without_expiry() -> None:
 
 def test_unpublished_ended_row_becomes_due_when_it_was_not() -> None:
     review = make_job(status=Status.NEEDS_REVIEW, due_at=None)
-    ruled = replace(review, status=Status.FINISHED)
-    assert end_job(review, ruled, owes=True).due_at == NOW + PUBLISH_GRACE
+    resolved = replace(review, status=Status.FINISHED)
+    assert end_job(review, resolved, owes=True).due_at == NOW + PUBLISH_GRACE
 
 
 @pytest.mark.parametrize("owes", [False, True])
@@ -87,8 +87,8 @@ def test_contradiction_clears_expiry_until_next_resolution() -> None:
     )
     assert (contradicted.status, contradicted.expires_at) == (Status.NEEDS_REVIEW, None)
 
-    ruled = replace(contradicted, status=Status.FAILED)
-    assert end_job(contradicted, ruled).expires_at == NOW + DAYS_400
+    resolved = replace(contradicted, status=Status.FAILED)
+    assert end_job(contradicted, resolved).expires_at == NOW + DAYS_400
 
 
 @pytest.mark.parametrize(

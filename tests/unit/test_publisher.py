@@ -206,15 +206,17 @@ def test_delayed_publisher_does_not_expire_newer_result() -> None:
     world = world_with_finished_job(publishes=True)
     bus, job = world.bus, world.job(KEY)
 
-    def contradicted_and_ruled() -> None:
+    def contradict_and_resolve() -> None:
         world.bus = bus
-        told = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
-        world.store.compare_and_swap(job, told.apply_to(job, now=world.clock.now(), actor="worker"))
+        decision = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
+        world.store.compare_and_swap(
+            job, decision.apply_to(job, now=world.clock.now(), actor="worker")
+        )
         world.add_order(status="cancelled")
         world.payments.complete("pi_1", status="canceled")
         assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
-    world.bus = InterruptingPort(bus, "publish", contradicted_and_ruled)  # type: ignore[assignment]  # the same port
+    world.bus = InterruptingPort(bus, "publish", contradict_and_resolve)  # type: ignore[assignment]  # the same port
 
     assert not publish_job(world)
 

@@ -1,4 +1,4 @@
-"""receipt.send: one mail or none, and what is unclear is for a person."""
+"""receipt.send: one mail or none; an ambiguous send needs review."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
     assert len(world.mail.sent) == 1
     assert "12.50 EUR" in world.mail.sent[0].text
     assert world.job(KEY).provider_ref
-    # Two rows with the same sum look like two charges to somebody in a hurry.
+    # Two rows with the same amount look like two charges.
     assert world.job(KEY).amount is None
     assert isinstance(world.run(RECEIPT), Duplicate)
     assert len(world.mail.sent) == 1

@@ -20,11 +20,13 @@ REGISTRY = ContractRegistry([PaymentCharge])
 
 
 def test_message_is_parsed_with_its_contract() -> None:
-    contract, message = REGISTRY.parse_body(json.dumps(charge_message(amount=1250, currency="EUR")))
+    message = charge_message(amount=1250, currency="EUR")
+
+    contract, parsed = REGISTRY.parse_body(json.dumps(message))
 
     assert contract is PaymentCharge
-    values = {"order_id": "18452", "amount": 1250, "currency": "EUR"}
-    assert message == ChargeMessage.model_validate({"job": "payment.charge", "v": 1, **values})
+    assert parsed == ChargeMessage.model_validate(message)
+    assert (contract, parsed) == REGISTRY.parse_mapping(message)
 
 
 def test_queue_carries_only_its_own_job_types() -> None:
@@ -35,9 +37,8 @@ def test_queue_carries_only_its_own_job_types() -> None:
 
 
 def test_unknown_job_type_is_invalid_and_lists_known_types() -> None:
-    with pytest.raises(
-        InvalidMessageError, match=r"unknown job 'report.build'; known here: payment"
-    ):
+    expected = r"unknown job 'report.build'; known here: payment"
+    with pytest.raises(InvalidMessageError, match=expected):
         REGISTRY.parse_body('{"job": "report.build"}')
 
 
@@ -75,11 +76,6 @@ def test_parsed_message_can_be_read_from_its_row() -> None:
     body = json.dumps(report_message("t", text="é" * 20_000), ensure_ascii=False)
     _, taken = registry.parse_body(body)
     assert registry.parse_mapping(taken.to_dict()) == (ReportBuild, taken)
-
-
-def test_stored_message_reads_like_queue_message() -> None:
-    message = charge_message(amount=1250)
-    assert REGISTRY.parse_mapping(message) == REGISTRY.parse_body(json.dumps(message))
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"bytes"])

@@ -1,4 +1,4 @@
-"""Asking, returning, sending and trying again: what a person has the machine do."""
+"""Repairs that an operator requests: look up, reopen, resend and resubmit."""
 
 import json
 from dataclasses import replace

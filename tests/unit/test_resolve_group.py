@@ -191,7 +191,7 @@ def test_dry_run_alerts_nobody(world: InMemoryStack) -> None:
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_orphaned_outcome_is_alerted_or_reported_as_error(*, broken: bool) -> None:
-    """No row stays due for it: if nobody can be told, the sweep lists it."""
+    """No row stays due for it: if no alert is delivered, the sweep lists it."""
     world, (key,) = world_with_unknown_charges(1)
     world.alerts.fails = broken
     payments = world.payments

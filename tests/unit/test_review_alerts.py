@@ -60,9 +60,9 @@ def test_repeated_alert_step_alerts_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held_up", "telling"), [(90, AlertDelivery.DELIVERED), (91, AlertDelivery.NOT_DUE)]
+    ("held_up", "delivery"), [(90, AlertDelivery.DELIVERED), (91, AlertDelivery.NOT_DUE)]
 )
-def test_delayed_alert_is_sent_only_once(held_up: int, telling: AlertDelivery) -> None:
+def test_delayed_alert_is_sent_only_once(held_up: int, delivery: AlertDelivery) -> None:
     world = world_with_pending_alert()
     delay = partial(world.clock.advance, seconds=held_up)
     swapping = InterruptingPort(world.store, "compare_and_swap", delay)
@@ -71,7 +71,7 @@ def test_delayed_alert_is_sent_only_once(held_up: int, telling: AlertDelivery) -
     world.clock.time += SWEEP_HOLD
     world.alerter().alert_if_due(KEY)
 
-    assert late is telling
+    assert late is delivery
     assert len(world.alerts.sent) == 1
 
 
@@ -144,7 +144,7 @@ def test_orphaned_outcome_alert_reports_delivery(world: InMemoryStack, *, broken
 @pytest.mark.parametrize(
     ("event", "changes"),
     [(Event.NOTE, {"due_at": None}), (Event.RESOLVE_FAILED, {})],
-    ids=["another took the right", "an operator ruled"],
+    ids=["another alerter", "an operator"],
 )
 def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str, object]) -> None:
     world = world_with_pending_alert()
@@ -157,9 +157,9 @@ def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str,
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_moves_it)  # type: ignore[assignment]  # the same port
 
-    telling = world.alerter().alert_if_due(KEY)
+    delivery = world.alerter().alert_if_due(KEY)
 
-    assert telling is AlertDelivery.DELIVERED
+    assert delivery is AlertDelivery.DELIVERED
     assert world.job(KEY).evidence[-1].event is event
 
 
@@ -173,7 +173,7 @@ def test_alert_recording_gives_up_after_five_writes() -> None:
         store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=text)
 
     restless = InterruptingPort(store, "compare_and_swap", somebody_notes)
-    telling = world.alerter(store=restless).alert_if_due(KEY)
+    delivery = world.alerter(store=restless).alert_if_due(KEY)
 
-    assert (telling, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)
+    assert (delivery, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)
     assert world.job(KEY).evidence[-1].event is Event.NOTE

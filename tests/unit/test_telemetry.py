@@ -1,4 +1,4 @@
-"""Logs and metrics: each delivery is told once, and a repetition is neither success nor failure."""
+"""Logs and metrics: each delivery is recorded once; a duplicate is no success or failure."""
 
 import io
 import json

@@ -121,9 +121,7 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
     world.enqueuer().enqueue(charge_message())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.calls == []
 
 

@@ -10,13 +10,8 @@ from oncely.domain.jobs import MONEY_RETENTION, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
-from oncely.operate.repair_request import (
-    NotAllowed,
-    Repaired,
-    RepairOutcome,
-    RepairRequest,
-    WouldRepair,
-)
+from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, WouldRepair
+from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TERMS, make_job
@@ -58,18 +53,8 @@ def get_job(world: InMemoryStack) -> Job:
 def repair_job(
     world: InMemoryStack, what: Repair, *, dry_run: bool = False, reference: str | None = "ch_9"
 ) -> RepairOutcome:
-    row = get_job(world)
-    return world.repairer().repair(
-        RepairRequest(
-            key=row.job_key,
-            repair=what,
-            version=row.version,
-            reason="seen at Stripe",
-            actor="ada",
-            reference=reference if what is Repair.MARK_FINISHED else None,
-            dry_run=dry_run,
-        )
-    )
+    more = {"dry_run": dry_run, "reference": reference if what is Repair.MARK_FINISHED else None}
+    return repairs.repair_job(world, what, key=get_job(world).job_key, **more)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +75,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert "business rows are not changed" in str(outcome.details)
     ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
-    assert "closed without business rows: seen at Stripe" in ended.evidence[-1].reason
+    assert f"closed without business rows: {repairs.REASON}" in ended.evidence[-1].reason
     assert world.order() == order
 
 

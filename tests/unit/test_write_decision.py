@@ -104,9 +104,9 @@ def rig() -> DecisionHarness:
 
 
 def test_result_and_business_rows_are_written_together(rig: DecisionHarness) -> None:
-    settlement = rig.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job == rig.row
+    assert result.job == rig.row
     assert (rig.row.status, rig.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
     assert rig.alerts.sent == []
@@ -126,24 +126,23 @@ def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> N
     assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 
-def test_job_is_not_due_after_alert(rig: DecisionHarness) -> None:
+def test_job_is_due_until_alert_is_delivered(rig: DecisionHarness) -> None:
+    other = DecisionHarness()
+    result = other.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
     rig.write_decision(Anomalous("two were found"))
+
+    assert result.job == other.row
+    assert (other.row.status, other.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
     assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, None)
     assert [entry.event for entry in rig.row.evidence] == [Event.ESCALATE, Event.ALERT]
-
-
-def test_job_stays_due_when_alert_fails(rig: DecisionHarness) -> None:
-    settlement = rig.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
-    assert settlement.job == rig.row
-    assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
 
 
 def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -> None:
     rig.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
 
-    settlement = rig.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job is not None
+    assert result.job is not None
     assert rig.row.status is Status.NEEDS_REVIEW
     assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
     assert "charged as ch_1, but the local rows refuse: orders 18452" in rig.alerts.sent[0].text
@@ -160,9 +159,9 @@ def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
 def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
 
-    settlement = rig.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job is None
+    assert result.job is None
     assert rig.row.status is Status.UNKNOWN
     assert rig.row.evidence[-1].event is Event.NOTE
     assert "charged as ch_1" in rig.row.evidence[-1].reason
@@ -172,16 +171,16 @@ def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
 def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
     before = rig.row
-    settlement = rig.write_decision(Ambiguous("timeout"))
-    assert (settlement.job, rig.row) == (None, before)
+    result = rig.write_decision(Ambiguous("timeout"))
+    assert (result.job, rig.row) == (None, before)
 
 
 def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
     rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
 
-    settlement = rig.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job is None
+    assert result.job is None
     assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
     assert rig.row.evidence[-1].event is Event.NOTE
 
@@ -195,11 +194,9 @@ def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarne
 
 def test_agreeing_outcome_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.CONFIRM, provider_ref="pi_1")
-
     rig.write_decision(CHARGED)
 
-    assert rig.row.status is Status.FINISHED
-    assert rig.row.evidence[-1].event is Event.NOTE
+    assert (rig.row.status, rig.row.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert rig.alerts.sent == []
 
 
@@ -209,11 +206,11 @@ def test_outcome_is_orphaned_without_row(
 ) -> None:
     rig.store.expire(KEY)
 
-    settlement = rig.write_decision(answer, local=PAID)
+    result = rig.write_decision(answer, local=PAID)
 
-    assert settlement.job is None
+    assert result.job is None
     assert rig.store.jobs == {}
-    assert settlement.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
+    assert result.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
 
 
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
