@@ -15,6 +15,7 @@ from oncely.ports import (
     JobIndex,
     MessageSource,
     Notifier,
+    RejectQueue,
     SweepLeases,
     Sweeps,
     TableGuard,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Ports(Dependencies, Protocol):
-    """What services are built from: AWS, memory, or ports whose every call may fail."""
+    """The ports of all services, implemented for AWS, in memory, and with injected faults."""
 
     def jitter(self) -> float: ...
     def new_token(self) -> str: ...
@@ -50,6 +51,8 @@ class Ports(Dependencies, Protocol):
     def notifier(self) -> Notifier: ...
     @property
     def message_source(self) -> MessageSource: ...
+    @property
+    def reject_queue(self) -> RejectQueue: ...
     @property
     def event_bus(self) -> EventBus: ...
     @property
@@ -70,9 +73,9 @@ class Ports(Dependencies, Protocol):
 
 @dataclass(frozen=True)
 class App:
-    """Oncely over some ports; each service is imported and built on first use.
+    """The services of Oncely, each imported and built on first use.
 
-    App.from_env(os.environ, JOBS).batch_processor
+    app_from_env(os.environ, CONTRACTS).batch_processor
     """
 
     settings: Settings
@@ -89,7 +92,7 @@ class App:
         if not tuple(registry):
             # Otherwise every message would be rejected as unknown.
             raise NotConfiguredError(
-                f"no contract names the queue {self.settings.queue_name!r}: correct QUEUE_NAME and "
+                f"no contract uses the queue {self.settings.queue_name!r}: correct QUEUE_NAME and "
                 "deploy again"
             )
         resources = [contract_type.resources for contract_type in registry]
@@ -103,6 +106,7 @@ class App:
         return BatchProcessor(
             runner=App(self.settings, registry, self.ports).job_runner,
             message_source=self.ports.message_source,
+            reject_queue=self.ports.reject_queue,
             clock=self.ports.clock,
             jitter=self.ports.jitter,
             concurrency=self.settings.batch_concurrency,
@@ -111,7 +115,7 @@ class App:
 
     @cached_property
     def job_runner(self) -> "JobRunner":
-        """Runs one message."""
+        """The service that runs one message."""
         from oncely.run.run_job import JobRunner
 
         return JobRunner(
@@ -129,14 +133,14 @@ class App:
 
     @cached_property
     def dead_letter_handler(self) -> "DeadLetterHandler":
-        """Brings the jobs of dead letters to a known state."""
+        """The service that brings the jobs of dead letters to a known status."""
         from oncely.run.dead_letters import DeadLetterHandler
 
         return DeadLetterHandler(
             registry=self.registry,
             store=self.ports.job_store(),
             notifier=self.ports.notifier,
-            message_source=self.ports.message_source,
+            reject_queue=self.ports.reject_queue,
             clock=self.ports.clock,
             guard=self.ports.table_guard,
             stack=self.settings.stack_name,
@@ -144,7 +148,7 @@ class App:
 
     @cached_property
     def publisher(self) -> "EndedJobPublisher":
-        """Sends what an ended job owes."""
+        """The service that sends the follow-ups and the event of an ended job."""
         from oncely.publish.publisher import EndedJobPublisher
 
         return EndedJobPublisher(
@@ -159,7 +163,7 @@ class App:
 
     @cached_property
     def reconciler(self) -> "Reconciler":
-        """Resolves one job."""
+        """The service that resolves one job."""
         from oncely.reconcile.reconciler import Reconciler
 
         return Reconciler(
@@ -175,7 +179,7 @@ class App:
 
     @cached_property
     def review_alerter(self) -> "ReviewAlerter":
-        """Alerts operators of jobs that need review."""
+        """The service that alerts the operator about jobs that need review."""
         from oncely.reconcile.reconciler import ACTOR
         from oncely.run.review_alerts import ReviewAlerter
 
@@ -190,7 +194,7 @@ class App:
 
     @cached_property
     def group_resolver(self) -> "GroupResolver":
-        """Resolves a group of jobs concurrently."""
+        """The service that resolves a group of jobs concurrently."""
         from oncely.reconcile.resolve_group import GroupResolver
 
         return GroupResolver(
@@ -201,7 +205,7 @@ class App:
 
     @cached_property
     def due_work_finder(self) -> "DueWorkFinder":
-        """Finds due rows, and messages that were never sent."""
+        """The service that finds due rows and messages that were never sent."""
         from oncely.reconcile.find_due_work import DueWorkFinder
 
         detecting = [one for one in self.registry if one.detects_missing_jobs()]
@@ -218,14 +222,14 @@ class App:
 
     @cached_property
     def sweep_finisher(self) -> "SweepFinisher":
-        """Ends a sweep, and starts the next one if more is due."""
+        """The service that ends a sweep, and starts the next one if more is due."""
         from oncely.reconcile.resolve_group import SweepFinisher
 
         return SweepFinisher(leases=self.ports.sweep_leases, sweeps=self.ports.sweeps)
 
     @cached_property
     def enqueuer(self) -> "Enqueuer":
-        """Writes the row, then sends the message."""
+        """The producer's service: it writes the row, then sends the message."""
         from oncely.enqueue.enqueuer import Enqueuer
 
         return Enqueuer(
@@ -239,7 +243,7 @@ class App:
 
     @cached_property
     def job_queries(self) -> "JobQueries":
-        """Searches and lists jobs; reads only."""
+        """The read-only service that searches and lists jobs."""
         from oncely.operate.job_queries import JobQueries
 
         return JobQueries(
@@ -253,7 +257,7 @@ class App:
 
     @cached_property
     def repairer(self) -> "Repairer":
-        """Repairs one job for an operator."""
+        """The service that repairs one job for an operator."""
         from oncely.operate.repairer import Repairer
 
         return Repairer(reconciler=self.reconciler, enqueuer=self.enqueuer)

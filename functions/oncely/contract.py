@@ -1,10 +1,10 @@
-"""The contract: the one class that says everything about a job type."""
+"""The contract: the one class that defines a job type."""
 
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -36,32 +36,32 @@ from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
 from oncely.table_schema import TableSchema
 
-# Far above any job that names things instead of carrying them, far below a row's 400 kB.
+# Ample for a message that refers to data by id, and far below the 400 kB limit of a row.
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
-# Halves of characters, and the two that SQS refuses: spelled out, they can be sent and read.
+# Lone surrogates and the two characters that SQS rejects; escaped, they can be sent and read.
 _UNSENDABLE_CHARACTERS: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 class Message(BaseModel):
-    """What a producer sends; strict, so that a wrong type is an answer and not a guess."""
+    """The message of a producer. Strict: a wrong type is rejected, never coerced."""
 
-    # Built when first used: a worker imports every contract and runs those of one queue.
+    # Build lazily: a worker imports every contract but runs only those of one queue.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     job: str
     v: int
 
     def to_dict(self) -> dict[str, Json]:
-        """What the row keeps: only what the producer said."""
+        """Return the message as the row stores it: only the fields that the producer set."""
         return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
 
 
 def encode_message(message: Mapping[str, object]) -> str:
-    """A message as a queue takes it; never longer than what its producer sent."""
+    """Encode a message for a queue, never longer than its producer sent it."""
     text = json.dumps(dict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSENDABLE_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSENDABLE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 M = TypeVar("M", bound=Message)
@@ -70,18 +70,18 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, kw_only=True)
 class Proceed(Generic[F]):
-    """The check found nothing against it: these are the facts to act on."""
+    """A precheck that passed, with the facts that the effect needs."""
 
     facts: F
-    values: Mapping[str, object]  # the resolved business values; the fingerprint is over these
-    customer_id: str | None = None  # if given, support can search by it: an index entry a job
-    money: Money | None = None  # what it moves, for the people who look the job up
+    values: Mapping[str, object]  # the resolved business values; the fingerprint covers these
+    customer_id: str | None = None  # makes the job searchable by it, for one index entry a job
+    money: Money | None = None  # the amount that the effect moves, for the admin page
     requires_failed: JobKey | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlreadyResolved(Generic[F]):
-    """The check knows the end already: done before, or nothing that could be done."""
+    """A precheck that determines the outcome: already done, or impossible to do."""
 
     outcome: Succeeded | Anomalous
     facts: F | None = None
@@ -93,7 +93,7 @@ class AlreadyResolved(Generic[F]):
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The message says something else than our own rows: a conflict, before any call."""
+    """A conflict between the message and the business rows, found before any call."""
 
     reason: str
 
@@ -103,19 +103,17 @@ PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | Mismatch
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCall(Generic[F]):
-    """One try of an effect: the job as it stands, and the facts to act on."""
+    """One attempt at an effect: the current job and the facts of its precheck."""
 
     job: Job
     facts: F
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
-    verified: bool = False  # this run made or verified the saved reference
+    verified: bool = False  # this run created or verified the saved reference
     has_time_for: Callable[[timedelta], bool] = lambda _: True
-    save_progress: Callable[[Mapping[str, Json]], None] = lambda _: (
-        None
-    )  # a long job's progress, fenced
+    save_progress: Callable[[Mapping[str, Json]], None] = lambda _: None  # fenced
 
     def idempotency_key(self, step: str) -> IdempotencyKey:
-        """The idempotency key of a step: the same on every try."""
+        """Return the idempotency key of a step, the same for every attempt."""
         job = self.job
         return idempotency_key(
             job.job_key,
@@ -128,55 +126,55 @@ class EffectCall(Generic[F]):
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What a job type needs around it; the stack is derived from this."""
+    """The resources of a job type. The stack is derived from them."""
 
     queue: str
-    # Business tables; one that another stack owns is named by its short name alone.
+    # Business tables; a table that another stack owns is a short name without a schema.
     tables: tuple[TableSchema | str, ...] = ()
     providers: tuple[AnyProvider, ...] = ()
     secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
-    sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
+    sends_to: tuple[str, ...] = ()  # queues that its effect or its follow-ups send to
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The short names of its business tables."""
+        """Short names of its business tables."""
         return tuple(one if isinstance(one, str) else one.name for one in self.tables)
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
-        """The short names of all secrets: its own, and the API keys of its providers."""
+        """Short names of its own secrets and the API keys of its providers."""
         return (*self.secrets, *(one.secret_name for one in self.providers if one.secret_name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """The contract in plain language, for people who do not read code."""
+    """The contract in plain language, for the admin page and the docs."""
 
-    effect: str  # what can happen outside
+    effect: str  # what can happen at the provider
     business_rows: str  # which rows change
-    success: str  # what success is
-    failure: str  # what a plain "no" is
-    review_when: tuple[str, ...] = field(default=())  # when a person is told, beyond the stop rules
+    success: str  # when the job is finished
+    failure: str  # when the provider has declined
+    review_when: tuple[str, ...] = ()  # beyond the rules for every job type
     done_verb: str = "done"  # "was I charged?": "not charged yet"
 
 
 class Contract(ABC, Generic[M, F]):
-    """One job type. Class attributes say what it is; an instance can run it."""
+    """A job type. Class attributes define it; an instance runs it."""
 
     job_type: ClassVar[str]
-    # A class variable cannot name M; `parse` of the registry returns it typed all the same.
+    # A class variable cannot be typed with M.
     message: ClassVar[type[Message]]
-    # The shortest message that a producer would send; `model_construct` spares a cold start the
-    # check, which a test makes.
+    # The shortest message that a producer would send. Use `model_construct`: it skips validation
+    # on a cold start, and a test validates the example.
     example: ClassVar[Message]
     policy: ClassVar[RetryPolicy]
     resources: ClassVar[Resources]
     description: ClassVar[Description]
-    takes_money: ClassVar[bool] = False  # "was I charged twice?" is answered from those that do
-    # How long the ended row stays as the proof that the job ran. None: the stage's row retention
-    # for a natural effect, seven years for one that takes money, 400 days for any other.
+    takes_money: ClassVar[bool] = False  # included in the answer to "was I charged twice?"
+    # How long the row of an ended job is kept as proof that it ran. The default is the stage's row
+    # retention for a natural effect, 7 years for one that takes money, and 400 days otherwise.
     proof_retention: ClassVar[timedelta | None] = None
-    publishes_events: ClassVar[bool] = False  # whether each end is put on the event bus
+    publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
 
     def __init__(self, dependencies: Dependencies) -> None:
         self.dependencies = dependencies
@@ -184,20 +182,20 @@ class Contract(ABC, Generic[M, F]):
     @classmethod
     @abstractmethod
     def key(cls, message: M) -> JobKey:
-        """The business identity of the job; never a value made in the worker."""
+        """Return the business identity of the job. Use only values of the message."""
 
     @classmethod
     def subject(cls, message: M) -> str | None:
-        """The business id that people ask by, such as an order's; None: only the key finds it.
+        """Return the business id that support agents search by. Returns None if there is none.
 
-        If `keys_for_subject` does not give its keys, each row is in an index by this id.
+        Each row is indexed by it, unless `keys_for_subject` derives the keys.
         """
         del message
         return None
 
     @classmethod
     def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
-        """How long the row stays after the job has ended and owes nothing more."""
+        """Return how long the row is kept after the job has ended and was published."""
         if cls.proof_retention:
             return cls.proof_retention
         if cls.policy.safety is RetrySafety.NATURAL and row_retention is not None:
@@ -206,94 +204,94 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """The keys that such a business id may have led to, in the order that they came into use.
+        """Derive every key that a business id can have, in the order of use.
 
-        Where all of them follow from the id, no index is written: a search reads these.
+        A search reads these keys, so rows need no index entry.
         """
         del subject
         return iter(())
 
     @classmethod
     def indexed_subject(cls, message: M) -> str | None:
-        """The business id that the row carries for the index; None: its keys can be derived."""
-        # A bound method is made anew by each look; what it calls is not.
+        """Return the business id to index the row by. Returns None if its keys can be derived."""
+        # Compare functions: each access creates a new bound method.
         derives_keys = cls.keys_for_subject.__func__ is not Contract.keys_for_subject.__func__  # type: ignore[attr-defined]  # of a class method
         return None if derives_keys else indexable_id(cls.subject(message))
 
     @classmethod
     def resubmission(cls, message: M) -> Message | None:
-        """The message of a new business attempt after a plain no; None: there is none."""
+        """Return the message that resubmits a declined job. Returns None if it cannot be."""
         del message
         return None
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """What a support person says of a job that is done."""
+        """Describe a finished job for a support agent."""
         del job
         return f"Done: {cls.description.success}"
 
     @classmethod
     def uniqueness_key(cls, message: M) -> str:
-        """What `unique_for` keeps unique: the key, or less of it for a job that may run again."""
+        """Return what `unique_for` keeps unique: the key, or a part of it for a repeatable job."""
         return cls.key(message)
 
     @abstractmethod
     def precheck(self, message: M) -> "PrecheckResult[F]":
-        """Look at our own rows before anything is claimed or called."""
+        """Read the business rows before Oncely claims the job or calls the provider."""
 
     def key_scope(self) -> str:
-        """Within what the provider's keys are unique now; a resend needs the same."""
+        """Return the scope in which idempotency keys are unique now. A retry needs the same."""
         return ""
 
     def prepare(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
-        """Make the reference to save before acting; None: this effect has no such step."""
+        """Create the reference to save before `execute`. Returns None if it needs none."""
         del call
         return None
 
     def find_prepared(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
-        """Find a reference that was prepared and that a restored row lacks, by deployment and key.
+        """Find the prepared reference that a restored row lacks, by deployment and key.
 
-        Returns None if `ask` needs no reference; `NotFound` says that there certainly is none.
+        Returns None if `lookup` needs no reference, `NotFound` if none was ever prepared.
         """
         del call
         return None
 
     @abstractmethod
     def execute(self, call: EffectCall[F]) -> EffectOutcome:
-        """Perform the effect, once, with the stable key; never retry inside."""
+        """Perform the effect once, with the idempotency key; never retry inside."""
 
     def lookup(self, call: EffectCall[F]) -> EffectOutcome:
-        """Find out what became of an effect; changes nothing outside."""
+        """Look up the outcome of the effect at the provider. Read-only."""
         del call
         return LookupUnsupported()
 
     def close(self, call: EffectCall[F]) -> EffectOutcome:
-        """Close what was prepared, so that it can never take effect; for `leaves_open` only."""
+        """Close the prepared reference, so that it can never take effect (`leaves_open` only)."""
         del call
         return Anomalous("this job type prepares nothing that could be closed")
 
     def lookup_closed(self, job: Job) -> EffectOutcome:
-        """Find out whether what was prepared is closed, without our own rows; changes nothing.
+        """Look up whether the prepared reference is closed, without the business rows. Read-only.
 
-        `Declined` says that it can never take effect, `StillOpen` that a worker can close it.
+        Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it.
         """
         del job
         return LookupUnsupported()
 
     def on_success(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
-        """The local writes that belong to success."""
+        """Return the business writes of a finished job."""
         del facts, job
         return ()
 
     def on_failure(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
-        """The local writes that belong to a definite no."""
+        """Return the business writes of a declined job."""
         del facts, job
         return ()
 
     def business_writes(
         self, event: Event, facts: F, job: Job, outcome: EffectOutcome
     ) -> tuple[BusinessWrite, ...]:
-        """The local writes that go into the same transaction as this move."""
+        """Return the business writes for the transaction that records this event."""
         outcome_writes = outcome.writes if isinstance(outcome, Succeeded) else ()
         match event:
             case Event.CONFIRM | Event.RESOLVE_FINISHED:
@@ -305,22 +303,22 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def detects_missing_jobs(cls) -> bool:
-        """Whether this contract says which messages may never have been sent."""
+        """Return whether this contract can find messages that were never sent."""
         return cls.missing_jobs is not Contract.missing_jobs
 
     def missing_jobs(self, *, now: datetime) -> Iterable[M]:
-        """The messages that our own rows ask for and that may never have been sent."""
+        """Find messages that the business rows request and that may never have been sent."""
         del now
         return ()
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """The jobs to send after this one has ended, from its row alone."""
+        """Return the messages to send after this job has ended, from its row alone."""
         del job
         return ()
 
     @classmethod
     def describe_fields(cls) -> ContractDescription:
-        """The contract in plain language, as fields for the admin page and `--json`."""
+        """Describe the contract as fields, for the admin page and `--json`."""
         limits = cls.policy.limits
         timeouts = f"{limits.max_consecutive_timeouts} timeouts in a row"
         hours = f"{limits.max_age.total_seconds() / 3600:g} hours"
@@ -342,7 +340,7 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def describe(cls) -> str:
-        """The contract in plain language, as text."""
+        """Describe the contract as text."""
         return str(cls.describe_fields())
 
 

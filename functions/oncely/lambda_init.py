@@ -1,4 +1,4 @@
-"""The init phase of a function: on Lambda, everything is made before the first event arrives."""
+"""The init phase of a function: on Lambda, build everything before the first event arrives."""
 
 import gc
 import os
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 
 def begin() -> None:
-    """Stop the garbage collector: imports keep nearly all that they allocate."""
+    """Stop the garbage collector: imports keep nearly everything that they allocate."""
     if _on_lambda():
         gc.disable()
 
 
-def once(make: Callable[[], T]) -> "_lru_cache_wrapper[T]":
-    """Make something once: on Lambda right now, elsewhere when it is first asked for."""
-    made = cache(make)
+def once(build: Callable[[], T]) -> "_lru_cache_wrapper[T]":
+    """Build a value once: immediately on Lambda, elsewhere on first use."""
+    cached = cache(build)
     if _on_lambda():
-        made()
-    return made
+        cached()
+    return cached
 
 
 def end() -> None:
-    """Start the garbage collector again; it need not look at what stays for good."""
+    """Restart the garbage collector, which then skips what the init phase allocated."""
     if _on_lambda():
         gc.freeze()
         gc.enable()

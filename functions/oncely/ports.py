@@ -1,4 +1,4 @@
-"""What the core needs from outside, as Protocols of few verbs; adapters do not inherit them."""
+"""The engine's ports, as small Protocols. Adapters do not inherit from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,63 +20,63 @@ JobResult: TypeAlias = Mapping[str, Json]
 
 
 class Clock(Protocol):
-    """Tells the time, in UTC."""
+    """The current time, in UTC."""
 
     def now(self) -> datetime: ...
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """The claim was taken: this worker is the owner."""
+    """A successful claim: this worker is the owner."""
 
     job: Job
 
 
 @dataclass(frozen=True)
 class ClaimFailed:
-    """Someone else's row stands; it came back in the same call."""
+    """A claim that lost to another row, which the same call returned."""
 
     row: Job
 
 
 @dataclass(frozen=True)
 class PrerequisiteNotMet:
-    """The other job that must have failed has not."""
+    """A claim whose prerequisite job has not failed."""
 
     other: Job | None
 
 
 @dataclass(frozen=True)
 class Swapped:
-    """The row now is what we wrote."""
+    """A row that was written."""
 
     job: Job
 
 
 @dataclass(frozen=True)
 class VersionConflict:
-    """The row is not the one we saw; None: there is no row any more."""
+    """A row that changed since it was read."""
 
-    row: Job | None
+    row: Job | None  # None if the row was removed
 
 
 @dataclass(frozen=True)
 class BusinessWriteConflict:
-    """The job row would have taken it, a business row did not; nothing was written."""
+    """A business row that failed its precondition. Nothing was written, not even the job row."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Created:
-    """The row is new."""
+    """A new row."""
 
     job: Job
 
 
 @dataclass(frozen=True)
 class AlreadyExists:
-    """There was a row already."""
+    """A row that existed before."""
 
     row: Job
 
@@ -87,38 +87,38 @@ CreateResult: TypeAlias = Created | AlreadyExists
 
 
 class JobStore(Protocol):
-    """Keeps job rows. Every write says what it expects to find; losing a race is a value."""
+    """The job rows. Every write states what it expects to find; losing a race is a value."""
 
     def get(self, key: JobKey) -> Job | None:
-        """Read a row, consistently."""
+        """Read a row consistently. Returns None if there is none."""
 
     def create(self, job: Job) -> CreateResult:
-        """Write a new row, unless there is one."""
+        """Write a new row if none exists."""
 
     def claim(self, claim: Claim) -> ClaimResult:
-        """Take a row that is absent or ready, in one write."""
+        """Claim a row that is absent or ready, in one write."""
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
-        """Replace `before` unless someone got there first; local writes all go along or none."""
+        """Replace `before` with `after` if it is unchanged, in one transaction with the writes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOpen:
-    """The job table holds the proofs of this deployment."""
+    """A job table that holds every proof of this deployment."""
 
-    deployment: str | None  # its identity, for provider keys
-    replays_until: datetime | None = None  # a job made before then asks before it acts
+    deployment: str | None  # its identity, for idempotency keys
+    replays_until: datetime | None = None  # a job created before then looks up before it executes
 
     def has_all_rows(self, now: datetime) -> bool:
-        """Whether a job without a row has never run: a restore may have lost its row."""
+        """Return whether a job without a row has never run. A restore may have lost rows."""
         return self.replays_until is None or now >= self.replays_until
 
 
 @dataclass(frozen=True)
 class TableBlocked:
-    """Nothing may be claimed or written: the table may not hold the proofs."""
+    """A job table that may lack proofs, so Oncely claims and writes nothing."""
 
     reason: str
 
@@ -127,45 +127,45 @@ TableState: TypeAlias = TableOpen | TableBlocked
 
 
 class TableGuard(Protocol):
-    """Refuses a job table that was restored, copied, emptied or left unprotected."""
+    """A guard that blocks a job table that was restored, copied, emptied or left unprotected."""
 
     def check(self) -> TableState:
-        """Whether jobs may be claimed now. Never raises, and asks DynamoDB seldom."""
+        """Return whether jobs may be claimed now. Never raises, and caches its reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueEntry:
-    """A row that is due, as the index shows it: its job type is the prefix of its key."""
+    """A due row as the index shows it. The prefix of its key is the job type."""
 
     job_key: JobKey
     due_at: datetime
 
 
 class DueIndex(Protocol):
-    """Finds due rows; the cost grows with the unresolved jobs, never with the table."""
+    """The index of due rows. Its cost grows with the unresolved jobs, not with the table."""
 
     @property
     def shards(self) -> int:
-        """How many partitions each action has; they are numbered from 0."""
+        """Number of partitions of each action, numbered from 0."""
 
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[DueEntry]:
-        """The rows of one partition that fell due in this time, longest due first, read lazily."""
+        """Yield the rows of one partition that became due in this period, the oldest first."""
 
 
 class SweepLeases(Protocol):
-    """Keep a second sweep off a shard while one is at work; one that expired keeps nobody off."""
+    """Leases that keep two sweeps from working on the same shard."""
 
     def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        """Take or prolong the lease of a shard; False: another sweep has it."""
+        """Acquire or renew the lease of a shard. Returns False if another sweep holds it."""
 
     def release(self, shard: int, *, holder: str) -> None:
-        """End the lease, if it is still this holder's."""
+        """Release the lease, if this holder still has it."""
 
 
 class Sweeps(Protocol):
-    """Starts sweeps."""
+    """The starter of sweeps."""
 
     def start(self, sweep: Mapping[str, Json]) -> None:
         """Start the state machine with this input."""
@@ -173,14 +173,14 @@ class Sweeps(Protocol):
 
 @dataclass(frozen=True)
 class JobListEntry:
-    """A job as a list shows it before its row is read, and the time that the list goes by."""
+    """A job in a list, before its row is read, with the time that orders the list."""
 
     job_key: JobKey
     at: datetime
 
     @property
     def job_type(self) -> str:
-        """Each key begins with it."""
+        """The prefix of the key."""
         return self.job_key.partition(":")[0]
 
 
@@ -193,16 +193,16 @@ class UnreadableRow:
 
 
 class JobIndex(Protocol):
-    """Finds jobs for people; the cost grows with what is shown, never with the table."""
+    """The search index of jobs. Its cost grows with the results, not with the table."""
 
     def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
-        """The jobs about a business id, the newest first."""
+        """Find the jobs of a business id, the newest first."""
 
     def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
-        """The jobs of a customer, the newest first."""
+        """Find the jobs of a customer, the newest first."""
 
     def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
-        """The jobs that carry a provider's reference."""
+        """Find the jobs with a provider reference."""
 
     def by_status(
         self,
@@ -212,87 +212,87 @@ class JobIndex(Protocol):
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[JobListEntry]:
-        """The jobs of these that operators act on, by when each got there, read as taken."""
+        """Yield the jobs in these statuses lazily, by the time that each entered its status."""
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
-        """How many of those got there since then; counting ends at `most`."""
+        """Count the jobs that entered these statuses since then, up to `limit`."""
 
     def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, Job | UnreadableRow]":
-        """Read these rows, consistently. Missing rows are left out; unreadable ones say why."""
+        """Read these rows consistently. Missing rows are left out."""
 
 
 class HistoryStore(Protocol):
-    """Keeps history lines in objects, by day and job type."""
+    """The writer of the history: objects of lines, by day and job type."""
 
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
-        """Write one object; the same name takes the place of what it held."""
+        """Write one object, or replace the one with this name."""
 
     def record_gap(self, gap: HistoryGap) -> None:
-        """Write down that a part of the history is missing, until a backfill closes it."""
+        """Record that a part of the history is missing, until a backfill closes it."""
 
     def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
-        """Write down that a backfill has seen all that a gap lost."""
+        """Record that a backfill has covered a gap."""
 
     def save_backfill(self, progress: BackfillProgress) -> None:
-        """Write down how far a backfill came."""
+        """Save the progress of a backfill."""
 
 
 class HistoryReader(Protocol):
-    """Reads the history; what it gives may have been written twice, but is given once."""
+    """The reader of the history. It returns duplicate lines once."""
 
     def newest(self) -> Mapping[str, HistoryLine]:
-        """The newest line of each job that the history knows, by its key."""
+        """Return the newest line of each job in the history, by job key."""
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
     ) -> list[HistoryLine]:
-        """The jobs that had ended at `until`, and did so after `since`, the latest first."""
+        """Return the jobs that ended after `since` and by `until`, the latest first."""
 
     def open_gaps(self) -> list[HistoryGap]:
-        """The gaps that no backfill has closed, the oldest first."""
+        """Return the gaps that no backfill has closed, the oldest first."""
 
     def backfill_progress(self) -> BackfillProgress | None:
-        """How far the last backfill came. Returns None if there was none."""
+        """Return the progress of the last backfill. Returns None if there was none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowPage:
-    """A part of the job table, as a scan reads it."""
+    """A page of a scan of the job table."""
 
     jobs: tuple[Job, ...]
     unreadable: tuple[tuple[str, int | None], ...]  # keys and versions
-    after: str | None  # where the next part begins; None: this is the last
+    after: str | None  # continues the scan; None on the last page
 
 
 class RowScan(Protocol):
-    """Reads the whole job table; the cost grows with the table."""
+    """A scan of the whole job table. Its cost grows with the table."""
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        """Every row, consistently, page by page; `after` goes on behind a key."""
+        """Read every row consistently, page by page, starting behind the key `after`."""
 
 
 class FinishedJobs(Protocol):
-    """Lists what is done from the history; the table has no index of it."""
+    """The list of finished jobs, from the history: the table has no index of them."""
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> Sequence[JobListEntry]:
-        """The jobs that ended in this time, both ends included, those that did last first.
+        """Return the jobs that ended in this period, bounds included, the latest first.
 
-        Failed ones may be among them: the rows tell.
+        Failed jobs may be among them: read the rows to tell.
         """
 
 
 class EventBus(Protocol):
-    """Tells other systems."""
+    """The event bus for other systems."""
 
     def publish(self, job: Job) -> None:
-        """Publish that a job has ended; whoever listens may hear it more than once."""
+        """Publish that a job has ended. Subscribers may receive it more than once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniqueWindow:
-    """A time in which only one job of some name may be enqueued, until that one starts."""
+    """A period in which only one job of this name may be enqueued, until that job starts."""
 
     name: str
     now: datetime
@@ -301,38 +301,38 @@ class UniqueWindow:
 
 @dataclass(frozen=True)
 class WindowTaken:
-    """Another job has the window."""
+    """A window that another job holds."""
 
     holder: JobKey
 
 
 class UniqueWindows(Protocol):
-    """Remembers which job holds a window."""
+    """The store of unique windows and their holders."""
 
     def create(
         self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
-        """Write a new row together with its window, if that is free, over, or `replacing`'s."""
+        """Write a new row and its window, if the window is free, expired, or `replacing`'s."""
 
 
 class BusinessTable(Protocol):
     """A business table that a contract reads."""
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
-        """Read a row, consistently."""
+        """Read a row consistently. Returns None if there is none."""
 
     def query_index(
         self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        """Query a sparse index: rows of these partitions whose sort key is at most this."""
+        """Query a sparse index for rows of these partitions, up to this sort key."""
 
     def update(self, write: BusinessWrite) -> bool:
-        """Change a row apart from a job's end, if it holds what is expected; tells whether."""
+        """Write a row outside a job's transaction. Returns False if a precondition fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """Something a person must know: what, about which job, and what to do next."""
+    """A message to the operator: what happened, to which job, and what to do next."""
 
     subject: str
     text: str
@@ -340,46 +340,50 @@ class Alert:
 
 
 class Notifier(Protocol):
-    """Tells a person."""
+    """The channel to the operator."""
 
     def notify(self, alert: Alert) -> bool:
-        """Tell; False: it could not be delivered now."""
+        """Send an alert. Returns False if it cannot be delivered now."""
 
 
 class MessageSource(Protocol):
-    """The queue that a worker is fed from."""
+    """The queue that a worker receives from."""
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        """Let a received message be delivered again after this time."""
+        """Return a received message to the queue with this delay."""
+
+
+class RejectQueue(Protocol):
+    """The queue of messages that can never be processed."""
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Put a message that can never be worked aside, with the reason."""
+        """Send a message with the reason."""
 
 
 class MessageSender(Protocol):
     """The queue that a producer sends to."""
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
-        """Send each body; tells for each whether the queue has it."""
+        """Send each body. Returns for each whether the queue accepted it."""
 
 
 class Dependencies(Protocol):
-    """What a contract is built from; each is made on first use."""
+    """What a contract may use. Each is created on first use."""
 
     def table(self, name: str) -> BusinessTable:
-        """Give a business table by its short name, such as `orders`."""
+        """Return a business table by its short name, such as `orders`."""
 
     def job_store(self) -> JobStore:
-        """Give the job table, to read other jobs."""
+        """Return the job table, to read other jobs."""
 
     def secret(self, name: str) -> str:
-        """Give a secret by its short name, such as `stripe`."""
+        """Return a secret by its short name, such as `acme`."""
 
     def message_sender(self, queue: str) -> MessageSender:
-        """Give a queue to send to by its short name, such as `sync`."""
+        """Return the sender of a queue by its short name, such as `sync`."""
 
     def provider(self, plugin: Provider[T, Any]) -> T:
-        """The client of a provider that the contract's resources name."""
+        """Return the client of a provider that the contract's resources name."""
 
     def is_configured(self, plugin: AnyProvider) -> bool:
-        """Whether a provider's optional settings are present, such as a sender address."""
+        """Return whether a provider's optional settings are present, such as a sender address."""

@@ -1,4 +1,4 @@
-"""The producer's side: what an application imports to enqueue jobs."""
+"""The producer's API: what an application imports to enqueue jobs."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def create_producer(
     queue_urls: Mapping[str, str],
     session: "boto3.Session | None" = None,
 ) -> Enqueuer:
-    """An enqueuer of these job types; queues by short name: `{"payments": "https://…"}`."""
+    """Create an enqueuer; `queue_urls` maps short names, as in `{"payments": "https://…"}`."""
     settings = Settings(jobs_table=jobs_table, queues=queue_urls)
     ports = AwsPorts(settings, AwsClients(session))
     return App(settings, ContractRegistry(jobs), ports).enqueuer

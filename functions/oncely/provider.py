@@ -13,11 +13,11 @@ from oncely.http.pace import UNLIMITED, RateLimiter
 
 
 class ProviderSettings(BaseModel):
-    """A provider's own settings; field `api_base` of Stripe is read from STRIPE_API_BASE."""
+    """Settings of one provider. The field `api_base` of `acme` is read from ACME_API_BASE."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    # Reads by this function; None leaves them unlimited.
+    # Read rate of this function; None means unlimited.
     reads_per_second: Annotated[float, Field(gt=0)] | None = None
 
 
@@ -38,7 +38,7 @@ class ProviderAccess(Generic[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class ApiKeyCheck:
-    """A provider's verdict on an API key; `accepted` is None if it could not be asked."""
+    """Whether a provider accepts an API key; None if the check failed."""
 
     accepted: bool | None
     reason: str = ""
@@ -58,7 +58,7 @@ class IamGrant:
 class Provider(ABC, Generic[T_co, S]):
     """A plug-in: everything that differs between two providers, and the client that jobs call."""
 
-    name: ClassVar[str]  # such as `stripe`: names its secret, settings and sandbox
+    name: ClassVar[str]  # such as `acme`: names its secret, settings and sandbox
     profile: ClassVar[ProviderProfile]
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True
@@ -79,30 +79,30 @@ class Provider(ABC, Generic[T_co, S]):
 
     @abstractmethod
     def connect(self, access: ProviderAccess[S]) -> T_co:
-        """Build the client; a rotated API key builds a new one."""
+        """Build the client. Called again when the API key was rotated."""
 
     def is_configured(self, settings: S) -> bool:
-        """Whether its optional settings are present; without them its jobs do nothing."""
+        """Return whether its optional settings are present. Without them its jobs do nothing."""
         del settings
         return True
 
     def check_api_key(self, api_key: str, settings: S) -> ApiKeyCheck | None:
-        """Ask the provider about an API key. Returns None if it cannot be asked."""
+        """Check an API key at the provider. Returns None if the provider has no such check."""
         del api_key, settings
         return None
 
     def check_health(self, access: ProviderAccess[S], *, is_production: bool) -> Iterator[Finding]:
-        """Yield what `oncely doctor` should report beyond its API key."""
+        """Yield findings for `oncely doctor` beyond the API key."""
         del access, is_production
         yield from ()
 
     def iam_grants(self, settings: S) -> tuple[IamGrant, ...]:
-        """The AWS permissions of a worker that calls it."""
+        """Return the AWS permissions of a worker that calls it."""
         del settings
         return ()
 
     def console_url(self, reference: str, *, key_scope: str) -> str | None:
-        """Where an operator sees the effect in the provider's console."""
+        """Return the URL of the effect in the provider's console. Returns None if it has none."""
         del reference, key_scope
         return None
 
@@ -112,16 +112,16 @@ class Provider(ABC, Generic[T_co, S]):
         return (self.secret or self.name) if self.has_api_key else None
 
     def env_var(self, field: str) -> str:
-        """The environment variable of a setting."""
+        """Return the environment variable of a setting."""
         return f"{self.name}_{field}".upper()
 
     def read_settings(self, environ: Mapping[str, str]) -> ProviderSettings:
-        """Parse its settings; raises pydantic's ValidationError."""
-        found = {
+        """Parse its settings, or raise pydantic's ValidationError."""
+        values = {
             field: environ.get(self.env_var(field)) for field in self.settings_type.model_fields
         }
         return self.settings_type.model_validate(
-            {field: value for field, value in found.items() if value}
+            {field: value for field, value in values.items() if value}
         )
 
 

@@ -1,4 +1,4 @@
-"""Finds the contract of a message, and says in a sentence what is wrong with a bad one."""
+"""The registry of contracts, which parses messages and explains why one is invalid."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from oncely.domain.profiles import RetrySafety
 
 
 class ContractRegistry:
-    """The contracts of one place: of a queue for its worker, of all queues for a producer."""
+    """Contracts by job type: those of one queue for its worker, all of them for a producer."""
 
     def __init__(self, contracts: Iterable[type[AnyContract]]) -> None:
         self._by_type = {contract.job_type: contract for contract in _validate_contracts(contracts)}
@@ -24,19 +24,19 @@ class ContractRegistry:
         return iter(self._by_type.values())
 
     def for_queue(self, queue: str) -> "ContractRegistry":
-        """Only the job types that this queue carries."""
+        """Return a registry of the job types of this queue."""
         return ContractRegistry(contract for contract in self if contract.resources.queue == queue)
 
     def contract(self, job_type: str) -> type[AnyContract]:
-        """The contract of a job type."""
+        """Return the contract of a job type, or raise InvalidMessageError."""
         try:
             return self._by_type[job_type]
         except KeyError:
             known = ", ".join(sorted(self._by_type)) or "none"
-            _raise_invalid_message(f"unknown job {job_type[:80]!r}; known here: {known}")
+            _raise_invalid_message(f"unknown job type {job_type[:80]!r}; known job types: {known}")
 
     def parse_body(self, body: str) -> tuple[type[AnyContract], Message]:
-        """The contract and the checked message of a queue message, or InvalidMessageError."""
+        """Parse a queue message into its contract and message, or raise InvalidMessageError."""
         size = len(body.encode(errors="surrogatepass"))
         if size > MAX_MESSAGE_BYTES:
             _raise_invalid_message(f"the message has {size} bytes, {MAX_MESSAGE_BYTES} are allowed")
@@ -47,13 +47,13 @@ class ContractRegistry:
             _raise_invalid_message(_describe_errors(contract.job_type, error))
 
     def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
-        """The same for a message that a row or a producer holds as a mapping."""
+        """Parse a message that is a mapping, as in a row or from a producer."""
         try:
             body = encode_message(message)
         except (TypeError, ValueError, RecursionError) as error:
             type_name = type(message).__name__
             _raise_invalid_message(
-                f"the message, a {type_name}, cannot be written as a JSON object: {error}"
+                f"the message, a {type_name}, cannot be encoded as a JSON object: {error}"
             )
         return self.parse_body(body)
 
@@ -75,20 +75,20 @@ def _job_type(body: str) -> str:
         )
     if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
         _raise_invalid_message(
-            'the message is no JSON object with a "job", such as {"job": "payment.charge", …}'
+            'the message is not a JSON object with a "job", such as {"job": "payment.charge", …}'
         )
     return str(decoded["job"])
 
 
 def _reject_constant(name: str) -> NoReturn:
-    """NaN and Infinity are Python's, not JSON's; no row could keep them."""
+    # Python accepts NaN and Infinity, JSON does not, and no row can store them.
     raise ValueError(f"{name} is not JSON")
 
 
 def _parse_float(text: str) -> float:
     _check_number(text)
     number = float(text)
-    _check_number(repr(number))  # it is rounded, at the edge to one that is too large
+    _check_number(repr(number))  # rounding can exceed the limit
     return number
 
 
@@ -98,23 +98,22 @@ def _parse_integer(text: str) -> int:
 
 
 def _check_number(text: str) -> None:
-    """Refuse what no row could hold: the job would fail in every run, and alert each time."""
+    # A job with a number that no row can store would fail and alert in every run.
     if fault := number_fault(text):
         _raise_invalid_message(f"the number {text[:40]} {fault}")
 
 
 def _parse_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Parsers differ in which of two equal names they take: take neither."""
-    found = dict(pairs)
-    if "" in found:
-        _raise_invalid_message("the message cannot be stored: a name in it is empty")
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
-    return found
+    members = dict(pairs)
+    if "" in members:
+        _raise_invalid_message("the message cannot be stored: an object has an empty name")
+    if len(members) != len(pairs):  # parsers differ in which of the two values they use
+        raise ValueError("an object has a duplicate name")
+    return members
 
 
 def _describe_errors(job_type: str, error: ValidationError) -> str:
-    """What is wrong, without the values: a hostile or secret one must not reach a log."""
+    # Leave out the values: a secret or hostile one must not reach a log.
     faults = (
         f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'} {_describe_error(fault)}"
         for fault in error.errors(include_url=False, include_input=False, include_context=False)
@@ -127,26 +126,26 @@ def _describe_error(fault: ErrorDetails) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "is not one of its fields"
+            return "is not a field of this message"
         case _:  # "Input should be 1", "String should have at most 128 characters"
             text = fault["msg"].removeprefix("Value error, ")
             _, should, rest = text.partition(" should ")
-            return f"should {rest}" if should else f"is wrong: {text}"
+            return f"should {rest}" if should else f"is invalid: {text}"
 
 
 def _raise_invalid_message(reason: str) -> NoReturn:
-    # Repeats what a sender wrote, which may not be printable.
+    # The reason can quote the producer's text, which may not be printable.
     raise InvalidMessageError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in reason))
 
 
 def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
-    """Find a mistake of a contract's author at import, not in the night."""
+    # Report a contract author's mistake at import, not at the first message.
     checked: dict[str, type[AnyContract]] = {}
     for contract in contracts:
         name, profile = contract.job_type, contract.policy.profile
         if not is_job_type(name):
             _raise_invalid_contract(
-                contract, f"job_type {name!r} is not written like 'payment.charge'"
+                contract, f"job_type {name!r} must have the form 'payment.charge'"
             )
         if name in checked:
             _raise_invalid_contract(contract, f"{name} is registered twice")
@@ -170,7 +169,7 @@ def _raise_invalid_contract(contract: type[AnyContract], problem: str) -> NoRetu
     raise InvariantError(f"contract {contract.__name__}: {problem}")
 
 
-# DynamoDB's own limits for one number and for one attribute.
+# DynamoDB's limits for one number and for one attribute.
 MAX_DIGITS: Final = 38
 MAX_EXPONENT: Final = 125  # up to 9.9999999999999999999999999999999999999E+125
 MIN_EXPONENT: Final = -130  # from 1E-130
@@ -181,10 +180,10 @@ _TOO_SMALL: Final = f"is too close to zero to be stored (at least 1E{MIN_EXPONEN
 
 
 def number_fault(text: str) -> str | None:
-    """What is wrong with a number as JSON writes it. Returns None if it can be stored."""
+    """Return why a JSON number cannot be stored. Returns None if it can be."""
     try:
         number = Decimal(text)
-    except InvalidOperation:  # an exponent beyond those of Python's own decimals
+    except InvalidOperation:  # an exponent beyond those of Python's decimals
         return _TOO_SMALL if "e-" in text.lower() else _TOO_LARGE
     if not number.is_zero() and number.adjusted() > MAX_EXPONENT:
         return _TOO_LARGE
@@ -196,7 +195,7 @@ def number_fault(text: str) -> str | None:
 
 
 def is_too_deep(document: object) -> bool:
-    """Whether objects and lists are nested deeper than a row can be; the outermost is level 1."""
+    """Return whether objects and lists are nested too deep for a row. The outermost is level 1."""
     level = [document]
     for _ in range(MAX_DEPTH + 1):
         level = [inner for value in level for inner in _inside(value)]
@@ -206,8 +205,7 @@ def is_too_deep(document: object) -> bool:
 
 
 def _inside(value: object) -> list[object]:
-    """What an object or a list holds; a level that is empty is a level all the same."""
-    match value:
+    match value:  # an empty object or list counts as a level too
         case dict():
             return [*value.values()] or [None]
         case list():

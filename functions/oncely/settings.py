@@ -12,22 +12,22 @@ from oncely.provider import AnyProvider, ProviderSettings
 
 
 def pascal_case(name: str) -> str:
-    """The short name as the stack's outputs spell it: `import_events` is ImportEvents."""
+    """Convert a short name to the spelling of the stack's outputs: `ImportEvents`."""
     return "".join(part.title() for part in name.split("_"))
 
 
 def table_env_var(table: str) -> str:
-    """The variable that names a business table: `orders` is in ORDERS_TABLE."""
+    """Return the variable that names a business table: ORDERS_TABLE for `orders`."""
     return f"{table.upper()}_TABLE"
 
 
 def secret_env_var(secret: str) -> str:
-    """The variable that names a secret, by name or ARN: `stripe` is in STRIPE_SECRET."""
+    """Return the variable with a secret's name or ARN: ACME_SECRET for `acme`."""
     return f"{secret.upper()}_SECRET"
 
 
 def queue_env_var(queue: str) -> str:
-    """The variable that holds a queue's URL: `mail` is in MAIL_QUEUE_URL."""
+    """Return the variable with a queue's URL: MAIL_QUEUE_URL for `mail`."""
     return f"{queue.upper()}_QUEUE_URL"
 
 
@@ -35,9 +35,9 @@ _ENV_VARS: Final = {"queues": queue_env_var, "secrets": secret_env_var, "tables"
 
 
 class Settings(BaseModel):
-    """Every setting; a field is the environment variable of its name in capitals.
+    """All settings. Each field is read from the environment variable of its name in capitals.
 
-    What a function does not use is absent there; `require` reports what it uses and lacks.
+    A function's environment has only what it uses; `require` reports what is missing.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -50,10 +50,10 @@ class Settings(BaseModel):
     event_bus_name: str | None = None
     reconciler_arn: str | None = None
     rejects_queue_url: str | None = None
-    retention_days: Annotated[int, Field(ge=1)] | None = None  # of the row of a natural effect
+    retention_days: Annotated[int, Field(ge=1)] | None = None  # for rows of natural effects
 
-    # The worker of one queue: its short name selects the contracts. A whole batch runs at once,
-    # because each job mostly waits for its provider and waiting is paid for by the batch.
+    # The worker of one queue: its short name selects the contracts. A whole batch runs at once:
+    # a job mostly waits for its provider, and Lambda bills the wait once per batch.
     queue_name: str | None = None
     queue_url: str | None = None
     batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
@@ -66,7 +66,7 @@ class Settings(BaseModel):
     sign_in_url: str | None = None
     sign_in_client_id: str | None = None
 
-    # By short name, and only what is there.
+    # By short name; only those that are set.
     queues: Mapping[str, str] = {}
     tables: Mapping[str, str] = {}
     secrets: Mapping[str, str] = {}
@@ -76,8 +76,8 @@ class Settings(BaseModel):
     def from_env(
         cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
     ) -> Self:
-        """Read everything that these contracts may use; raises NotConfiguredError."""
-        found: dict[str, Any] = {
+        """Read every setting that these contracts may use, or raise NotConfiguredError."""
+        values: dict[str, Any] = {
             name: environ[name.upper()]
             for name in cls.model_fields
             if name not in _ENV_VARS and environ.get(name.upper())
@@ -89,7 +89,7 @@ class Settings(BaseModel):
             "secrets": {name for one in resources for name in one.secret_names},
         }
         for field, variable in _ENV_VARS.items():
-            found[field] = {
+            values[field] = {
                 name: environ[variable(name)]
                 for name in sorted(names[field])
                 if environ.get(variable(name))
@@ -97,12 +97,12 @@ class Settings(BaseModel):
         plugins = {plugin.name: plugin for one in resources for plugin in one.providers}
         env_var: Callable[[tuple[int | str, ...]], str] = _env_var
         try:
-            found["providers"] = {}
+            values["providers"] = {}
             for name, plugin in sorted(plugins.items()):
                 env_var = _env_var_of(plugin)
-                found["providers"][name] = plugin.read_settings(environ)
+                values["providers"][name] = plugin.read_settings(environ)
             env_var = _env_var
-            return cls.model_validate(found)
+            return cls.model_validate(values)
         except ValidationError as error:
             faults = (f"{env_var(one['loc'])}: {one['msg']}" for one in error.errors())
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
@@ -124,15 +124,15 @@ class Settings(BaseModel):
 
 
 def _env_var_of(plugin: AnyProvider) -> Callable[[tuple[int | str, ...]], str]:
-    return lambda place: plugin.env_var(str(place[0])) if place else plugin.name
+    return lambda location: plugin.env_var(str(location[0])) if location else plugin.name
 
 
 def _incomplete(faults: str) -> str:
     return f"the environment is incomplete ({faults}): deploy the stack again"
 
 
-def _env_var(place: tuple[int | str, ...]) -> str:
-    match place:
+def _env_var(location: tuple[int | str, ...]) -> str:
+    match location:
         case (str(field), str(name), *_) if field in _ENV_VARS:
             return _ENV_VARS[field](name)
         case (str(name), *_):

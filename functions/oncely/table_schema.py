@@ -12,7 +12,7 @@ class KeySchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes of the key."""
+        """Names of the key attributes."""
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
 
 

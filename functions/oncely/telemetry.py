@@ -1,4 +1,4 @@
-"""Logs and metrics: one record for each delivery, made in the handler's own thread."""
+"""Logs and metrics, emitted in the handler's own thread."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ from oncely.run.outcomes import (
 )
 
 if TYPE_CHECKING:
-    # Each function imports its own service; this module would bring it the others' as well.
+    # Each function imports only its own service; here it would import all of them.
     from oncely.domain.gaps import HistoryGap
     from oncely.operate.repair_request import RepairOutcome as Repair
     from oncely.operate.repair_request import RepairRequest
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from oncely.run.process_batch import ProcessedDelivery
     from oncely.run.review_alerts import AlertDelivery
 
-# The stack names itself in POWERTOOLS_SERVICE_NAME; this stands for it where there is none.
+# If POWERTOOLS_SERVICE_NAME is not set.
 SERVICE: Final = "oncely"
 
 Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -55,14 +55,14 @@ Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Both of them, made once per execution environment."""
+    """The logger and metrics of an execution environment."""
 
     logger: Logger
     metrics: Metrics
 
     @classmethod
     def create(cls) -> "Telemetry":
-        """Read Powertools' own variables; never at import."""
+        """Create them from Powertools' environment variables."""
         service = os.environ.get("POWERTOOLS_SERVICE_NAME", SERVICE)
         return cls(
             Logger(service=service),
@@ -70,35 +70,35 @@ class Telemetry:
         )
 
     def wrap_handler(self, handler: Handler) -> Handler:
-        """The handler with its context in every log line, and its metrics flushed."""
+        """Add the Lambda context to every log line, and flush metrics."""
         counted = self.metrics.log_metrics(handler)
         observed: Handler = self.logger.inject_lambda_context(counted)
         return observed
 
     def record_deliveries(self, deliveries: "Sequence[ProcessedDelivery]") -> None:
-        """Tell what became of each delivery."""
+        """Record the outcome of each delivery."""
         for one in deliveries:
             self._record_delivery(one)
 
     def add_duration(self, metric: str, duration: timedelta) -> None:
-        """Give a length of time to a metric, in seconds."""
+        """Add a duration to a metric, in seconds."""
         self.metrics.add_metric(
             name=metric, unit=MetricUnit.Seconds, value=duration.total_seconds()
         )
 
     def sweep_started(self, *, due_count: int, requested_count: int, busy_shards: int) -> None:
-        """Tell how much a sweep looks at, and how much work our own rows ask for."""
+        """Record how much a sweep found."""
         self.logger.info(
             "sweep",
             extra={"items": due_count, "asking": requested_count, "busy_shards": busy_shards},
         )
 
     def sweep_finished(self, *, seconds: float) -> None:
-        """Tell that a sweep came to its end, and how long it took; silence is an alarm."""
+        """Record that a sweep ended, and how long it took. A missing metric raises an alarm."""
         self.metrics.add_metric(name=signals.SWEEP_FINISHED, unit=MetricUnit.Seconds, value=seconds)
 
     def group_handled(self, group: "Sequence[HandledItem]", *, dry_run: bool) -> None:
-        """Tell what became of each job of a group."""
+        """Record the result of each job of a group."""
         for one in group:
             if one.error is not None:
                 self.resolve_failed(one.key, one.error)
@@ -108,12 +108,12 @@ class Telemetry:
                 self.alert_attempted(one.key, one.alert_delivery)
 
     def missing_job_scan_failed(self, error: str) -> None:
-        """Tell that work which was never sent could not be looked for."""
-        self.logger.error("could not look for unserved work", extra={"error": redacted_line(error)})
+        """Record that missing jobs could not be searched."""
+        self.logger.error("missing jobs not searched", extra={"error": redacted_line(error)})
         self._count(signals.PROCESSING_ERROR)
 
     def job_resolved(self, resolution: "Resolution", *, dry_run: bool) -> None:
-        """Tell what the reconciler did about one job."""
+        """Record what the reconciler did about one job."""
         level = "error" if resolution.to_status is Status.NEEDS_REVIEW else "info"
         getattr(self.logger, level)(
             "job resolved",
@@ -137,25 +137,25 @@ class Telemetry:
             self._count(signals.PROVIDER_UNREACHABLE)
 
     def alert_attempted(self, key: JobKey, delivery: "AlertDelivery") -> None:
-        """Tell whether a person was told of a job; one who could not be is told later."""
-        if delivery.is_settled:
+        """Record whether an alert was delivered; a failed one is retried later."""
+        if delivery.is_complete:
             self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
             return
         self.logger.error("alert not delivered", extra={"job_key": key})
         self._count(signals.ALERT_FAILED)
 
     def resolve_failed(self, key: str, error: Exception) -> None:
-        """Tell that one job of a sweep could not be looked at; it stays due."""
-        self.logger.error("job not looked at", exc_info=error, extra={"job_key": key})
+        """Record that one job of a sweep could not be processed; it stays due."""
+        self.logger.error("job not processed", exc_info=error, extra={"job_key": key})
 
     def resolve_failures_counted(self, *, failed_count: int) -> None:
-        """Tell of how many jobs of a sweep nobody could say anything."""
+        """Record how many jobs of a sweep could not be processed."""
         self.metrics.add_metric(
             name=signals.RESOLVE_FAILED, unit=MetricUnit.Count, value=float(failed_count)
         )
 
     def dead_letters_handled(self, received: "Sequence[HandledDeadLetter]") -> None:
-        """Tell what became of dead letters."""
+        """Record what was done with dead letters."""
         for letter in received:
             fields = {
                 "job_key": letter.job_key,
@@ -167,7 +167,7 @@ class Telemetry:
             self._count(signals.DEAD_LETTERS)
 
     def repair_attempted(self, order: "RepairRequest", outcome: "Repair") -> None:
-        """Tell what a person did, or tried to do, about a job."""
+        """Record a repair by an operator, allowed or not."""
         self.logger.info(
             "repair",
             extra={
@@ -181,31 +181,31 @@ class Telemetry:
         )
 
     def first_setup_finished(self, outcome: str) -> None:
-        """Tell what a first setup did with the job table."""
+        """Record what the first setup did with the job table."""
         self.logger.info("first setup", extra={"outcome": outcome})
 
     def table_blocked(self, reason: str) -> None:
-        """Tell that the job table may not hold the proofs, so nothing was looked at."""
-        self.logger.error("job table refused", extra={"reason": reason})
+        """Record that the job table is blocked."""
+        self.logger.error("job table blocked", extra={"reason": reason})
         self._count(signals.TABLE_BLOCKED)
 
     def jobs_exported(self, actor: str, query: Mapping[str, str]) -> None:
-        """Tell who took jobs out in bulk."""
+        """Record who exported jobs."""
         self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(query)})
 
     def publish_failed(self, key: str, error: Exception) -> None:
-        """Tell that an ended job could not be published yet."""
+        """Record that an ended job could not be published yet."""
         self.logger.error(
             "not published", extra={"job_key": key, "error": redacted_line(str(error))}
         )
         self._count(signals.PUBLISH_FAILED)
 
     def history_written(self, *, changes: int, objects: int) -> None:
-        """Log how much of the stream a batch of the history held."""
+        """Record how much a batch of the stream wrote to the history."""
         self.logger.info("history", extra={"changes": changes, "objects": objects})
 
     def history_gap(self, gap: "HistoryGap") -> None:
-        """Log that a part of the stream did not reach the history."""
+        """Record that a part of the stream is missing in the history."""
         self.logger.error("history gap", extra={"gap": gap.to_dict()})
 
     def _record_delivery(self, one: "ProcessedDelivery") -> None:
@@ -218,21 +218,21 @@ class Telemetry:
         }
         if signal.duplicate_reason:
             fields["deduplication"] = str(signal.duplicate_reason)
-        # Nobody foresaw what broke: only its trace tells where to look.
+        # Unexpected errors are logged with their stack trace.
         cause = one.outcome.error if isinstance(one.outcome, InternalError) else None
         getattr(self.logger, signal.level)(signal.event, exc_info=cause, extra=fields)
         self._count(signal.metric, signal.duplicate_reason)
         if isinstance(one.outcome, Conflict | RowMissing):
             self._count(signals.REJECTED)
         if one.error is not None:
-            self.logger.error("reply failed", exc_info=one.error, extra=fields)
+            self.logger.error("message action failed", exc_info=one.error, extra=fields)
             self._count(signals.ACK_FAILED)
 
     def _count(self, metric: str, duplicate_reason: DuplicateReason | None = None) -> None:
         self.metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
         if duplicate_reason is None:
             return
-        # Once more with its reason as a dimension: a metric of its own, so both can be alarmed on.
+        # Again with the reason as a dimension, which is a metric of its own.
         with single_metric(
             name=metric, unit=MetricUnit.Count, value=1, namespace=signals.NAMESPACE
         ) as by_reason:
@@ -277,35 +277,37 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
         case NeedsReview():
             return OutcomeSignal("job needs review", signals.NEEDS_REVIEW, "error")
         case NotAttempted(credentials_rejected=True):
-            return OutcomeSignal("provider refuses us", signals.CREDENTIALS_REJECTED, "error")
+            return OutcomeSignal(
+                "provider rejects our credentials", signals.CREDENTIALS_REJECTED, "error"
+            )
         case NotAttempted():
             return OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning")
         case Continued():
-            return OutcomeSignal("job goes on", signals.CONTINUED)
+            return OutcomeSignal("job continued", signals.CONTINUED)
         case OwnershipLost():
             return OutcomeSignal("ownership lost", signals.OWNERSHIP_LOST, "warning")
         case RowMissing():
-            return OutcomeSignal("row is gone", signals.ROW_MISSING, "error")
+            return OutcomeSignal("row missing", signals.ROW_MISSING, "error")
         case NotStarted():
-            return OutcomeSignal("too little time, handed back", signals.NOT_STARTED)
+            return OutcomeSignal("too little time, redelivered", signals.NOT_STARTED)
         case TableFenced():
-            return OutcomeSignal("job table refused", signals.TABLE_BLOCKED, "error")
+            return OutcomeSignal("job table blocked", signals.TABLE_BLOCKED, "error")
         case InvalidMessage():
             return OutcomeSignal("message rejected", signals.REJECTED, "error")
         case InternalError():
-            return OutcomeSignal("message not worked", signals.PROCESSING_ERROR, "error")
+            return OutcomeSignal("message not processed", signals.PROCESSING_ERROR, "error")
         case unreachable:
             assert_never(unreachable)
 
 
 def log_fields(outcome: RunOutcome) -> dict[str, Any]:
-    """What an outcome carries, under the names that log queries use; never a secret or a card."""
+    """The fields of an outcome under the names that log queries use; never a secret."""
     logged: dict[str, Any] = {}
     for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
         if hasattr(outcome, name):
             value = getattr(outcome, name)
             logged[name] = dict(value) if isinstance(value, Mapping) else str(value)
-    if "reason" in logged:  # a provider's words may name an address
+    if "reason" in logged:  # a provider's text may contain an email address
         logged["reason"] = redacted_line(logged["reason"])
     if isinstance(outcome, InternalError):
         logged["error"] = redacted_line(f"{type(outcome.error).__name__}: {outcome.error}")
@@ -319,7 +321,7 @@ def telemetry() -> Telemetry:
 
 
 def instrumented(function: Handler) -> Handler:
-    """Dress a handler, which is the last that its module makes; elsewhere at its first call."""
+    """Instrument a handler, which must be the last definition of its module."""
 
     @once
     def wrapped() -> Handler:

@@ -136,7 +136,7 @@ class LogCounts:
     def add(self, lines: Iterable[LogLine]) -> None:
         """Count these lines."""
         for line in lines:
-            if "receives" in line.fields and line.event != "reply failed":
+            if "receives" in line.fields and line.event != "message action failed":
                 self._add_delivery(line)
             elif line.event == "job resolved":
                 self.resolved += line.fields.get("old") != line.fields.get("new")
@@ -152,7 +152,7 @@ class LogCounts:
         self.deliveries += 1
         self.redelivered += int(line.fields["receives"]) > 1
         self.rejected += line.fields.get("reply") == "Reject"
-        self.errors += line.event == "message not worked"
+        self.errors += line.event == "message not processed"
         if how := line.fields.get("deduplication"):
             self.duplicates_by_reason[how] += 1
 

@@ -30,22 +30,10 @@ _numbers = itertools.count(1)
 
 
 def new_bodies(number: int) -> list[str]:
-    """Messages of jobs that nobody has seen before."""
     return [json.dumps(ping_message(next(_numbers))) for _ in range(number)]
 
 
-@dataclass(frozen=True)
-class RecordedCall:
-    """One AWS call as it was made: the client, the method and what it was asked."""
-
-    client: Any
-    method: str
-    params: dict[str, Any]
-
-
 class Candidate(Protocol):
-    """Works batches of pings."""
-
     @property
     def clients(self) -> Sequence[Any]:
         """The AWS clients that it uses; its DynamoDB's is the first."""
@@ -60,8 +48,6 @@ class Candidate(Protocol):
 
 @dataclass
 class Oncely:
-    """The shipped batch worker, and store, around a contract of one line."""
-
     dynamo: DynamoFixture
     at_once: int = BATCH_CONCURRENCY
     bars: list[tuple[float, float]] = field(default_factory=list)
@@ -85,6 +71,7 @@ class Oncely:
         self._worker = BatchProcessor(
             runner=replace(world.runner(), new_token=new_owner_token, jitter=random_jitter),
             message_source=FakeMessageSource(),
+            reject_queue=FakeMessageSource(),
             clock=clock,
             jitter=random_jitter,
             concurrency=self.at_once,
@@ -103,8 +90,6 @@ class Oncely:
 
 @dataclass
 class Powertools:
-    """The documented worker, one record after the other as its batch processor does."""
-
     worker: ModuleType
 
     @property
@@ -129,12 +114,10 @@ def _record(body: str) -> dict[str, Any]:
 
 
 @contextmanager
-def create_candidates(engine: Engine) -> Iterator[tuple[DynamoFixture, Oncely, Oncely, Powertools]]:
-    """Oncely as it ships, Oncely one job after the other, and Powertools."""
+def create_candidates(engine: Engine) -> Iterator[tuple[Oncely, Oncely, Powertools]]:
     os.environ.update(engine.environment())
     dynamo = DynamoFixture(engine.url)
-    one_by_one = Oncely(dynamo, at_once=1)
-    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_create_powertools(dynamo))
+    yield Oncely(dynamo), Oncely(dynamo, at_once=1), Powertools(_create_powertools(dynamo))
     dynamo.close()
 
 

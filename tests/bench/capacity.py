@@ -57,7 +57,6 @@ def write_units(
 def partition_units(
     plan: TableSchema, before: DynamoItem | None, after: DynamoItem | None
 ) -> Counter[tuple[str, str]]:
-    """What one write consumes of each index, by the value of the index's partition key."""
     units: Counter[tuple[str, str]] = Counter()
     for index in plan.indexes:
         old, new = (_entry(plan, index, item) for item in (before, after))
@@ -101,8 +100,6 @@ def _changed_units(old: DynamoItem, new: DynamoItem) -> int:
 
 
 class _Entry(dict[str, Any]):
-    """An index entry that knows the values of its index's key."""
-
     index_key: tuple[str, ...]
 
 
@@ -161,7 +158,6 @@ def _text(text: str) -> int:
 
 
 def _number(text: str) -> int:
-    """A byte for each two digits between the zeros at both ends, one for the number itself."""
     whole, _, part = f"{Decimal(text.lstrip('-')):f}".partition(".")
     digits = f"{'0' * (len(whole) % 2)}{whole}{part}{'0' * (len(part) % 2)}"
     pairs = [digits[place : place + 2] for place in range(0, len(digits), 2)]

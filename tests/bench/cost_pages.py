@@ -5,34 +5,28 @@ from pathlib import Path
 from tests.bench import cost_page, log_bytes, scale_page
 from tests.bench.cost_page import CostMeasurements
 from tests.bench.counting import count_usage
-from tests.bench.figures import write
 from tests.bench.inventory import Inventory
 from tests.bench.shipped_jobs import samples
 from tests.support import engines
 
 
 def measure(url: str) -> CostMeasurements:
-    """Count all of it on the DynamoDB at this address."""
-    logs = {sample.name: log_bytes.measure(sample) for sample in samples()}
     return CostMeasurements(
-        counts=count_usage(url), logs=logs, inventory=Inventory.from_production()
+        counts=count_usage(url),
+        logs={sample.name: log_bytes.measure(sample) for sample in samples()},
+        inventory=Inventory.from_production(),
     )
 
 
 def pages(measured: CostMeasurements) -> dict[Path, str]:
-    """Both pages."""
-    return {
-        cost_page.PAGE: cost_page.render(measured),
-        scale_page.PAGE: scale_page.render(measured),
-    }
+    return {module.PAGE: module.render(measured) for module in (cost_page, scale_page)}
 
 
 def main() -> None:
-    """Write them."""
     with engines.moto() as url:
         measured = measure(url)
     for file, text in pages(measured).items():
-        write(text, file)
+        file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

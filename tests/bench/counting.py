@@ -10,7 +10,7 @@ from oncely.aws.job_rows import Attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import job_key
 from oncely_cdk.table_schemas import JOBS, TTL_ATTRIBUTE
-from tests.bench.capacity import TABLE, item_bytes, stored_bytes
+from tests.bench.capacity import item_bytes, stored_bytes
 from tests.bench.metering import Meter, MeteredCall, UnitsByIndex, total_units
 from tests.bench.shipped_jobs import JobSample, new_world, samples, seed_order
 from tests.support.bulk_rows import add_due_jobs, count_items_read
@@ -18,44 +18,31 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.table_schemas import TABLE_SCHEMAS
 
-# The ports that stand for a priced service; one that the engine does not have counts nothing.
-PORTS: Final = ("archive", "bus", "outbox", "alerts")
+PORTS: Final = ("bus", "outbox", "alerts")  # of priced services
 DUE_JOBS: Final = 10
 PAYMENT_COUNT: Final = 24  # payments: enough to meet every shard of an index
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeteredStep:
-    """One step of a job's life, and what it consumed."""
-
     calls: tuple[MeteredCall, ...]
-    requests: Mapping[str, int]  # such as archive.find, by port and method
+    requests: Mapping[str, int]  # such as outbox.send, by port and method
 
     @property
     def writes(self) -> UnitsByIndex:
-        """Write units by table and index."""
         return total_units(list(self.calls), lambda call: call.writes)
 
     @property
-    def reads(self) -> UnitsByIndex:
-        """Read units by table and index."""
-        return total_units(list(self.calls), lambda call: call.reads)
-
-    @property
     def write_units(self) -> float:
-        """Write units of all tables and indexes together."""
         return sum(self.writes.values())
 
     @property
     def read_units(self) -> float:
-        """Read units of all tables and indexes together."""
-        return sum(self.reads.values())
+        return sum(total_units(list(self.calls), lambda call: call.reads).values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobUsage:
-    """One job type from its message to the last write, and what can happen beside that."""
-
     name: str
     run: MeteredStep  # the worker
     publish: MeteredStep  # what the stream starts after the end
@@ -68,41 +55,36 @@ class JobUsage:
     max_row_bytes: int  # of the row, at any time
 
     @property
+    def writes(self) -> UnitsByIndex:
+        return self.run.writes + self.publish.writes
+
+    @property
     def write_units(self) -> float:
-        """Of the whole life of a job that goes well."""
-        return self.run.write_units + self.publish.write_units
+        return sum(self.writes.values())
 
     @property
     def read_units(self) -> float:
-        """Of the whole life of a job that goes well."""
         return self.run.read_units + self.publish.read_units
 
     @property
     def requests(self) -> Counter[str]:
-        """Requests at the other services, by port and method."""
         return Counter(self.run.requests) + Counter(self.publish.requests)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageCounts:
-    """Everything that was counted."""
-
     jobs: tuple[JobUsage, ...]
     idle_sweep: MeteredStep
     sweep: MeteredStep  # of DUE_JOBS jobs that are due
-    hot_partitions: Counter[
-        tuple[str, str, str]
-    ]  # units of MANY payments, by table, index and partition
+    # Units of PAYMENT_COUNT payments, by table, index and partition.
+    hot_partitions: Counter[tuple[str, str, str]]
     calls: tuple[MeteredCall, ...] = field(default=(), repr=False)
 
     def job(self, name: str) -> JobUsage:
-        """One by its name."""
         return next(one for one in self.jobs if one.name == name)
 
 
 class _CountingPort:
-    """A port that counts the calls of its methods."""
-
     def __init__(self, name: str, port: object, requests: Counter[str]) -> None:
         self._name, self._port, self._requests = name, port, requests
 
@@ -120,8 +102,6 @@ class _CountingPort:
 
 @dataclass
 class _MeteredStack:
-    """A world over metered tables, fresh for each job type."""
-
     sample: JobSample
     meter: Meter
     requests: Counter[str] = field(default_factory=Counter)
@@ -132,9 +112,8 @@ class _MeteredStack:
             store=dynamo.store(), rows=dynamo.rows(), contracts=self.sample.contracts()
         )
         for name in PORTS:
-            if hasattr(self.world, name):
-                watched = _CountingPort(name, getattr(self.world, name), self.requests)
-                setattr(self.world, name, watched)
+            watched = _CountingPort(name, getattr(self.world, name), self.requests)
+            setattr(self.world, name, watched)
         self.sample.seed(self.world)
 
     def step(self, act: Callable[[], object]) -> MeteredStep:
@@ -151,7 +130,6 @@ class _MeteredStack:
         return self.step(self._publish)
 
     def resolve(self) -> None:
-        """What a sweep does about the job once it is due."""
         job = self.read_job()
         assert job.due_at is not None, f"{job.job_key} is {job.status} and not due"
         self.world.clock.time = max(self.world.clock.time, job.due_at)
@@ -159,14 +137,12 @@ class _MeteredStack:
         assert self.read_job().ended, "the sweep did not resolve the job"
 
     def read_job(self) -> Job:
-        """The job as it is, without being metered."""
         dynamo = self.meter.dynamo
         job = dynamo.store(dynamo.admin).get(self.sample.key)
         assert job is not None
         return job
 
     def kept_days(self, row: Attributes) -> float:
-        """How long the row will stay in the table."""
         seconds = float(row[TTL_ATTRIBUTE]["N"]) - self.world.clock.time.timestamp()
         return round(seconds / 86_400)
 
@@ -179,7 +155,6 @@ class _MeteredStack:
 
 
 def count_usage(url: str, *, engine_counts: bool = False) -> UsageCounts:
-    """Count all jobs on the DynamoDB at this address."""
     meters: list[Meter] = []
 
     def meter() -> Meter:
@@ -244,7 +219,6 @@ def _sweeps(meter: Meter) -> tuple[MeteredStep, MeteredStep]:
 
 
 def _partitions(meter: Meter) -> Counter[tuple[str, str, str]]:
-    """Many payments, and which partitions of the indexes they write to."""
     dynamo = meter.dynamo
     world = new_world(store=dynamo.store(), rows=dynamo.rows())
     for number in range(PAYMENT_COUNT):
@@ -253,11 +227,3 @@ def _partitions(meter: Meter) -> Counter[tuple[str, str, str]]:
         world.run(charge_message(order_id))
         world.publisher().publish(job_key("payment.charge", order_id, prefix="order_"))
     return Counter(meter.hot_partitions)
-
-
-def format_by_index(bill: UnitsByIndex) -> str:
-    """Units as people read them: `jobs 3, due 4`."""
-    named = {
-        (f"{table}.{index}" if index != TABLE else table): n for (table, index), n in bill.items()
-    }
-    return ", ".join(f"{name} {units:g}" for name, units in sorted(named.items()))

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
@@ -14,8 +13,6 @@ RAW: Final = REPOSITORY / "docs" / "benchmarks.json"
 
 @dataclass(frozen=True, kw_only=True)
 class CallCounts:
-    """DynamoDB requests for one message of each kind."""
-
     new: int
     duplicate: int
     bad: int
@@ -33,8 +30,6 @@ class CpuTime:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportTime:
-    """User CPU of a start in a fresh interpreter, over making one boto3 client."""
-
     ratio: float
     milliseconds: float
 
@@ -50,8 +45,6 @@ class BatchTime:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepCost:
-    """What one sweep found and read in a table of this many rows."""
-
     rows: int
     found: int
     read: int
@@ -68,8 +61,6 @@ class Recovery:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageSize:
-    """What a function consists of, zipped, in kilobytes."""
-
     function: str
     code: int
     layers: int
@@ -77,8 +68,6 @@ class PackageSize:
 
 @dataclass(frozen=True, kw_only=True)
 class CostLine:
-    """One line of the bill of a million jobs, in US dollars."""
-
     what: str
     oncely: float
     powertools: float
@@ -86,8 +75,6 @@ class CostLine:
 
 @dataclass(frozen=True, kw_only=True)
 class CostFigures:
-    """What jobs consume and cost, as docs/costs.md has it."""
-
     write_units: dict[str, float]  # by job
     row_bytes: dict[str, int]  # the largest that the row of each job ever was
     smallest: float  # dollars for a million, as the next three
@@ -95,14 +82,11 @@ class CostFigures:
     order: float  # a payment and its receipt
     unknown: float  # a payment whose outcome a sweep finds out, on top
     idle_month: float
-    s3_on_the_claim_path: int
     s3_puts: float  # of a job, at 100 jobs a second
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """All of them."""
-
     machine: str
     calls: CallCounts
     powertools_calls: CallCounts
@@ -125,10 +109,4 @@ class Figures:
     costs: CostFigures
 
     def as_json(self) -> str:
-        """The raw figures, for other pages."""
         return json.dumps(asdict(self), indent=1) + "\n"
-
-
-def write(text: str, file: Path) -> None:
-    """Replace a page that is written by the benchmarks."""
-    file.write_text(text, encoding="utf-8")

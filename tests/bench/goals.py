@@ -1,9 +1,9 @@
 """The goals beside their figures: which are met, and by how much."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from tests.bench.figures import CallCounts, CostFigures, Figures
+from tests.bench.figures import CostFigures, Figures
 
 CPU_OVER_POWERTOOLS = 1.15
 IMPORT = 1.25
@@ -16,10 +16,7 @@ S3_PUTS = 0.02
 IDLE_MONTH = 7
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoalRow:
-    """One measurement as people read it."""
-
+class GoalRow(NamedTuple):
     what: str
     goal: str
     oncely: str
@@ -27,96 +24,53 @@ class GoalRow:
     is_met: bool
 
 
-def goal_rows(f: Figures) -> Iterator[GoalRow]:
-    """Every measurement that has a goal."""
-    yield GoalRow(
-        what="DynamoDB calls: new · duplicate · bad message",
-        goal="2 · 1 · 0",
-        oncely=_calls(f.calls),
-        powertools=_calls(f.powertools_calls),
-        is_met=_calls(f.calls) == "2 · 1 · 0",
-    )
-    yield GoalRow(
-        what="CPU of a job, one by one, over the same job on Powertools",
-        goal=f"≤ {CPU_OVER_POWERTOOLS:.2f}",
-        oncely=f"{f.cpu_over_powertools:.2f}",
-        powertools="1",
-        is_met=f.cpu_over_powertools <= CPU_OVER_POWERTOOLS,
-    )
-    yield GoalRow(
-        what="CPU of importing the worker over one bare `boto3.client`",
-        goal=f"≤ {IMPORT:.2f}",
-        oncely=f"{f.worker_import.ratio:.2f}",
-        powertools=f"{f.powertools_import.ratio:.2f}",
-        is_met=f.worker_import.ratio <= IMPORT,
-    )
-    yield GoalRow(
-        what="the same until it is ready for the first message",
-        goal=f"≤ {READY:.2f}",
-        oncely=f"{f.worker_ready.ratio:.2f}",
-        powertools=f"{f.powertools_import.ratio:.2f}",
-        is_met=f.worker_ready.ratio <= READY,
-    )
-    yield GoalRow(
-        what=f"wall time of a batch of ten over the provider's {1000 * f.latency:.0f} ms",
-        goal=f"≤ {BATCH:.1f}",
-        oncely=f"{f.batch.over_latency:.2f}",
-        powertools=f"{f.powertools_batch.over_latency:.2f}",
-        is_met=f.batch.over_latency <= BATCH,
-    )
-    reads = {found.read for found in f.finds}
-    yield GoalRow(
-        what="items a sweep reads to find ten due jobs: 1 k · 10 k · 100 k rows",
-        goal="flat",
-        oncely=" · ".join(str(found.read) for found in f.finds),
-        powertools="nothing looks",
-        is_met=len(reads) == 1,
-    )
+def _at_most(what: str, limit: float, ours: float, theirs: str, spec: str = ".2f") -> GoalRow:
+    return GoalRow(what, f"≤ {limit:{spec}}", f"{ours:.2f}", theirs, ours <= limit)
 
+
+def goal_rows(f: Figures) -> Iterator[GoalRow]:
+    calls, theirs = (
+        f"{one.new} · {one.duplicate} · {one.bad}" for one in (f.calls, f.powertools_calls)
+    )
+    what = "DynamoDB calls: new · duplicate · bad message"
+    yield GoalRow(what, "2 · 1 · 0", calls, theirs, calls == "2 · 1 · 0")
+    what = "CPU of a job, one by one, over the same job on Powertools"
+    yield _at_most(what, CPU_OVER_POWERTOOLS, f.cpu_over_powertools, "1")
+    imported = f"{f.powertools_import.ratio:.2f}"
+    what = "CPU of importing the worker over one bare `boto3.client`"
+    yield _at_most(what, IMPORT, f.worker_import.ratio, imported)
+    what = "the same until it is ready for the first message"
+    yield _at_most(what, READY, f.worker_ready.ratio, imported)
+    what = f"wall time of a batch of ten over the provider's {1000 * f.latency:.0f} ms"
+    theirs = f"{f.powertools_batch.over_latency:.2f}"
+    yield _at_most(what, BATCH, f.batch.over_latency, theirs, ".1f")
+    reads = [found.read for found in f.finds]
+    what = "items a sweep reads to find ten due jobs: 1 k · 10 k · 100 k rows"
+    yield GoalRow(what, "flat", " · ".join(map(str, reads)), "nothing looks", len({*reads}) == 1)
     yield from _cost_rows(f.costs)
 
 
 def _cost_rows(costs: CostFigures) -> Iterator[GoalRow]:
-    """What the job table consumes, and dollars for a million."""
     units = [costs.write_units[name] for name in WRITE_UNITS]
     yield GoalRow(
-        what=f"write units: {' · '.join(WRITE_UNITS)}",
-        goal="≤ " + " · ".join(map(str, WRITE_UNITS.values())),
-        oncely=" · ".join(f"{one:g}" for one in units),
-        powertools="2 for the smallest",
-        is_met=all(one <= most for one, most in zip(units, WRITE_UNITS.values(), strict=True)),
+        f"write units: {' · '.join(WRITE_UNITS)}",
+        "≤ " + " · ".join(map(str, WRITE_UNITS.values())),
+        " · ".join(f"{one:g}" for one in units),
+        "2 for the smallest",
+        all(one <= most for one, most in zip(units, WRITE_UNITS.values(), strict=True)),
     )
     largest = max(costs.row_bytes.values())
     yield GoalRow(
-        what="bytes of the largest row",
-        goal=f"< {ROW_BYTES:,}",
-        oncely=f"{largest:,}",
-        powertools="",
-        is_met=largest < ROW_BYTES,
+        "bytes of the largest row", f"< {ROW_BYTES:,}", f"{largest:,}", "", largest < ROW_BYTES
     )
     dollars = (costs.smallest, costs.order, costs.unknown)
     yield GoalRow(
-        what="$ for a million: smallest · order with receipt · resolved unknown, on top",
-        goal="≤ " + " · ".join(f"{one:g}" for one in DOLLARS),
-        oncely=" · ".join(f"{one:.2f}" for one in dollars),
-        powertools=f"{costs.powertools:.2f} for the smallest",
-        is_met=all(one <= most for one, most in zip(dollars, DOLLARS, strict=True)),
+        "$ for a million: smallest · order with receipt · resolved unknown, on top",
+        "≤ " + " · ".join(f"{one:g}" for one in DOLLARS),
+        " · ".join(f"{one:.2f}" for one in dollars),
+        f"{costs.powertools:.2f} for the smallest",
+        all(one <= most for one, most in zip(dollars, DOLLARS, strict=True)),
     )
-    yield GoalRow(
-        what="S3 requests of the smallest job: on the claim path · PutObject at 100/s",
-        goal=f"0 · ≤ {S3_PUTS:g}",
-        oncely=f"{costs.s3_on_the_claim_path} · {costs.s3_puts:.4g}",
-        powertools="none",
-        is_met=costs.s3_on_the_claim_path == 0 and costs.s3_puts <= S3_PUTS,
-    )
-    yield GoalRow(
-        what="$ for an idle month",
-        goal=f"≤ {IDLE_MONTH:g}",
-        oncely=f"{costs.idle_month:.2f}",
-        powertools="",
-        is_met=costs.idle_month <= IDLE_MONTH,
-    )
-
-
-def _calls(calls: CallCounts) -> str:
-    return f"{calls.new} · {calls.duplicate} · {calls.bad}"
+    what = "PutObject requests of the smallest job, at 100 jobs/s"
+    yield GoalRow(what, f"≤ {S3_PUTS:g}", f"{costs.s3_puts:.4g}", "none", costs.s3_puts <= S3_PUTS)
+    yield _at_most("$ for an idle month", IDLE_MONTH, costs.idle_month, "", "g")

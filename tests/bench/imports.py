@@ -14,8 +14,6 @@ ROUNDS: Final = 15
 
 @dataclass(frozen=True, eq=False)
 class ImportProbe:
-    """What a fresh interpreter runs, and with which variables."""
-
     code: str
     env_vars: Mapping[str, str] = field(default_factory=dict)
 
@@ -60,7 +58,6 @@ print(getrusage(RUSAGE_SELF).ru_utime - began)
 
 
 def measure(environment: Mapping[str, str]) -> dict[ImportProbe, ImportTime]:
-    """The figures of each of these starts."""
     starts = (CLIENT, WORKER, READY, READY_WITH_STRIPE, POWERTOOLS)
     rounds = [{one: _milliseconds(one, environment) for one in starts} for _ in range(ROUNDS)]
     return {

@@ -14,8 +14,6 @@ _MINUTES: Final = {"rate(1 minute)": 1}
 
 @dataclass(frozen=True)
 class Inventory:
-    """The resources that cost something while nothing happens, and how a sweep is made."""
-
     template: Mapping[str, Any]
 
     @classmethod
@@ -24,13 +22,11 @@ class Inventory:
         return cls(json.loads(TEMPLATE.read_text(encoding="utf-8")))
 
     def of_type(self, type_: str) -> list[Mapping[str, Any]]:
-        """The properties of each resource of a type."""
         found = self.template.get("Resources", self.template)
         return [one["Properties"] for one in found.values() if one["Type"] == type_]
 
     @property
     def alarm_metrics(self) -> int:
-        """An alarm is billed for each metric that it reads."""
         return sum(
             sum("MetricStat" in one for one in alarm.get("Metrics", ())) or 1
             for alarm in self.of_type("AWS::CloudWatch::Alarm")
@@ -38,7 +34,6 @@ class Inventory:
 
     @property
     def polled_queues(self) -> int:
-        """Queues that Lambda polls day and night."""
         mappings = self.of_type("AWS::Lambda::EventSourceMapping")
         return sum(
             "FilterCriteria" not in one and "StartingPosition" not in one for one in mappings
@@ -46,42 +41,34 @@ class Inventory:
 
     @property
     def history(self) -> Mapping[str, Any] | None:
-        """The mapping that gathers changes for the archive, if there is one."""
-        mappings = self.of_type("AWS::Lambda::EventSourceMapping")
-        gathered = (
-            one
-            for one in mappings
-            if "StartingPosition" in one and one.get("MaximumBatchingWindowInSeconds")
-        )
-        return next(gathered, None)
+        """The mapping that gathers changes for the archive."""
+        for one in self.of_type("AWS::Lambda::EventSourceMapping"):
+            if "StartingPosition" in one and one.get("MaximumBatchingWindowInSeconds"):
+                return one
+        return None
 
     @cached_property
     def sweeps_each_month(self) -> int:
-        """How often the schedule begins one."""
         [schedule] = self.of_type("AWS::Scheduler::Schedule")
         return 30 * 24 * 60 // _MINUTES[schedule["ScheduleExpression"]]
 
     @property
     def has_execution_per_sweep(self) -> bool:
-        """Whether the schedule starts the state machine, or a function that may start it."""
         [schedule] = self.of_type("AWS::Scheduler::Schedule")
         return "Machine" in json.dumps(schedule["Target"]["Arn"])
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        """The state machine's definition."""
         [machine] = self.of_type("AWS::StepFunctions::StateMachine")
         found: Mapping[str, Any] = json.loads(machine["DefinitionString"])
         return found
 
     @property
     def idle_transitions(self) -> int:
-        """State transitions of a sweep that finds nothing."""
         return len(list(_iter_states(self.machine))) if self.has_execution_per_sweep else 0
 
     @property
     def transitions_of_an_iteration(self) -> int:
-        """State transitions of one iteration of the map that resolves jobs."""
         processors = [
             state["ItemProcessor"]
             for state in self.machine["States"].values()
@@ -90,24 +77,20 @@ class Inventory:
         return len(list(_iter_states(processors[0])))
 
     def variable(self, name: str, default: int) -> int:
-        """A number that the stack gives some function in its environment."""
         functions = self.of_type("AWS::Lambda::Function")
         found = (one.get("Environment", {}).get("Variables", {}).get(name) for one in functions)
         return int(next(filter(None, found), default))
 
     @property
     def jobs_of_an_iteration(self) -> int:
-        """How many jobs one iteration of the map resolves."""
         return self.variable("SWEEP_GROUP_SIZE", 1)
 
     @property
     def threads_of_an_iteration(self) -> int:
-        """How many of them it resolves at once."""
         return self.variable("SWEEP_JOBS_AT_ONCE", 1)
 
 
 def _iter_states(machine: Mapping[str, Any]) -> Iterator[str]:
-    """The states of the path on which every choice takes its default."""
     name = machine["StartAt"]
     while name:
         yield name

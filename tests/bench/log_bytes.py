@@ -35,12 +35,10 @@ class LogBytes:
     platform: int  # Lambda's lines of the invocation
 
     def per_job(self, batch: int) -> float:
-        """Bytes for one job of a batch of this size."""
         return self.job_lines + (self.metrics + self.platform) / batch
 
 
 def measure(sample: JobSample) -> LogBytes:
-    """Let the telemetry record one job, as the handler of its queue does."""
     _record(sample)  # the first says that the environment is new
     *job_lines, metrics = _record(sample)
     assert '"CloudWatchMetrics"' in metrics, metrics

@@ -43,8 +43,6 @@ class MeteredCall:
 
 @dataclass(repr=False)
 class Meter:
-    """Everything that the watched clients of one place ask of its tables."""
-
     dynamo: DynamoFixture
     engine_reports_units: bool = False  # DynamoDB Local does; the others answer nothing or a guess
     calls: list[MeteredCall] = field(default_factory=list)
@@ -59,13 +57,11 @@ class Meter:
         self.dynamo.watch_new_clients(self.watch)
 
     def watch(self, client: Any) -> None:  # noqa: ANN401  # any DynamoDB client of the SDK's
-        """Count what this client asks."""
         client.meta.events.register("provide-client-params.dynamodb", self._before)
         client.meta.events.register("after-call.dynamodb", self._after)
 
     @contextmanager
     def meter_calls(self) -> Iterator[list[MeteredCall]]:
-        """The calls that are made inside the block."""
         first = len(self.calls)
         made: list[MeteredCall] = []
         yield made
@@ -147,7 +143,6 @@ class Meter:
 def total_units(
     calls: list[MeteredCall], which: Callable[[MeteredCall], UnitsByIndex]
 ) -> UnitsByIndex:
-    """The units of some calls together, by table and index."""
     bill: UnitsByIndex = Counter()
     for call in calls:
         bill.update(which(call))
@@ -161,7 +156,6 @@ def _bill(places: Mapping[TableOrIndex, float]) -> UnitsByIndex:
 
 
 def _touched_items(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, DynamoItem]]:
-    """The items that a call may write, by table and key."""
     match operation:
         case "GetItem" | "Query" | "Scan":
             return

@@ -2,39 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from tests.bench.figures import BatchTime, Figures
 from tests.bench.goals import BATCH, CPU_OVER_POWERTOOLS, IMPORT
+from tests.bench.page import fill_template
 
-WIDTH: Final = 880
-HEIGHT: Final = 590
 LEFT, RIGHT = 130, 830
-
-# Both schemes in one file: a page shows it as an image, and cannot style it.
-STYLE: Final = """
-  svg { --ink: #1f2937; --soft: #6b7280; --line: #d1d5db; --card: #ffffff;
-        --ours: #0f766e; --theirs: #c2410c; --goal: #7c3aed; }
-  @media (prefers-color-scheme: dark) {
-    svg { --ink: #e5e7eb; --soft: #9ca3af; --line: #374151; --card: #0d1117;
-          --ours: #2dd4bf; --theirs: #fb923c; --goal: #c4b5fd; } }
-  text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: var(--ink); }
-  .title { font-size: 15px; font-weight: 600; }
-  .small, .goal { font-size: 12px; }
-  .small { fill: var(--soft); }
-  .figure { font-weight: 600; }
-  .card { fill: var(--card); stroke: var(--line); }
-  .axis { stroke: var(--line); }
-  .ours { fill: var(--ours); } .theirs { fill: var(--theirs); }
-  .path { stroke: var(--ours); stroke-width: 2.5; fill: none; }
-  .scan { stroke: var(--soft); stroke-dasharray: 3 4; fill: none; }
-  line.goal { stroke: var(--goal); stroke-width: 1.5; stroke-dasharray: 5 3; }
-  text.goal { fill: var(--goal); }
-"""
 
 
 def draw(f: Figures) -> str:
-    """The whole picture."""
     told = (
         f"A batch of ten takes {_ms(f.batch.seconds)} with Oncely and "
         f"{_ms(f.powertools_batch.seconds)} with Powertools. "
@@ -42,18 +18,11 @@ def draw(f: Figures) -> str:
         f"Import over a bare client: {f.worker_import.ratio:.2f} and "
         f"{f.powertools_import.ratio:.2f}. A sweep reads {f.finds[-1].read} items at any size."
     )
-    inner = "\n".join((*_batch(f), *_ratios(f), *_sweeps(f)))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-labelledby="title told">\n<title id="title">Oncely\'s benchmarks</title>\n'
-        f'<desc id="told">{told}</desc>\n<style>{STYLE}</style>\n'
-        f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="12"/>\n'
-        f"{inner}\n</svg>\n"
-    )
+    drawn = "\n".join((*_batch(f), *_ratios(f), *_sweeps(f)))
+    return fill_template("benchmarks.svg", told=told, drawn=drawn)
 
 
 def _batch(f: Figures) -> Iterator[str]:
-    """When each job of a batch waited for its provider, and when the batch was done."""
     end = f.powertools_batch.seconds
 
     def x(seconds: float) -> float:
@@ -87,7 +56,6 @@ def _band(
 
 
 def _ratios(f: Figures) -> Iterator[str]:
-    """Each ratio on one scale that begins at 1.0, what it is compared with."""
     top = 400
     most = max(f.powertools_import.ratio, f.worker_import.ratio, f.cpu_over_powertools, 1.5) + 0.1
 
@@ -120,7 +88,6 @@ def _ratios(f: Figures) -> Iterator[str]:
 
 
 def _sweeps(f: Figures) -> Iterator[str]:
-    """Items read against rows in the table, both by powers of ten."""
     left, bottom, width, height = 540, 540, 270, 140
 
     def place(rows: float, read: float) -> tuple[float, float]:

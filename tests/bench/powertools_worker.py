@@ -24,8 +24,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class PingRecord(BaseModel):
-    """As strict as a contract's message."""
-
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     job: Literal["test.ping"]
@@ -44,7 +42,6 @@ bars: list[tuple[float, float]] = []
 
 @idempotent_function(data_keyword_argument="ping", config=config, persistence_store=store)  # type: ignore[untyped-decorator]  # its own types are partial
 def handle_ping(ping: PingRecord) -> dict[str, Any]:
-    """Perform the effect."""
     began = time.perf_counter()
     time.sleep(latency[0])
     bars.append((began, time.perf_counter()))
@@ -52,13 +49,11 @@ def handle_ping(ping: PingRecord) -> dict[str, Any]:
 
 
 def record_handler(record: SQSRecord) -> dict[str, Any]:
-    """Work one message."""
     answered: dict[str, Any] = handle_ping(ping=PingRecord.model_validate_json(record.body))
     return answered
 
 
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> Any:  # noqa: ANN401  # Lambda's
-    """Work a batch."""
     config.register_lambda_context(context)
     return process_partial_response(
         event=event, record_handler=record_handler, processor=processor, context=context

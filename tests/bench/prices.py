@@ -12,7 +12,6 @@ READ_UNIT: Final = 0.125
 WRITE_UNIT_IA: Final = 0.78  # table class Standard-Infrequent Access
 READ_UNIT_IA: Final = 0.155
 S3_PUT: Final = 5.0
-S3_GET: Final = 0.4
 SQS_REQUEST: Final = 0.4
 EVENT: Final = 1.0
 INVOCATION: Final = 0.2

@@ -11,13 +11,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import charge_shard
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import CrmRecord, Email, Payment
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
+from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping
-from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.mail import FakeMailer
-from tests.support.payments import FakeIntent, FakePayments, PaymentFault
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"
@@ -25,8 +26,6 @@ _BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_457, tzinfo=UTC)
 
 
 class NaturalPing(Ping):
-    """The smallest job that may simply run again."""
-
     policy = RetryPolicy(
         safety=RetrySafety.NATURAL,
         profile=ProviderProfile(name="Ping", request_timeout=timedelta(seconds=1), max_calls=1),
@@ -34,8 +33,6 @@ class NaturalPing(Ping):
 
 
 class KeyedPing(Ping):
-    """The smallest job whose provider deduplicates on our key."""
-
     policy = RetryPolicy(
         safety=RetrySafety.KEYED,
         profile=ProviderProfile(
@@ -48,8 +45,6 @@ class KeyedPing(Ping):
 
 
 class MaxLengthPayments(FakePayments):
-    """Intents with ids as long as Stripe's."""
-
     def _create(self, payment: Payment) -> Prepared:
         ref = f"pi_{len(self.intents) + 1:024d}"
         self.intents[ref] = FakeIntent(ref, payment)
@@ -60,8 +55,6 @@ class MaxLengthPayments(FakePayments):
 
 
 class MaxLengthMailer(FakeMailer):
-    """Message ids as long as those of SES."""
-
     def _sent(self, email: Email) -> Succeeded:
         self.sent.append(email)
         ref = f"{len(self.sent):016d}-8b7d1f3c-8d1e-4c0a-9a53-3c1d2e4f5a6b-000000"
@@ -70,8 +63,6 @@ class MaxLengthMailer(FakeMailer):
 
 @dataclass
 class TickingClock(FakeClock):
-    """Time goes on between two calls, as it does in a worker."""
-
     time: datetime = _BEGIN
 
     def now(self) -> datetime:
@@ -86,23 +77,20 @@ class JobSample:
     name: str
     contract: type[AnyContract]
     message: Mapping[str, object]
-    seed: Callable[[InMemoryStack], None] = lambda _: None
+    seed: Callable[[InMemoryStack], object] = lambda _: None
     make_ambiguous: Callable[[InMemoryStack], None] | None = None
     # A message under the same key with other values; None if the contract takes any.
     conflicting_message: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def key(self) -> JobKey:
-        """The job's key."""
         return self.contract.key(self.contract.message.model_validate(dict(self.message)))
 
     def contracts(self) -> tuple[type[AnyContract], ...]:
-        """This contract, and all that ship."""
         return tuple(dict.fromkeys((self.contract, *CONTRACTS)))
 
 
 def new_world(**ports: Any) -> InMemoryStack:  # noqa: ANN401  # any port of the world
-    """A world whose rows are as long as those of a deployment."""
     tokens: Any = _tokens()
     return InMemoryStack(
         payments=MaxLengthPayments(),
@@ -121,7 +109,6 @@ def _tokens() -> Callable[[], str]:
 
 
 def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -> None:
-    """An order that asks for payment."""
     ids = {
         "customer_id": "cus_internal_48151623",
         "payment_customer": "cus_P9xYkQm2Tz7RbL",
@@ -131,19 +118,11 @@ def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -
     world.add_order(order_id, **{**ids, **changes})
 
 
-def _seed_paid_order(world: InMemoryStack) -> None:
-    seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}")
-
-
 def _seed_contact(world: InMemoryStack) -> None:
     held = world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
     record: CrmRecord = world.crm.contacts.pop(held)
     body = {**record.body, "id": CONTACT}
     world.crm.contacts[CONTACT] = replace(record, record_id=CONTACT, body=body)
-
-
-def _seed_contacts(world: InMemoryStack) -> None:
-    world.crm.add_contacts(100)
 
 
 def _seed_record(world: InMemoryStack) -> None:
@@ -154,76 +133,41 @@ def _seed_record(world: InMemoryStack) -> None:
     )
 
 
-def _ping_sample(job_type: type[AnyContract], name: str) -> JobSample:
-    message = {"job": job_type.job_type, "v": 1, "number": 104190077123}
-    return JobSample(name=name, contract=job_type, message=message)
-
-
-def _contracts_by_type() -> dict[str, type[AnyContract]]:
-    return {contract.job_type: contract for contract in CONTRACTS}
+def _sample(
+    contract: type[AnyContract] | str, fields: Mapping[str, object], name: str = ""
+) -> JobSample:
+    if isinstance(contract, str):
+        name, contract = contract, next(one for one in CONTRACTS if one.job_type == contract)
+    message = {"job": contract.job_type, "v": 1, **fields}
+    return JobSample(name=name, contract=contract, message=message)
 
 
 def samples() -> tuple[JobSample, ...]:
     """All of them; a job type of a team's own is not among them."""
-    found = _contracts_by_type()
-    shipped = (
-        JobSample(
-            name="payment.charge",
-            contract=found["payment.charge"],
-            message={"job": "payment.charge", "v": 1, "order_id": ORDER},
-            conflicting_message={"job": "payment.charge", "v": 1, "order_id": ORDER, "amount": 1},
-            seed=seed_order,
-            make_ambiguous=lambda world: world.payments.fail_next(
-                "execute", PaymentFault.TIMEOUT_AFTER
-            ),
-        ),
-        JobSample(
-            name="receipt.send",
-            contract=found["receipt.send"],
-            message={"job": "receipt.send", "v": 1, "order_id": ORDER},
-            seed=_seed_paid_order,
-        ),
-        JobSample(
-            name="sync.contact",
-            contract=found["sync.contact"],
-            message={
-                "job": "sync.contact",
-                "v": 1,
-                "source": "hubspot",
-                "source_id": CONTACT,
-                "event_id": "01HF2Z6Q8W5J9K3M",
-            },
-            seed=_seed_contact,
-        ),
-        JobSample(
-            name="sync.import",
-            contract=found["sync.import"],
-            message={
-                "job": "sync.import",
-                "v": 1,
-                "source": "hubspot",
-                "batch_id": "2026-11-16-nightly",
-            },
-            seed=_seed_contacts,
-        ),
-        JobSample(
-            name="sync.push",
-            contract=found["sync.push"],
-            message={
-                "job": "sync.push",
-                "v": 1,
-                "target": "hubspot",
-                "record_id": f"hubspot#{CONTACT}",
-                "version": 7,
-            },
-            seed=_seed_record,
-            make_ambiguous=lambda world: world.crm.fail_next(
-                "upsert_contact", PaymentFault.TIMEOUT_AFTER
-            ),
-        ),
-    )
+    ping, order = {"number": 104190077123}, {"order_id": ORDER}
+    charge = _sample("payment.charge", order)
+    contact = {"source": "hubspot", "source_id": CONTACT, "event_id": "01HF2Z6Q8W5J9K3M"}
+    pushed = {"target": "hubspot", "record_id": f"hubspot#{CONTACT}", "version": 7}
+    batch = {"source": "hubspot", "batch_id": "2026-11-16-nightly"}
+    lost = ProviderFault.TIMEOUT_AFTER
     return (
-        _ping_sample(NaturalPing, "natural"),
-        _ping_sample(KeyedPing, "smallest keyed"),
-        *shipped,
+        _sample(NaturalPing, ping, "natural"),
+        _sample(KeyedPing, ping, "smallest keyed"),
+        replace(
+            charge,
+            conflicting_message={**charge.message, "amount": 1},
+            seed=seed_order,
+            make_ambiguous=lambda world: world.payments.fail_next("execute", lost),
+        ),
+        replace(
+            _sample("receipt.send", order),
+            seed=lambda world: seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}"),
+        ),
+        replace(_sample("sync.contact", contact), seed=_seed_contact),
+        replace(_sample("sync.import", batch), seed=lambda world: world.crm.add_contacts(100)),
+        replace(
+            _sample("sync.push", pushed),
+            seed=_seed_record,
+            make_ambiguous=lambda world: world.crm.fail_next("upsert_contact", lost),
+        ),
     )

@@ -20,9 +20,9 @@ from oncely.providers.interfaces import (
     CrmRecord,
     RecordNotFound,
 )
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.crm_harnesses import CRMS, CrmHarness, crm_harness
 from tests.support.fakes import START
-from tests.support.payments import PaymentFault
 
 MINE = "hubspot#4419"
 
@@ -146,7 +146,7 @@ def call_every_step(rig: CrmHarness) -> list[object]:
 
 def test_rejected_token_writes_nothing_and_raises_alarm(rig: CrmHarness) -> None:
     for step in ("upsert_contact", "get_contact", "list_contacts", "list_changed"):
-        rig.fail_next(step, PaymentFault.UNAUTHORIZED)
+        rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answers = call_every_step(rig)
 
@@ -181,8 +181,8 @@ def test_spent_daily_limit_waits_for_reset_and_raises_alarm(rig: CrmHarness) -> 
     assert rig.writes() == []
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.UNAUTHORIZED])
-def test_find_is_unreachable_when_request_fails(rig: CrmHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.UNAUTHORIZED])
+def test_find_is_unreachable_when_request_fails(rig: CrmHarness, fault: ProviderFault) -> None:
     rig.fail_next("find_by_external_id", fault)
     assert isinstance(rig.crm.find_by_external_id(MINE), LookupFailed)
 
@@ -289,9 +289,9 @@ def test_unknown_property_is_declined(rig: CrmHarness, *, by_its_own_id: bool) -
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_push_without_reply_is_ambiguous_until_lookup(
-    rig: CrmHarness, fault: PaymentFault, *, by_its_own_id: bool
+    rig: CrmHarness, fault: ProviderFault, *, by_its_own_id: bool
 ) -> None:
     crm_id = rig.users.add(email="seven@example.com") if by_its_own_id else None
     rig.fail_next("upsert_contact", fault)
@@ -299,7 +299,7 @@ def test_push_without_reply_is_ambiguous_until_lookup(
     answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=crm_id)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     found = rig.crm.find_by_external_id(MINE)
     assert isinstance(found, CrmRecord if happened else RecordNotFound)
     assert sum(rig.writes()) == int(happened)

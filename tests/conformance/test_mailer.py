@@ -10,9 +10,10 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, No
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email, Mailer
 from oncely.providers.sandbox import ProviderSandbox
+from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.mailer import SesMailer
-from tests.support.mail import FakeMailer, ses_mailer
-from tests.support.payments import PaymentFault
+from oncely.testing.provider_fault import ProviderFault
+from tests.support.mail import ses_mailer
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
@@ -29,7 +30,7 @@ class MailerHarness(Protocol):
 
     def sent(self) -> list[Email]: ...
 
-    def fail_next(self, fault: PaymentFault) -> None: ...
+    def fail_next(self, fault: ProviderFault) -> None: ...
 
     def limit_rate(self) -> None: ...
 
@@ -43,7 +44,7 @@ class FakeMailerHarness:
     def sent(self) -> list[Email]:
         return self.mailer.sent
 
-    def fail_next(self, fault: PaymentFault) -> None:
+    def fail_next(self, fault: ProviderFault) -> None:
         self.mailer.fail_next(fault)
 
     def limit_rate(self) -> None:
@@ -63,11 +64,11 @@ class SesHarness:
         mails = self.sandbox.ledger.mails
         return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
-    def fail_next(self, fault: PaymentFault) -> None:
+    def fail_next(self, fault: ProviderFault) -> None:
         kinds = {
-            PaymentFault.TIMEOUT_BEFORE: "drop_before",
-            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
-            PaymentFault.UNAUTHORIZED: "unauthorized",
+            ProviderFault.TIMEOUT_BEFORE: "drop_before",
+            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
+            ProviderFault.UNAUTHORIZED: "unauthorized",
         }
         self.sandbox.faults.add(kinds[fault])
 
@@ -110,15 +111,15 @@ def test_idempotency_key_does_not_prevent_second_mail(rig: MailerHarness) -> Non
     assert len(rig.sent()) == 2
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: ProviderFault) -> None:
     rig.fail_next(fault)
     assert isinstance(send(rig), Ambiguous)
-    assert len(rig.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
+    assert len(rig.sent()) == int(fault is ProviderFault.TIMEOUT_AFTER)
 
 
 def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -> None:
-    rig.fail_next(PaymentFault.UNAUTHORIZED)
+    rig.fail_next(ProviderFault.UNAUTHORIZED)
 
     answer = send(rig)
 

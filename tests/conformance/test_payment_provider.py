@@ -20,6 +20,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
@@ -29,7 +30,6 @@ from tests.conformance.payment_harnesses import (
     payment_harness,
     prepare_payment,
 )
-from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
@@ -93,8 +93,8 @@ def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bo
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
     asked = rig.payment()
     ref = prepare_payment(rig, asked)
     rig.fail_next("execute", fault)
@@ -102,13 +102,13 @@ def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: PaymentF
     answer = execute_payment(rig, ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if happened else NotFound)
     assert rig.charges() == int(happened)
 
 
 def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarness) -> None:
-    rig.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+    rig.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
     answer = rig.provider.prepare(rig.payment(), idempotency_key=make_key("create:1"))
     assert isinstance(answer, Ambiguous)
     assert rig.charges() == 0
@@ -118,7 +118,7 @@ def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarne
 def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: str) -> None:
     asked = rig.payment()
     ref = prepare_payment(rig, asked)
-    rig.fail_next(step, PaymentFault.UNAUTHORIZED)
+    rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
         rig.provider.prepare(asked, idempotency_key=make_key("create:2"))
@@ -134,7 +134,7 @@ def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: st
 def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
     asked = rig.payment()
     ref = prepare_payment(rig, asked)
-    rig.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+    rig.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
 
 
@@ -232,8 +232,8 @@ def test_close_of_executed_payment_returns_its_outcome(
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
     asked = rig.payment("declined")
     ref = charge_payment(rig, asked)
     rig.fail_next("close", fault)
@@ -241,7 +241,7 @@ def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: PaymentFau
     answer = rig.provider.close(ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
+    happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
 
 

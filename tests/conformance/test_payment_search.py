@@ -7,13 +7,13 @@ import pytest
 
 from oncely.domain.effect_outcomes import Anomalous, LookupFailed, NotFound, Prepared
 from oncely.domain.keys import JobKey
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     execute_payment,
     payment_harness,
     prepare_payment,
 )
-from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
@@ -60,7 +60,7 @@ def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -
 
 
 def test_missing_reply_does_not_prove_absence(rig: PaymentHarness) -> None:
-    rig.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
+    rig.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(rig.provider.find(rig.payment()), LookupFailed)
 
 

@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -45,10 +46,10 @@ CHANGES: Final = (
     Change(
         adds="a provider",
         example="HubSpot",
-        pattern="(?i)hubspot",
+        pattern="(?i)hubspot|layer-sync",
         new=("functions/oncely/providers/hubspot/",),
         ignored=("functions/oncely/jobs/",),
-        pages=("pyproject.toml",),
+        pages=("Makefile", "pyproject.toml"),
         then="`make lock`, `make docs`",
     ),
     Change(
@@ -102,6 +103,17 @@ def status_places() -> Counter[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found[_relative(path)] += sum(_is_exhaustive(node) for node in ast.walk(tree))
     return +found
+
+
+def product_strings() -> set[str]:
+    """Every name and every string of the product."""
+    return {word for path in _python_files() for word in _words(path, strings=True)}
+
+
+@cache
+def product_text() -> str:
+    """The source of the product, with comments and docstrings."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in _python_files())
 
 
 def mypy_places() -> Counter[str]:

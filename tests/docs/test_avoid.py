@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from oncely.cli.render_docs import generated_files
-from tests.docs.pages import REPOSITORY, checked_pages, page
+from tests.docs.pages import REPOSITORY, checked_pages
 
 _FORMS: Final = [
     form.strip()
@@ -61,13 +61,6 @@ def test_replaced_words_are_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["storyboard", "selftold", "the same person", "tellurium"])
 def test_other_words_are_not_found(text: str) -> None:
     assert not list(_search(Path(), 1, text))
-
-
-def test_glossary_has_no_avoided_term() -> None:
-    terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page("docs/glossary.md").text, re.MULTILINE)
-
-    assert len(terms) > 50
-    assert set(terms).isdisjoint(_FORMS)
 
 
 def doc_hits() -> Iterator[Hit]:

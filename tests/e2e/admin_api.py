@@ -25,8 +25,6 @@ _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True)
 class ApiReply:
-    """A response of the API."""
-
     status: int
     headers: Mapping[str, str]
     text: str
@@ -38,8 +36,6 @@ class ApiReply:
 
 @dataclass(frozen=True)
 class AdminApiClient:
-    """The admin API of a deployed stack."""
-
     stack: StackClient
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -48,7 +44,6 @@ class AdminApiClient:
         return self._call_api("GET", path + asked, token)
 
     def get_if_changed(self, path: str, first: ApiReply) -> ApiReply:
-        """Revalidate, as a browser does with a cached response."""
         return self._call_api("GET", path, None, known=first.headers["etag"])
 
     def post(self, path: str, body: object, *, token: str | None = None) -> ApiReply:
@@ -56,7 +51,6 @@ class AdminApiClient:
         return self._call_api("POST", path, token, text)
 
     def call(self, route: str, *, token: str | None = None) -> ApiReply:
-        """Call a route by its key, such as `GET /api/me`."""
         method, _, path = route.partition(" ")
         return self._call_api(method, path, token, "{}" if method == "POST" else None)
 
@@ -67,7 +61,6 @@ class AdminApiClient:
         return self.tokens[name]["id_token"]
 
     def sign_in(self, name: str) -> dict[str, str]:
-        """Fill in the hosted page and exchange the code for tokens."""
         verifier = secrets.token_urlsafe(48)
         digest = hashlib.sha256(verifier.encode()).digest()
         here = f"{self.stack.outputs['AdminUrl']}/"
@@ -136,7 +129,6 @@ class AdminApiClient:
 
 
 def add_user(stack: StackClient, pool: str, name: str, group: str | None = None) -> None:
-    """Add a user as docs/operations.md describes."""
     cognito = stack.client("cognito-idp")
     cognito.admin_create_user(
         UserPoolId=pool, Username=name, TemporaryPassword=PASSWORD, MessageAction="SUPPRESS"

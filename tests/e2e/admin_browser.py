@@ -34,20 +34,17 @@ class AdminBrowser:
         self.page.on("console", self._record_console_error)
 
     def sign_in(self, name: str, hash_path: str = "") -> None:
-        """Sign in through the hosted page."""
         self.page.goto(f"{self.url}/{hash_path}")
         self.button("Sign in").click()
         self.type_password(name)
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
 
     def type_password(self, name: str) -> None:
-        """Fill in the hosted page."""
         self.page.locator("[name=username]").fill(name)
         self.page.locator("[name=password]").fill(PASSWORD)
         self.button("Sign in").click()
 
     def open_hash(self, hash_path: str) -> None:
-        """Open a URL hash and wait until its view has loaded."""
         # The page's listener runs first, so the view is loading when ours is called.
         script = """hash => new Promise(resolve => {
             addEventListener("hashchange", resolve, { once: true });
@@ -58,22 +55,18 @@ class AdminBrowser:
         self.wait_for_view()
 
     def open_job(self, key: str) -> None:
-        """Open one job."""
         self.open_hash(f"#/job/{quote(key, safe='')}")
 
     def search(self, text: str) -> None:
-        """Search with the search box."""
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
         expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def wait_for_view(self) -> None:
-        """Wait until the view of the current URL has loaded, also after a reload."""
         expect(self.heading).to_be_visible()
         expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
     def open_repair_dialog(self, label: str) -> Locator:
-        """Open the dialog of a repair."""
         self.button(label).click()
         return self.page.get_by_role("dialog", name=label)
 
@@ -89,13 +82,11 @@ class AdminBrowser:
         return self.page.locator(".entry")
 
     def detail(self, label: str) -> Locator:
-        """The value of a field of the job."""
         return self.page.locator(
             ".facts dl > div", has=self.page.get_by_text(label, exact=True)
         ).locator("dd")
 
     def fetch_json(self, path: str, **options: object) -> tuple[int, Any]:
-        """Call the API with this user's token, without the page."""
         script = """async ([path, options]) => {
             const { token } = JSON.parse(sessionStorage.getItem("oncely.tokens"));
             const headers = { authorization: `Bearer ${token}` };
@@ -106,7 +97,6 @@ class AdminBrowser:
         return status, body
 
     def accessibility_violations(self) -> list[str]:
-        """Serious and critical violations that axe finds on the current view."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(AXE.read_text())
         found = self.page.evaluate("() => axe.run()")["violations"]
@@ -117,7 +107,6 @@ class AdminBrowser:
         ]
 
     def layout_violations(self) -> list[str]:
-        """Violations of the current view in both themes and on all screen sizes."""
         found: list[str] = []
         for theme in THEMES:
             self.page.emulate_media(color_scheme=theme)

@@ -18,7 +18,6 @@ BATCH: Final = 25
 
 
 def hostile_job(stack: StackClient) -> str:
-    """A job whose texts all contain markup."""
     key = """payment.charge:order_"7'%3A<b>"""
     job_store(stack).create(_review_job(key, HOSTILE))
     return key
@@ -33,7 +32,6 @@ def unreadable_job(stack: StackClient) -> JobKey:
 
 
 def many_jobs(stack: StackClient) -> None:
-    """More jobs that need review than the page counts."""
     rows = [
         serialize_job(_review_job(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
         for name in (f"many-{number}" for number in range(JOB_COUNT))

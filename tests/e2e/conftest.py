@@ -41,7 +41,6 @@ def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def assembly() -> Path:
-    """What `cdk synth` makes of stage `local`."""
     if not CDK.exists():
         skip_or_fail("no CDK command line: `make setup` installs it")
     return cached_assembly()
@@ -65,13 +64,11 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def operator(chromium: Browser, deployment: StackClient) -> AdminBrowser:
-    """The admin page of someone who may repair."""
     return _signed_in(chromium, deployment, OPERATOR)
 
 
 @pytest.fixture(scope="session")
 def support(chromium: Browser, deployment: StackClient) -> AdminBrowser:
-    """The admin page of someone who may look."""
     return _signed_in(chromium, deployment, SUPPORT)
 
 

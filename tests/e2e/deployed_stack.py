@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from oncely.providers.sandbox import ProviderSandbox
 from oncely_local.account import LocalAccount
@@ -42,62 +42,62 @@ class StackClient:
         self._inbox = self._subscribe()
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
-        """Send to the queue that an output names."""
         body = message if isinstance(message, str) else json.dumps(message)
         self.client("sqs").send_message(QueueUrl=self.outputs[queue], MessageBody=body)
 
     def put(self, table: str, row: Mapping[str, Any]) -> None:
-        """Write a row of the application's own."""
         self.client("dynamodb").put_item(TableName=self.outputs[table], Item=serialize_row(row))
 
     def get(self, table: str, **key: str) -> dict[str, Any] | None:
-        """Read a row, as plain values."""
         found = self.client("dynamodb").get_item(
             TableName=self.outputs[table], Key=serialize_row(key), ConsistentRead=True
         )
         row = found.get("Item")
-        return None if row is None else _deserialize_row(row)
+        return row and {name: next(iter(value.values())) for name, value in row.items()}
+
+    def order(self, order_id: str) -> dict[str, Any]:
+        found = self.get("OrdersTableName", order_id=order_id)
+        assert found is not None
+        return found
 
     def job(self, key: str) -> dict[str, Any] | None:
-        """The row of a job."""
         return self.get("JobsTableName", job_key=key)
 
     def wait_for_job(
         self, key: str, *statuses: str, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> dict[str, Any]:
-        """The row of a job when it has come to one of these."""
         return wait_for(
-            lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
+            lambda: (row := self.job(key)) and row["status"] in statuses and row,
             f"{key} is {' or '.join(statuses)}",
             lambda: self.job(key),
             timeout_seconds=timeout_seconds,
         )
 
     def queue_depth(self, queue: str) -> int:
-        """How many messages nobody has received yet."""
         found = self.client("sqs").get_queue_attributes(
             QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
         )
         return int(found["Attributes"]["ApproximateNumberOfMessages"])
 
     @contextmanager
-    def pause_consumers(self, *queues: str) -> Iterator[None]:
-        """Let messages wait in these queues for a while."""
-        self._set_consumers_enabled(queues, enabled=False)
-        try:
-            yield
-        finally:
-            self._set_consumers_enabled(queues, enabled=True)
-
-    def _set_consumers_enabled(self, queues: tuple[str, ...], *, enabled: bool) -> None:
+    def pause_consumers(self, *sources: str, function: str = "") -> Iterator[list[str]]:
+        """Disable the event sources whose ARN contains one of these; gives their ids."""
         functions = self.client("lambda")
-        names = {self.outputs[queue].rpartition("/")[2] for queue in queues}
-        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
-            if mapping["EventSourceArn"].rpartition(":")[2] in names:
-                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+        ids = [
+            one["UUID"]
+            for one in functions.list_event_source_mappings()["EventSourceMappings"]
+            if any(source in one["EventSourceArn"] for source in sources)
+            and function in one["FunctionArn"]
+        ]
+        for one in ids:
+            functions.update_event_source_mapping(UUID=one, Enabled=False)
+        try:
+            yield ids
+        finally:
+            for one in ids:
+                functions.update_event_source_mapping(UUID=one, Enabled=True)
 
     def alerts(self) -> list[str]:
-        """The subjects of all that people were told."""
         while (
             messages := self.client("sqs")
             .receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
@@ -107,13 +107,11 @@ class StackClient:
         return [alert["Subject"] for alert in self._alerts]
 
     def alerts_about(self, key: str) -> list[str]:
-        """What people were told about one job, an alert each."""
         self.alerts()
         return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
 
     def wait_for_alert(self, key: str) -> str:
-        """The one alert about a job, when it has come."""
-        (told,) = wait_for(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
+        (told,) = wait_for(lambda: self.alerts_about(key), f"a person is told of {key}")
         return told
 
     def backdate(self, key: str, time: str) -> None:
@@ -127,14 +125,12 @@ class StackClient:
         )
 
     def archived_keys(self, prefix: str) -> list[str]:
-        """The names of archived objects."""
         found = self.client("s3").list_objects_v2(
             Bucket=self.outputs["ArchiveBucketName"], Prefix=prefix
         )
         return [one["Key"] for one in found.get("Contents", [])]
 
     def start_sweep(self, **sweep: object) -> str:
-        """Start the state machine by hand; gives the execution."""
         execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
         self._manual_executions.add(execution)
         return execution
@@ -142,7 +138,6 @@ class StackClient:
     def reconcile(
         self, *, timeout_seconds: float = TIMEOUT_SECONDS, **sweep: object
     ) -> dict[str, Any]:
-        """Start the state machine by hand, and wait for what it did."""
         execution = self.start_sweep(**sweep)
         ended = wait_for(
             lambda: self.account.sweep_result(execution),
@@ -167,15 +162,14 @@ class StackClient:
         )
 
     def _subscribe(self) -> str:
-        """A queue that hears every alert."""
         sqs = self.client("sqs")
         inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
         found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
         arn = found["Attributes"]["QueueArn"]
-        topics = {"Service": "sns.amazonaws.com"}
+        sns = {"Service": "sns.amazonaws.com"}
         allowed = {
             "Effect": "Allow",
-            "Principal": topics,
+            "Principal": sns,
             "Action": "sqs:SendMessage",
             "Resource": arn,
         }
@@ -189,21 +183,16 @@ class StackClient:
 
 
 def wait_for(
-    probe: Callable[[], T | None],
+    probe: Callable[[], T | Literal[False] | None],
     what: str,
     describe_state: Callable[[], object] = lambda: "nothing",
     *,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> T:
-    """Look until there is something to see."""
     until = time.monotonic() + timeout_seconds
-    while (seen := probe()) is None:
+    while not (seen := probe()):
         assert time.monotonic() < until, (
             f"not within {timeout_seconds:.0f} s: {what}; {describe_state()}"
         )
         time.sleep(0.2)
     return seen
-
-
-def _deserialize_row(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: next(iter(value.values())) for name, value in row.items()}

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,15 +14,12 @@ from tests.infra.policies import Permission
 
 # Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
 ACTIONS: Final = {
-    "BatchGetItem": "dynamodb:BatchGetItem",
-    "GetItem": "dynamodb:GetItem",
-    "PutItem": "dynamodb:PutItem",
-    "UpdateItem": "dynamodb:UpdateItem",
-    "Query": "dynamodb:Query",
-    "Scan": "dynamodb:Scan",
     **{
         name: f"dynamodb:{name}"
-        for name in ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+        for name in (
+            *("BatchGetItem", "GetItem", "PutItem", "UpdateItem", "Query", "Scan"),
+            *("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"),
+        )
     },
     "TransactWriteItems": "",
     "SendMessage": "sqs:SendMessage",
@@ -47,7 +44,6 @@ _RESOURCE_PARAMETERS: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId", 
 
 
 def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permission]:
-    """Every permission that some function has used so far."""
     physical = _physical_names(stack)
     paths = {
         name: assembly.path(id_) for id_, name in physical.items() if id_ in assembly.resources
@@ -61,14 +57,12 @@ def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permissi
 
 
 def recorded_calls(stack: StackClient, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every call that is still written down, with the function that made it."""
     keys = _access_keys(stack, assembly, _physical_names(stack))
     for function, access_key in keys.items():
         yield from ((function, event) for event in _events(stack, access_key))
 
 
 def _physical_names(stack: StackClient) -> dict[str, str]:
-    """What the deployment calls each resource of the template."""
     listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
     return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]}
 
@@ -89,7 +83,6 @@ def _access_keys(
 
 
 def _events(stack: StackClient, access_key: str) -> Iterator[dict[str, Any]]:
-    """What was signed with a key."""
     for name in ACTIONS:
         seen: set[str] = set()
         until = _next_second(datetime.now(UTC))
@@ -122,7 +115,6 @@ def _page(stack: StackClient, access_key: str, name: str, until: datetime) -> li
 
 
 def _permissions_used(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The actions of one call, each with the name of what it was performed on."""
     asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
     action = ACTIONS[event["EventName"]]
     if event["EventName"] == "TransactWriteItems":
@@ -154,16 +146,10 @@ def _condition(event: Mapping[str, Any]) -> str:
 
 
 def _resource(used: str, paths: Mapping[str, str]) -> str:
-    """The path of the construct that was used, with what is behind its name."""
-    for name, path in _most_specific_first(paths):
+    for name, path in sorted(paths.items(), key=lambda item: len(item[0]), reverse=True):
         short = name.rpartition("/")[2] if name.startswith("http") else name
-        before, found, behind = used.partition(short)
+        _, found, behind = used.partition(short)
         if found and (not behind or behind.startswith(("/", "-"))):
-            del before
             # A secret's ARN ends with a few letters that its name has not.
             return path + (behind if behind.startswith("/") else "")
     raise AssertionError(f"nothing of the stack: {used}")
-
-
-def _most_specific_first(paths: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    return sorted(paths.items(), key=lambda item: len(item[0]), reverse=True)

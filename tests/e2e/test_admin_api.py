@@ -14,7 +14,6 @@ import pytest
 from oncely.handlers.read_jobs import ROUTES as READ
 from oncely.handlers.repair_jobs import ROUTES as REPAIR
 from oncely.jobs import CONTRACTS
-from oncely.testing.sandbox import FaultKind
 from tests.e2e.admin_api import (
     OPERATOR,
     PASSWORD,
@@ -25,7 +24,7 @@ from tests.e2e.admin_api import (
     with_users,
 )
 from tests.e2e.deployed_stack import StackClient, wait_for
-from tests.e2e.scenarios import charge_message, count_charges, put_order
+from tests.e2e.scenarios import charge_message, count_charges, create_unknown_charge, put_order
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -75,8 +74,11 @@ def test_only_operators_can_repair_and_export(admin_api: AdminApiClient, route: 
     assert admin_api.call(route, token=admin_api.token(OPERATOR)).status == ALLOWED_STATUSES[route]
 
 
+def statuses(admin_api: AdminApiClient, token: str) -> set[int]:
+    return {admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)}
+
+
 def tamper_token(token: str) -> str:
-    """The same token, for an operator."""
     header, claims, signature = token.split(".")
     payload = json.loads(base64.urlsafe_b64decode(claims + "=="))
     payload["cognito:groups"] = ["operator"]
@@ -100,9 +102,7 @@ def test_forged_token_is_unauthorized(
 ) -> None:
     wrong = forged(admin_api.token(SUPPORT))
 
-    assert {
-        admin_api.call(route, token=wrong).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
-    } == {401}
+    assert statuses(admin_api, wrong) == {401}
 
 
 def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> None:
@@ -113,21 +113,16 @@ def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> No
     add_user(stack, pool, OPERATOR, "operator")
     token = password_token(admin_api, pool)
 
-    assert {
-        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
-    } == {401}
+    assert statuses(admin_api, token) == {401}
 
 
 def test_token_for_other_application_is_unauthorized(admin_api: AdminApiClient) -> None:
     token = password_token(admin_api, admin_api.stack.outputs["UserPoolId"])
 
-    assert {
-        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
-    } == {401}
+    assert statuses(admin_api, token) == {401}
 
 
 def password_token(admin_api: AdminApiClient, pool: str) -> str:
-    """A true token of some pool, for a client that is not the page."""
     cognito = admin_api.stack.client("cognito-idp")
     client = cognito.create_user_pool_client(
         UserPoolId=pool, ClientName="other", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
@@ -174,11 +169,9 @@ def test_expired_token_is_unauthorized(admin_api: AdminApiClient) -> None:
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 1
 
-    wait_for(lambda: True if time.time() > claims["exp"] else None, "its second is over")
+    wait_for(lambda: time.time() > claims["exp"], "its second is over")
 
-    assert {
-        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
-    } == {401}
+    assert statuses(admin_api, token) == {401}
 
 
 def test_me_returns_name_groups_and_job_types(admin_api: AdminApiClient) -> None:
@@ -234,23 +227,9 @@ def test_no_other_file_is_served(admin_api: AdminApiClient, path: str) -> None:
     assert "import" not in answer.text
 
 
-def create_unknown_charge(admin_api: AdminApiClient, order_id: str) -> str:
-    """Stripe charges, its response is lost, and lookups fail for a while."""
-    stack, key = admin_api.stack, f"payment.charge:order_{order_id}"
-    put_order(stack, order_id)
-    faults = stack.sandbox.faults
-    confirm = "/v1/payment_intents/*/confirm"
-    faults.add(FaultKind.ACCEPT_THEN_DROP, path=confirm, key_contains=key)
-    faults.add(FaultKind.OUTAGE, method="GET", path="/v1/payment_intents/*")
-    stack.send("PaymentsQueueUrl", charge_message(order_id))
-    stack.wait_for_job(key, "unknown", "finished")
-    return key
-
-
 def create_unresolved_charge(admin_api: AdminApiClient) -> tuple[str, int]:
-    """An unknown charge that no sweep was quicker to ask about, and its version."""
     for number in range(5):
-        key = create_unknown_charge(admin_api, f"helped-{number}")
+        key = create_unknown_charge(admin_api.stack, f"helped-{number}")
         seen = admin_api.get("/api/job", token=admin_api.token(SUPPORT), key=key).json
         offered = {one["repair"]: one["allowed"] for one in seen["repairs"]}
         if seen["status"] == "unknown" and offered["lookup"]:
@@ -258,9 +237,7 @@ def create_unresolved_charge(admin_api: AdminApiClient) -> tuple[str, int]:
     raise AssertionError("the reconciler was quicker five times")
 
 
-def test_operator_resolves_unknown_charge_unless_page_is_stale(
-    admin_api: AdminApiClient,
-) -> None:
+def test_operator_resolves_unknown_charge_unless_page_is_stale(admin_api: AdminApiClient) -> None:
     token = admin_api.token(OPERATOR)
     key, version = create_unresolved_charge(admin_api)
     asked = {"key": key, "repair": "lookup", "reason": "the customer called"}
@@ -282,9 +259,7 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert f"{OPERATOR} (operator)" in {line["actor"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
     assert count_charges(admin_api.stack, order_id) == 1
-    row = admin_api.stack.get("OrdersTableName", order_id=order_id)
-    assert row is not None
-    assert row["status"] == "paid"
+    assert admin_api.stack.order(order_id)["status"] == "paid"
 
 
 def test_operator_resubmits_declined_order(admin_api: AdminApiClient) -> None:
@@ -296,9 +271,8 @@ def test_operator_resubmits_declined_order(admin_api: AdminApiClient) -> None:
     put_order(stack, "declined-once", status="payment_failed")
     version = wait_for(
         lambda: (
-            seen["version"]
-            if (seen := admin_api.get("/api/job", token=token, key=key).json)["expires_at"]
-            else None
+            (seen := admin_api.get("/api/job", token=token, key=key).json)["expires_at"]
+            and seen["version"]
         ),
         "its end is recorded",
     )
@@ -332,10 +306,9 @@ def test_hostile_names_are_found_shown_and_exported(admin_api: AdminApiClient) -
     for order_id in HOSTILE:
         found = wait_for(
             lambda one=order_id: (  # type: ignore[misc]  # bound now
-                jobs
-                if (jobs := admin_api.get("/api/find", token=token, q=one).json["jobs"])
+                (jobs := admin_api.get("/api/find", token=token, q=one).json["jobs"])
                 and jobs[-1]["status"] == "failed"
-                else None
+                and jobs
             ),
             f"{order_id} is found",
         )

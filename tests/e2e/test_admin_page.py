@@ -19,7 +19,6 @@ PAID = "payment.charge:order_18452"
 
 @pytest.fixture(scope="module")
 def reference(deployment: StackClient) -> str:
-    """The provider's reference of an order that was charged, and sent twice."""
     return str(deployment.once(duplicate_message)["provider_ref"])
 
 

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.timeout(600)
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
-    """Run the command and return its output."""
     own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
     done = run_command(
         ["oncely", *words],
@@ -140,18 +139,12 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
 
 def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> None:
     deployment.once(scenarios.scheduled_sweep)
-    functions = deployment.client("lambda")
-    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    mapping = next(one for one in mappings if "Rejects" in one["EventSourceArn"])
-    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    try:
+    with deployment.pause_consumers("Rejects") as (mapping,):
         found = run_cli_json(deployment, "doctor", code=4)
-    finally:
-        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
     (broken,) = (one for one in found if one["status"] == "broken")
     assert broken["check"] == "event source rejects"
-    assert mapping["UUID"] in broken["fix"]
+    assert mapping in broken["fix"]
 
 
 def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ COSTS = REPOSITORY / "docs" / "costs.md"
 
 @pytest.fixture(scope="module")
 def paid(deployment: StackClient) -> list[str]:
-    """Some orders, each paid, published and told about by e-mail."""
     ids = [f"cost-{number}" for number in range(JOBS)]
     for order_id in ids:
         put_order(deployment, order_id)
@@ -31,15 +30,10 @@ def paid(deployment: StackClient) -> list[str]:
     for order_id in ids:
         for kind in ("payment.charge", "receipt.send"):
             wait_for(
-                lambda key=f"{kind}:order_{order_id}": _published(deployment, key),  # type: ignore[misc]  # bound now
+                lambda key=f"{kind}:order_{order_id}": "expires_at" in (deployment.job(key) or {}),  # type: ignore[misc]  # bound now
                 f"{kind} of {order_id} owes nothing",
             )
     return ids
-
-
-def _published(deployment: StackClient, key: str) -> bool | None:
-    row = deployment.job(key)
-    return True if row and "expires_at" in row else None
 
 
 def count_requests(deployment: StackClient, ids: list[str]) -> Iterator[str]:

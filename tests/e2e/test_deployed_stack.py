@@ -7,12 +7,13 @@ from tests.e2e.deployed_stack import StackClient, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
+PAID = "payment.charge:order_18452"
+
 
 def test_message_to_output_queue_pays_order(deployment: StackClient) -> None:
     job = deployment.once(scenarios.successful_payment)
 
-    order = deployment.get("OrdersTableName", order_id="18452")
-    assert order is not None
+    order = deployment.order("18452")
     assert order["status"] == "paid"
     assert order["charge_id"] in job["result"]
     assert scenarios.count_charges(deployment, "18452") == 1
@@ -22,11 +23,7 @@ def test_ended_job_sends_receipt_before_it_can_expire(deployment: StackClient) -
     deployment.once(scenarios.successful_payment)
 
     job = wait_for(
-        lambda: (
-            row
-            if (row := deployment.job("payment.charge:order_18452")) and "expires_at" in row
-            else None
-        ),
+        lambda: "expires_at" in (row := deployment.job(PAID) or {}) and row,
         "its receipt is sent",
     )
     assert deployment.job("receipt.send:order_18452") is not None
@@ -37,7 +34,7 @@ def test_ended_job_sends_receipt_before_it_can_expire(deployment: StackClient) -
 def test_duplicate_message_charges_nothing(deployment: StackClient) -> None:
     before = deployment.once(scenarios.duplicate_message)
 
-    after = deployment.job("payment.charge:order_18452")
+    after = deployment.job(PAID)
     assert after is not None
     assert (after["result"], after["fence"]) == (before["result"], before["fence"])
     assert scenarios.count_charges(deployment, "18452") == 1
@@ -62,24 +59,18 @@ def test_reconciler_escalates_job_when_order_is_missing(deployment: StackClient)
 def test_resubmitted_job_after_decline_pays_once(deployment: StackClient) -> None:
     deployment.once(scenarios.resubmission_after_decline)
 
-    order = deployment.get("OrdersTableName", order_id="declined")
-    assert order is not None
-    assert order["status"] == "paid"
+    assert deployment.order("declined")["status"] == "paid"
     assert scenarios.count_charges(deployment, "declined") == 1
 
 
-def test_dead_letter_becomes_ready_then_needs_review(
-    deployment: StackClient,
-) -> None:
+def test_dead_letter_becomes_ready_then_needs_review(deployment: StackClient) -> None:
     deployment.once(scenarios.dead_letter)
     deployment.once(scenarios.repeated_dead_letter)
 
     assert scenarios.count_charges(deployment, "dead") == 0
 
 
-def test_requested_charge_is_made_when_no_message_was_sent(
-    deployment: StackClient,
-) -> None:
+def test_requested_charge_is_made_when_no_message_was_sent(deployment: StackClient) -> None:
     deployment.once(scenarios.missing_job)
 
     assert scenarios.count_charges(deployment, "forgotten") == 1
@@ -122,11 +113,9 @@ def test_job_is_retried_when_worker_dies(deployment: StackClient) -> None:
 
 
 @pytest.mark.last
-def test_schedule_starts_sweep_that_resolves_unknown_job(
-    deployment: StackClient,
-) -> None:
+def test_schedule_starts_sweep_that_resolves_unknown_job(deployment: StackClient) -> None:
     job = deployment.once(scenarios.scheduled_sweep)
 
-    wait_for(lambda: deployment.has_scheduled_sweep() or None, "the schedule has started a sweep")
+    wait_for(deployment.has_scheduled_sweep, "the schedule has started a sweep")
     assert '"reconciler"' in job["evidence"]
     assert scenarios.count_charges(deployment, "unknown") == 1

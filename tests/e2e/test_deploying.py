@@ -22,7 +22,6 @@ PROVIDERS = "http://127.0.0.1:9"  # nothing runs here that would call them
 
 @pytest.fixture(scope="module")
 def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """An account of its own, bootstrapped, with the stack deployed."""
     log = tmp_path_factory.mktemp("account") / "engine.log"
     with running_engine(log, settings=ENGINE_SETTINGS) as engine:
         bootstrap(engine.url, assembly)
@@ -31,8 +30,6 @@ def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def list_resources(engine: Engine) -> dict[str, list[str]]:
-    """Everything of ours that an account can hold."""
-
     def named(service: str, operation: str, listed: str, name: str | None) -> list[str]:
         answer: dict[str, Any] = getattr(LocalAccount(engine.url).client(service), operation)()
         found = [one if name is None else one[name] for one in answer.get(listed, [])]

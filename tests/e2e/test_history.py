@@ -23,7 +23,7 @@ def test_every_ended_job_is_in_history_exactly_once(
     reader = history_reader(deployment)
     # The engine's stream is a moment behind, and other tests are done by now.
     wait_for(
-        lambda: True if not jobs_missing_from_history(deployment, reader) else None,
+        lambda: not jobs_missing_from_history(deployment, reader),
         "the history shows every end",
         lambda: jobs_missing_from_history(deployment, reader),
     )
@@ -36,9 +36,8 @@ def test_every_ended_job_is_in_history_exactly_once(
     assert found == Counter(ended_jobs(deployment).items())
     assert len(found) >= 3
     about = duck.query(tmp_path, index=duck.ORDER_QUERY)
-    assert [one["status"] for one in about if one["job_key"] == "payment.charge:order_18452"][
-        -1
-    ] == ("finished")
+    statuses = [one["status"] for one in about if one["job_key"] == "payment.charge:order_18452"]
+    assert statuses[-1] == "finished"
 
 
 def test_gap_is_listed_until_backfill_closes_it(deployment: StackClient) -> None:
@@ -50,7 +49,7 @@ def test_gap_is_listed_until_backfill_closes_it(deployment: StackClient) -> None
 
     assert done["closed"] == [gap["name"]]
     assert done["rows"] >= len(ended_jobs(deployment))
-    assert run_cli(deployment, "archive", "gaps") == "The history has no open gap.\n"
+    assert run_cli(deployment, "archive", "gaps") == "The history has no open gaps.\n"
 
 
 def history_reader(stack: StackClient) -> S3HistoryReader:
@@ -68,7 +67,6 @@ def jobs_missing_from_history(stack: StackClient, reader: S3HistoryReader) -> di
 
 
 def ended_jobs(stack: StackClient) -> dict[str, str]:
-    """The ended jobs of the table, with their statuses."""
     pages = (
         stack.client("dynamodb")
         .get_paginator("scan")

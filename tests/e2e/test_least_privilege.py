@@ -57,14 +57,12 @@ RARELY_RECORDED = {
 
 @pytest.fixture(scope="module")
 def stack(deployment: StackClient) -> StackClient:
-    """Everything has happened at least once."""
     for scenario in (*scenarios.ALL_SCENARIOS, use_admin_page):
         deployment.once(scenario)
     return deployment
 
 
 def use_admin_page(stack: StackClient) -> None:
-    """Somebody reads everything there is to read, and closes what no rule may decide."""
     view = with_users(stack)
     token = view.token(OPERATOR)
     key = str(stack.once(scenarios.worker_crashed_without_order)["job_key"])
@@ -96,7 +94,6 @@ def use_admin_page(stack: StackClient) -> None:
 
 
 def _look_up_crashed_job(stack: StackClient, view: AdminApiClient, number: int) -> bool:
-    """Whether a person was quicker than the sweep."""
     order_id = f"asked-{number}"
     key = f"payment.charge:order_{order_id}"
     scenarios.put_order(stack, order_id)
@@ -149,7 +146,5 @@ def test_every_exception_is_still_needed(unused: list[str]) -> None:
     assert [one for one in NEVER_RECORDED if not fnmatch.filter(unused, one)] == []
 
 
-def test_mail_is_sent_with_unchecked_permission(
-    stack: StackClient,
-) -> None:
+def test_mail_is_sent_with_unchecked_permission(stack: StackClient) -> None:
     assert any("18452@example.com" in mail.to for mail in stack.sandbox.ledger.mails)

@@ -77,7 +77,6 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    """The stack up, with its addresses printed."""
     if not CDK.exists():
         skip_or_fail("no CDK command line: `make setup` installs it")
     if RunningStack.find():
@@ -114,7 +113,6 @@ def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
 
 
 def _printed_commands(said: str) -> list[str]:
-    """The lines to be copied, each command as one."""
     _, _, block = said.partition("In another terminal:\n")
     joined = block.replace("\\\n", " ").splitlines()
     return [line.strip() for line in joined if re.match(r" +(export|aws|\.venv/bin/oncely) ", line)]

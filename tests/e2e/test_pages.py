@@ -33,7 +33,6 @@ _ASKING: Final = frozenset({"repair", "redrive", "restore-proofs"})
 
 
 def commands(page: DocPage) -> Iterator[str]:
-    """The commands of a page, each as one line."""
     for block in page.blocks():
         if block.language == "sh":
             lines = block.text.replace("\\\n", " ").splitlines()
@@ -57,7 +56,6 @@ DOCUMENTED_COMMANDS: Final = list(
 def shell(
     deployment: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, str]]:
-    """A folder and an environment as the pages take them for granted."""
     deployment.once(scenarios.successful_payment)
     scenarios.put_order(deployment, "7")
     deployment.send("PaymentsQueueUrl", scenarios.charge_message("7"))
@@ -86,10 +84,9 @@ def test_documented_command_runs_as_written(
 
 
 def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProcess[str]:
-    """Run a line in a shell, or what a shell would start if the line is one plain command."""
     words = shlex.split(line)
     if words[0] in {"aws", "oncely"} and not set("|&;<>`*") & set(line) and "$(" not in line:
-        given = [_expand_variables(word, environment) for word in words]
+        given = [re.sub(r"\$(\w+)", lambda name: environment[name[1]], word) for word in words]
         if words[0] == "aws":
             # It does not read AWS_ENDPOINT_URL for SQS; on AWS there is no need to.
             given[1:1] = ["--endpoint-url", environment["AWS_ENDPOINT_URL"]]
@@ -106,18 +103,10 @@ def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProce
     )
 
 
-def _expand_variables(word: str, environment: dict[str, str]) -> str:
-    return re.sub(r"\$(\w+)", lambda name: environment[name[1]], word)
-
-
 def test_every_documented_make_target_exists() -> None:
     named = {name for page in pages() for name in re.findall(r"`make ([a-z]+)\b", page.text)}
     told = subprocess.run(
-        ["/usr/bin/env", "make", "help"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["/usr/bin/env", "make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout
 
     assert named >= {"demo", "test", "deploy"}
@@ -140,5 +129,4 @@ def _adapt_to_local_stack(line: str, deployment: StackClient) -> str:
 
 
 def _output_env_var(output: str) -> str:
-    """`PaymentsQueueUrl` is PAYMENTS_QUEUE_URL."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", output).upper()

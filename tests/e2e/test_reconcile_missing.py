@@ -43,11 +43,20 @@ def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]
     return sorted(rows, key=str)
 
 
+def wait_until_finished(deployment: StackClient, keys: list[JobKey]) -> None:
+    def finished() -> bool:
+        rows = (job_store(deployment).get(key) for key in keys)
+        return all(row is not None and row.status is Status.FINISHED for row in rows)
+
+    wait_for(finished, f"{len(keys)} jobs are finished", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+
+
 @pytest.mark.mass
 def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
     now = datetime.now(UTC)
     ids = [f"purged-{number}" for number in range(LOST)]
-    with deployment.pause_consumers(*QUEUES):
+    names = [deployment.outputs[queue].rpartition("/")[2] for queue in QUEUES]
+    with deployment.pause_consumers(*names):
         for number, order_id in enumerate(ids):
             put_order(deployment, order_id, charge_requested_at=format_time(now))
             if number % 2:
@@ -69,19 +78,14 @@ def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
     for _ in range(SWEEPS):
         run_sweep(deployment, job_type="payment.charge")
 
-    def all_paid() -> bool | None:
-        keys = (job_key("payment.charge", order_id, prefix="order_") for order_id in ids)
-        rows = (job_store(deployment).get(key) for key in keys)
-        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
-
-    wait_for(all_paid, f"{LOST} orders are paid", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+    wait_until_finished(
+        deployment, [job_key("payment.charge", order_id, prefix="order_") for order_id in ids]
+    )
     assert {count_charges(deployment, order_id) for order_id in ids} == {1}
 
 
 @pytest.mark.mass
-def test_unknown_jobs_resolve_after_provider_outage(
-    deployment: StackClient,
-) -> None:
+def test_unknown_jobs_resolve_after_provider_outage(deployment: StackClient) -> None:
     """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
     outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
     left = [
@@ -111,9 +115,7 @@ def test_unknown_jobs_resolve_after_provider_outage(
 
 
 @pytest.mark.mass
-def test_one_start_resolves_every_unknown_job(
-    deployment: StackClient,
-) -> None:
+def test_one_start_resolves_every_unknown_job(deployment: StackClient) -> None:
     """Pages follow one another without anybody starting them; each charge is asked about once."""
     with ThreadPoolExecutor(8) as pool:
         left = list(
@@ -126,11 +128,7 @@ def test_one_start_resolves_every_unknown_job(
 
     run_sweep(deployment)
 
-    def resolved() -> bool | None:
-        rows = (job_store(deployment).get(one.key) for one in left)
-        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
-
-    wait_for(resolved, f"{UNKNOWN} jobs are finished", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+    wait_until_finished(deployment, [one.key for one in left])
     asked = [one for one in deployment.sandbox.ledger.requests[before:] if one.method == "GET"]
     assert len(asked) < UNKNOWN * 1.2, "a list for each, and hardly a second look at any"
     assert {count_charges(deployment, one.order_id) for one in left} == {1}
@@ -168,7 +166,6 @@ def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
 
 
 def _make_due(deployment: StackClient, key: JobKey) -> None:
-    """Let the wait of a job be over."""
     row = get_job(deployment, key)
     due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
     job_store(deployment).compare_and_swap(row, due)

@@ -1,5 +1,6 @@
 """Unresolved jobs through the deployed state machine: each is asked about, none is guessed."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from oncely_local.account import STACK_NAME
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import claim_as_other_worker, count_charges, put_order
 from tests.e2e.unresolved_jobs import (
+    UnresolvedJob,
     change_amount_at_stripe,
     create_payment,
     create_unresolved_job,
@@ -27,12 +29,6 @@ def outcome_for(report: dict[str, Any], key: str) -> str:
     return str(next(one["outcome"] for one in report["jobs"] if one["key"] == key))
 
 
-def _order(deployment: StackClient, order_id: str) -> dict[str, Any]:
-    found = deployment.get("OrdersTableName", order_id=order_id)
-    assert found is not None
-    return found
-
-
 def test_crash_after_charge_is_finished_by_one_sweep(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "crash", status=Status.STARTED)
 
@@ -42,7 +38,7 @@ def test_crash_after_charge_is_finished_by_one_sweep(deployment: StackClient) ->
     assert outcome_for(done, left.key) == "finished"
     assert (ended.result or {})["payment_intent"] == left.ref
     assert count_charges(deployment, "crash") == 1
-    assert _order(deployment, "crash")["charge_id"] == (ended.result or {})["charge_id"]
+    assert deployment.order("crash")["charge_id"] == (ended.result or {})["charge_id"]
 
 
 def test_timeout_after_charge_is_finished(deployment: StackClient) -> None:
@@ -54,9 +50,7 @@ def test_timeout_after_charge_is_finished(deployment: StackClient) -> None:
     assert count_charges(deployment, "timeout-charged") == 1
 
 
-def test_timeout_before_charge_is_charged_once_by_worker(
-    deployment: StackClient,
-) -> None:
+def test_timeout_before_charge_is_charged_once_by_worker(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-not-charged", confirmed=False)
 
     done = deployment.reconcile(key=left.key)
@@ -67,9 +61,7 @@ def test_timeout_before_charge_is_charged_once_by_worker(
     assert count_charges(deployment, "timeout-not-charged") == 1
 
 
-def test_processing_payment_stays_unknown_until_resolved(
-    deployment: StackClient,
-) -> None:
+def test_processing_payment_stays_unknown_until_resolved(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "processing", method="pm_processing")
     first = deployment.reconcile(key=left.key)
     deployment.sandbox.complete_pending(left.ref, succeeded=True)
@@ -89,7 +81,7 @@ def test_late_decline_fails_job_and_order(deployment: StackClient) -> None:
 
     assert outcome_for(done, left.key) == "ready", "the reconciler closes nothing"
     deployment.wait_for_job(left.key, "failed")
-    assert _order(deployment, "late-decline")["status"] == "payment_failed"
+    assert deployment.order("late-decline")["status"] == "payment_failed"
     intent = deployment.sandbox.ledger.intent(left.ref)
     assert intent is not None
     assert intent.status == "canceled"
@@ -106,47 +98,45 @@ def test_two_charges_for_one_job_need_review(deployment: StackClient) -> None:
     assert count_charges(deployment, "two") == 2
     assert left.ref in told
     assert second in told
-    assert _order(deployment, "two")["status"] == "payment_pending"
+    assert deployment.order("two")["status"] == "payment_pending"
 
 
-def test_charge_needs_review_when_order_is_already_paid(
+@pytest.mark.parametrize(
+    ("order_id", "arrange", "alert"),
+    [
+        (
+            "amount",
+            lambda stack, left: change_amount_at_stripe(stack, left.ref, amount=9900),
+            "its amount is 9900, not 4900",
+        ),
+        ("changed", lambda stack, _: put_order(stack, "changed", amount=9900), ""),
+        (
+            "paid-otherwise",
+            lambda stack, _: put_order(stack, "paid-otherwise", status="paid", charge_id="ch_2"),
+            "the local rows refuse",
+        ),
+    ],
+)
+def test_charge_needs_review_when_order_and_provider_disagree(
     deployment: StackClient,
+    order_id: str,
+    arrange: Callable[[StackClient, UnresolvedJob], object],
+    alert: str,
 ) -> None:
-    left = create_unresolved_job(deployment, "paid-otherwise")
-    put_order(deployment, "paid-otherwise", status="paid", charge_id="ch_from_elsewhere")
+    left = create_unresolved_job(deployment, order_id)
+    arrange(deployment, left)
+    before = deployment.order(order_id)
 
     done = deployment.reconcile(key=left.key)
 
     assert outcome_for(done, left.key) == "needs_review"
-    assert (get_job(deployment, left.key).result or {})["payment_intent"] == left.ref
-    assert "the local rows refuse" in deployment.wait_for_alert(left.key)
+    assert alert in deployment.wait_for_alert(left.key)
+    assert deployment.order(order_id) == before
+    kept = get_job(deployment, left.key).result or {}
+    assert kept.get("payment_intent") == (left.ref if order_id == "paid-otherwise" else None)
 
 
-def test_charge_with_other_amount_needs_review(deployment: StackClient) -> None:
-    left = create_unresolved_job(deployment, "amount")
-    change_amount_at_stripe(deployment, left.ref, amount=9900)
-
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "needs_review"
-    assert "its amount is 9900, not 4900" in deployment.wait_for_alert(left.key)
-    assert _order(deployment, "amount")["status"] == "payment_pending"
-
-
-def test_charge_needs_review_when_order_amount_changed(
-    deployment: StackClient,
-) -> None:
-    left = create_unresolved_job(deployment, "changed")
-    put_order(deployment, "changed", amount=9900)
-
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "needs_review"
-
-
-def test_unsaved_payment_is_replaced_and_charged_once(
-    deployment: StackClient,
-) -> None:
+def test_unsaved_payment_is_replaced_and_charged_once(deployment: StackClient) -> None:
     left = create_unresolved_job(
         deployment, "unsaved", status=Status.STARTED, confirmed=False, saved=False
     )
@@ -159,19 +149,11 @@ def test_unsaved_payment_is_replaced_and_charged_once(
     assert count_charges(deployment, "unsaved") == 1
 
 
-def test_idempotency_key_is_reused_only_within_its_window(
-    deployment: StackClient,
-) -> None:
+def test_idempotency_key_is_reused_only_within_its_window(deployment: StackClient) -> None:
     """An open send and no reference: a key is safe for 23 hours, a job may be 24 hours old."""
     safe, over = (
         create_unresolved_job(
-            deployment,
-            name,
-            status=Status.READY,
-            confirmed=False,
-            saved=False,
-            age=age,
-            due=True,
+            deployment, name, status=Status.READY, confirmed=False, saved=False, age=age, due=True
         )
         for name, age in {
             "window-open": timedelta(hours=22),
@@ -189,9 +171,7 @@ def test_idempotency_key_is_reused_only_within_its_window(
     assert count_charges(deployment, "window-over") == 0
 
 
-def test_possibly_sent_mail_needs_review(
-    deployment: StackClient,
-) -> None:
+def test_possibly_sent_mail_needs_review(deployment: StackClient) -> None:
     key = "receipt.send:order_mail-lost"
     put_order(deployment, "mail-lost", status="paid", charge_id="ch_1")
     message = {"job": "receipt.send", "v": 1, "order_id": "mail-lost"}
@@ -204,17 +184,7 @@ def test_possibly_sent_mail_needs_review(
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
 
 
-def test_job_older_than_age_limit_needs_review(deployment: StackClient) -> None:
-    left = create_unresolved_job(deployment, "old", confirmed=False, age=timedelta(hours=25))
-
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "needs_review"
-    assert "older than" in deployment.wait_for_alert(left.key)
-    assert count_charges(deployment, "old") == 0
-
-
-def test_alert_names_known_facts_and_next_command(
+def test_old_job_needs_review_and_alert_names_next_command(
     deployment: StackClient,
 ) -> None:
     left = create_unresolved_job(deployment, "told", confirmed=False, age=timedelta(hours=25))
@@ -222,11 +192,14 @@ def test_alert_names_known_facts_and_next_command(
     done = deployment.reconcile(key=left.key)
 
     lines = deployment.wait_for_alert(left.key).splitlines()
-    assert done["jobs"][0]["alert"] == "told"
+    assert done["jobs"][0]["alert"] == "delivered"
     assert f"Known: provider reference: {left.ref}" in lines
     assert f"Unknown: the outcome of {left.ref} at the provider" in lines
     assert f"Next: oncely show '{left.key}' --stack {STACK_NAME}" in lines
     assert get_job(deployment, left.key).due_at is None
+    assert outcome_for(done, left.key) == "needs_review"
+    assert any("older than" in line for line in lines)
+    assert count_charges(deployment, "told") == 0
 
 
 def test_concurrent_sweeps_alert_once(deployment: StackClient) -> None:
@@ -248,9 +221,7 @@ def test_concurrent_sweeps_alert_once(deployment: StackClient) -> None:
         ) == 1
 
 
-def test_unreadable_row_is_listed_and_blocks_no_other_job(
-    deployment: StackClient,
-) -> None:
+def test_unreadable_row_is_listed_and_blocks_no_other_job(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "neighbour", due=True)
     broken = "payment.charge:order_broken"
     create_unresolved_job(deployment, "broken", due=True)
@@ -309,12 +280,7 @@ def test_invalid_input_fails_sweep(deployment: StackClient) -> None:
     )
 
     ended = wait_for(
-        lambda: (
-            found
-            if (found := states.describe_execution(executionArn=started["executionArn"]))["status"]
-            != "RUNNING"
-            else None
-        ),
+        lambda: deployment.account.sweep_result(started["executionArn"]),
         "the sweep has ended",
     )
 

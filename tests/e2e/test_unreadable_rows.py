@@ -21,10 +21,12 @@ def test_unreadable_row_is_listed_beside_others(
     api = with_users(deployment)
     token = api.token(OPERATOR)
 
-    listed = api.get("/api/jobs", token=token, status="needs_review", limit="100")
+    listed = api.get(
+        "/api/jobs", token=token, status="needs_review", job_type="payment.charge", limit="100"
+    )
     shown = api.get("/api/job", token=token, key=key)
     exported = api.get("/api/export", token=token, status="needs_review")
-    operator.open_hash("#/list/needs_review")
+    operator.open_hash("#/list/needs_review?type=payment.charge")
 
     assert listed.status == 200
     assert [row["job_key"] for row in listed.json["unreadable"]] == [key]

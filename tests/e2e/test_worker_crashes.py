@@ -26,7 +26,6 @@ CRASHING_HANDLER: Final = "import os\ndef handler(event, context):\n    os._exit
 
 @pytest.fixture
 def stack(deployment: StackClient) -> Iterator[StackClient]:
-    """The deployed stack, with messages visible again after a second."""
     set_visibility_timeout(deployment, 1)
     yield deployment
     set_visibility_timeout(deployment, STAGE.visibility_timeout_seconds)
@@ -39,7 +38,6 @@ def set_visibility_timeout(stack: StackClient, seconds: int) -> None:
 
 
 def receive_counts(stack: StackClient, key: str) -> list[int]:
-    """How often the queue had delivered the message, each time a worker answered for it."""
     lines = LogStream(stack.account).poll()
     return [
         int(one.fields["receives"])
@@ -49,12 +47,10 @@ def receive_counts(stack: StackClient, key: str) -> list[int]:
 
 
 def count_failed_batches(stack: StackClient) -> int:
-    """How often a worker was given messages and did not live to answer."""
     return stack.engine.log.read_text(errors="replace").count("failed processing SQS batch")
 
 
 def kill_every_worker(stack: StackClient) -> None:
-    """Deploy a worker that dies whatever it is given."""
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("oncely/handlers/process_queue.py", CRASHING_HANDLER)
@@ -73,10 +69,10 @@ def test_worker_killed_during_call_leaves_one_charge(stack: StackClient) -> None
     )
 
     stack.send(QUEUE, scenarios.charge_message("killed"))
-    wait_for(lambda: scenarios.count_charges(stack, "killed") or None, "Stripe has charged")
+    wait_for(lambda: scenarios.count_charges(stack, "killed"), "Stripe has charged")
     for worker in list_workers(stack.engine.pid):
         kill_worker(worker)
-    wait_for(lambda: receive_counts(stack, key) or None, "the message came back")
+    wait_for(lambda: receive_counts(stack, key), "the message came back")
     stack.backdate(key, "lease_until")
     stack.reconcile(key=key)
 
@@ -85,9 +81,7 @@ def test_worker_killed_during_call_leaves_one_charge(stack: StackClient) -> None
     assert scenarios.count_charges(stack, "killed") == 1
 
 
-def test_crash_loop_dead_letters_message_and_keeps_job(
-    stack: StackClient,
-) -> None:
+def test_crash_loop_dead_letters_message_and_keeps_job(stack: StackClient) -> None:
     key = "payment.charge:order_deadly"
     scenarios.put_order(stack, "deadly")
     kill_every_worker(stack)

@@ -23,8 +23,6 @@ API_KEY: Final = "sk_test_oncely"
 
 @dataclass(frozen=True)
 class UnresolvedJob:
-    """One such job, and its payment at the provider."""
-
     key: JobKey
     order_id: str
     ref: str
@@ -83,7 +81,6 @@ def create_unresolved_job(
 def create_payment(
     stack: StackClient, order_id: str, *, number: int, confirmed: bool = True, method: str = PAID
 ) -> str:
-    """A payment at Stripe, as a worker makes it under a key number; gives its reference."""
     key = job_key("payment.charge", order_id, prefix="order_")
     payment = Payment(
         money=Money(AMOUNT, "eur"),
@@ -106,7 +103,6 @@ def create_payment(
 
 
 def change_amount_at_stripe(stack: StackClient, ref: str, *, amount: int) -> None:
-    """Stripe took another amount than it was asked for."""
     ledger = stack.sandbox.ledger
     intent = ledger.intent(ref)
     assert intent is not None
@@ -114,12 +110,10 @@ def change_amount_at_stripe(stack: StackClient, ref: str, *, amount: int) -> Non
 
 
 def _stripe_payments(stack: StackClient) -> StripePayments:
-    """The account that the deployed functions have the key of."""
     return StripePayments.from_api_key(API_KEY, api_base=stack.sandbox.url)
 
 
 def job_store(stack: StackClient) -> DynamoJobStore:
-    """The job table, as the account's owner sees it."""
     return DynamoJobStore(
         client=stack.client("dynamodb"),
         table=stack.outputs["JobsTableName"],
@@ -128,7 +122,6 @@ def job_store(stack: StackClient) -> DynamoJobStore:
 
 
 def get_job(stack: StackClient, key: str) -> Job:
-    """A job as it stands now."""
     found = job_store(stack).get(JobKey(key))
     assert found is not None, f"there is no row of {key}"
     return found

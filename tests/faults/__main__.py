@@ -8,7 +8,6 @@ from tests.faults import comparison as beside
 
 
 def run(arguments: Sequence[str]) -> int:
-    """With --beside, the same schedules for what people use today."""
     replayed = arguments[-1] if "--replay" in arguments else ""
     if "--beside" in arguments or beside.COLUMN_SEPARATOR in replayed:
         return beside.main(replayed)

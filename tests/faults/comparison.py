@@ -38,8 +38,6 @@ LIMITS: Final = SearchLimits(injections=2, schedules=1000)
 
 @dataclass
 class ComparisonColumn:
-    """What one way of writing the job came to."""
-
     name: str
     schedules: int = 0
     violating_schedules: int = 0
@@ -49,7 +47,6 @@ class ComparisonColumn:
     shortest_scripts: dict[str, str] = field(default_factory=dict)  # a script of each kind
 
     def add(self, other: "ComparisonColumn") -> None:
-        """What it came to with another provider, or in another process."""
         self.schedules += other.schedules
         self.violating_schedules += other.violating_schedules
         self.violating_without_delays += other.violating_without_delays
@@ -62,7 +59,6 @@ class OncelySimulation(Simulation):
     """The shipped services; what a customer would notice is named before the rest."""
 
     def expire(self) -> None:
-        """Judge what the deliveries came to, before the rows go."""
         self.problems += self._violation_kinds()
         super().expire()
 
@@ -113,7 +109,6 @@ def compare(
 
 
 def format_table(columns: Sequence[ComparisonColumn]) -> str:
-    """Side by side, as Markdown."""
     kinds = [
         *ViolationKind,
         *sorted({kind for one in columns for kind in one.violations} - set(ViolationKind)),
@@ -140,7 +135,6 @@ def format_table(columns: Sequence[ComparisonColumn]) -> str:
 
 
 def simulation_factory(name: str) -> SimulationFactory:
-    """Whose workers a column explores."""
     for way in VARIANTS:
         if way.name == name:
             return partial(PowertoolsSimulation, way=way)
@@ -148,7 +142,6 @@ def simulation_factory(name: str) -> SimulationFactory:
 
 
 def main(replayed: str = "") -> int:
-    """The table, and a schedule of each kind; 1 if one breaks Oncely's promise."""
     if replayed:
         return replay(replayed)
     columns = compare()
@@ -169,7 +162,6 @@ def replay(text: str) -> int:
 
 
 def count_violations(bound: SearchLimits, part: tuple[str, str]) -> ComparisonColumn:
-    """One provider with one way of writing the job."""
     provider, name = part
     scenario = _find_scenario(_scenario_name(provider))
     with simulated_time():

@@ -49,7 +49,6 @@ def charges_by_deployment(ended: FinalState, deployment: str) -> list[str]:
 
 
 def check_charge_per_deployment(ended: FinalState) -> Iterator[str]:
-    """One charge of staging's, whatever we do, and for a paid order one of ours."""
     order = ended.store.business_rows.get("orders", ORDER) or {}
     ours, theirs = charges_by_deployment(ended, "dev"), charges_by_deployment(ended, "staging")
     if len(theirs) != 1:
@@ -87,7 +86,6 @@ def check_pushed_version(ended: FinalState) -> Iterator[str]:
 
 
 def check_single_contact(ended: FinalState) -> Iterator[str]:
-    """One contact with the address, with our id once it was written, and the row knows which."""
     crm, job = ended.providers["hubspot"], ended.job(PUSH_KEY)
     standing = {one.record_id: one for one in crm.contacts.values() if not one.archived}
     row = ended.store.business_rows.get("records", CONTACT) or {}
@@ -104,7 +102,6 @@ def check_single_contact(ended: FinalState) -> Iterator[str]:
 
 
 def check_limit_not_counted_as_age(ended: FinalState) -> Iterator[str]:
-    """A job that a limit held up for longer than its age limit is pushed all the same."""
     yield from check_pushed_version(ended)
     job = ended.job(PUSH_KEY)
     if job is not None and "older than" in (job.last_error or ""):
@@ -124,7 +121,6 @@ def check_contact_unchanged(ended: FinalState) -> Iterator[str]:
 
 
 def check_newest_version_pushed(ended: FinalState) -> Iterator[str]:
-    """Version 8 is pushed after 7, under its own key, and stays."""
     row = ended.store.business_rows.get("records", CONTACT) or {}
     jobs = [ended.job(JobKey(f"sync.push:hubspot:hubspot#1:{number}")) for number in (7, 8)]
     if any(job is not None and job.status is Status.NEEDS_REVIEW for job in jobs):

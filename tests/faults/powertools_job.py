@@ -39,8 +39,6 @@ class PaymentError(Exception):
 
 
 class Context(Protocol):
-    """What Lambda tells a function about its invocation."""
-
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int: ...
@@ -76,8 +74,6 @@ VARIANTS: Final = (BATCH_PAGE, BUSINESS_ID, BEST)
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeFunction:
-    """One execution environment of the function."""
-
     variant: Variant
     client: Any  # DynamoDB's, for the idempotency table
     orders: BusinessTable

@@ -43,7 +43,6 @@ ROW_RETENTION = timedelta(days=SETTINGS.retention_days or 0)
 
 @contextmanager
 def simulated_time() -> Iterator[None]:
-    """Powertools looks at the clock of the world that is being explored."""
     with pytest.MonkeyPatch.context() as patch:
         for module in _TIME_MODULES:
             patch.setattr(module, "dt", _TIME)
@@ -110,15 +109,13 @@ class InterceptedDynamo:
         condition = _condition(
             request["ConditionExpression"],
             tuple(request["ExpressionAttributeNames"].items()),
-            tuple((name, *one.items()) for name, one in _values(request)),
+            tuple(
+                (name, *one.items()) for name, one in request["ExpressionAttributeValues"].items()
+            ),
         )
         if not condition.expr(Item(DynamoType({"S": "key"}), None, item or {})):
             refused: Any = {"Error": {"Code": "ConditionalCheckFailedException"}, "Item": item}
             raise ClientError(refused, "PutItem")
-
-
-def _values(request: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
-    return list(request["ExpressionAttributeValues"].items())
 
 
 @lru_cache(maxsize=10_000)
@@ -149,8 +146,6 @@ class _Invocation:
 
 
 class PowertoolsSimulation(BaseSimulation):
-    """The queue, the orders and the provider of a scenario, with workers of the other kind."""
-
     clock: Clock | None = None  # of the world that is explored now
 
     def __init__(self, scenario: Scenario, schedule: Scheduler, *, way: Variant) -> None:
@@ -162,7 +157,6 @@ class PowertoolsSimulation(BaseSimulation):
         PowertoolsSimulation.clock = InterceptedClock(self.interceptor)
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
-        """One invocation, in an execution environment of its own."""
         assert self.clock is not None
         name = self.schedule.current.name if self.schedule.current else ""
         answers: list[Mapping[str, Any]] = []
@@ -174,11 +168,7 @@ class PowertoolsSimulation(BaseSimulation):
             record_ttl=ROW_RETENTION,
             on_reply=answers.append,
         )
-        record = {
-            "messageId": str(message.number),
-            "body": message.body,
-            "eventSource": "aws:sqs",
-        }
+        record = {"messageId": str(message.number), "body": message.body, "eventSource": "aws:sqs"}
         response = function.handle({"Records": [record]}, _Invocation(name, deadline, self.clock))
         self.schedule.log("  answer:", response, answers)
         self.schedule.intercept("end", END_FAULTS)
@@ -220,4 +210,4 @@ class PowertoolsSimulation(BaseSimulation):
     def describe(self) -> Iterator[str]:
         for (table, key), row in self.rows.rows.items():
             yield f"\n{table} {' '.join(key)}: {row}"
-        yield f"charges: {self.providers['payments'].charges}"
+        yield f"charges: {self.providers['stripe'].charges}"

@@ -12,19 +12,22 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Prepared,
 )
-from oncely.domain.keys import IdempotencyKey
+from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
+from oncely.domain.money import Money
 from oncely.ports import Clock
+from oncely.providers.hubspot.fake import CrmFault, FakeCrm
 from oncely.providers.interfaces import CrmPage, Payment
-from tests.support.crm import CrmFault, FakeCrm
-from tests.support.payments import FakePayments
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
+from tests.faults.expectations import KEY
 
 PAGE_SIZE: Final = 2
+LIMIT_DURATION: Final = timedelta(hours=2)
+OUTAGE: Final = timedelta(hours=1)
+TEN_MINUTES: Final = timedelta(minutes=10)
 
 
 @dataclass
 class ExpiringKeyPayments(FakePayments):
-    """Remembers a key for a while only."""
-
     wall: Clock | None = None
     window: timedelta = timedelta(minutes=30)
     first_used: dict[str, datetime] = field(default_factory=dict)
@@ -51,8 +54,6 @@ class ExpiringKeyPayments(FakePayments):
 
 @dataclass
 class StaleReadPayments(FakePayments):
-    """Shows a payment as it was some seconds ago."""
-
     wall: Clock | None = None
     lag: timedelta = timedelta(seconds=45)
     state_history: list[tuple[datetime, str, str]] = field(default_factory=list)
@@ -107,13 +108,8 @@ class SlowPayments(FakePayments):
                 self.complete(ref, status="succeeded")
 
 
-TEN_MINUTES: Final = timedelta(minutes=10)
-
-
 @dataclass
 class DeclineFirstPayments(FakePayments):
-    """Declines the first business attempt, and takes the second."""
-
     def _confirm(self, ref: str) -> EffectOutcome:
         self.declines = not self.intents[ref].payment.job_key.endswith(":2")
         return super()._confirm(ref)
@@ -137,7 +133,6 @@ class DeclineFirstConfirmPayments(FakePayments):
         return super()._confirm(ref)
 
     def late_confirmations_arrive(self) -> None:
-        """Whatever was declined and is still open is paid in the end."""
         for intent in list(self.intents.values()):
             if intent.status == "declined":
                 self._become(intent.ref, "succeeded")
@@ -145,8 +140,6 @@ class DeclineFirstConfirmPayments(FakePayments):
 
 @dataclass
 class StrictPayments(FakePayments):
-    """Takes a key again for the same payment only, as Stripe does."""
-
     used_for: dict[str, Payment] = field(default_factory=dict)
 
     def prepare(
@@ -192,12 +185,7 @@ class OutagePayments(ExpiringKeyPayments):
         return self.down_since is not None and self.wall.now() - self.down_since < OUTAGE
 
 
-OUTAGE: Final = timedelta(hours=1)
-
-
 class SmallPages(FakeCrm):
-    """Lists two contacts at a time."""
-
     def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
         whole = super()._page(since=since, after=after)
         shown = whole.records[:PAGE_SIZE]
@@ -218,4 +206,32 @@ class LimitedCrm(FakeCrm):
         return super()._fault(step)
 
 
-LIMIT_DURATION: Final = timedelta(hours=2)
+def payments_charged_by_staging() -> FakePayments:
+    payments = FakePayments()
+    theirs = Payment(
+        money=Money(1250, "eur"),
+        customer="cus_7",
+        method="pm_card_visa",
+        job_key=KEY,
+        order_id="18452",
+        deployment="staging",
+    )
+    create, confirm = (
+        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
+    )
+    made = payments.prepare(theirs, idempotency_key=create)
+    assert isinstance(made, Prepared)
+    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
+    return payments
+
+
+def payments_with_foreign_intent() -> FakePayments:
+    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
+    theirs = Payment(
+        money=Money(9900, "eur"),
+        customer="cus_victim",
+        method="pm_card_visa",
+        job_key=JobKey("payment.charge:order_9"),
+        order_id="9",
+    )
+    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})

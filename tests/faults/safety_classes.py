@@ -104,8 +104,6 @@ class Effect(Contract[EffectMessage, str]):
 def contract_for_safety(
     safety: RetrySafety, *, window: timedelta | None = None, lag: timedelta | None = None
 ) -> type[AnyContract]:
-    """The contract whose provider offers exactly this."""
-
     class Outside(Provider[Any, ProviderSettings]):
         name = "outside"
         has_api_key = False

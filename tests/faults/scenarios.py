@@ -5,11 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import Json, NotSent, Prepared
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import JobKey, idempotency_key
+from oncely.domain.effect_outcomes import Json, NotSent
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -17,7 +16,9 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
-from oncely.providers.interfaces import Payment
+from oncely.providers.hubspot.fake import FakeCrm
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakePayments
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
@@ -29,23 +30,8 @@ from oncely.testing import (
 )
 from oncely.testing.memory import MemoryBusinessRows
 from oncely.testing.tasks import START
-from tests.faults.expectations import (
-    CONTACT,
-    KEY,
-    ORDER,
-    charges_by_deployment,
-    check_charge_per_deployment,
-    check_contact_unchanged,
-    check_imported_once,
-    check_limit_not_counted_as_age,
-    check_newest_version_pushed,
-    check_no_charge,
-    check_order_matches_charges,
-    check_pushed_version,
-    check_resubmission_charges_once,
-    check_single_contact,
-    count_complete_imports,
-)
+from tests.faults import expectations
+from tests.faults.expectations import CONTACT, KEY, ORDER
 from tests.faults.providers import (
     DeclineFirstConfirmPayments,
     DeclineFirstPayments,
@@ -56,6 +42,8 @@ from tests.faults.providers import (
     SmallPages,
     StaleReadPayments,
     StrictPayments,
+    payments_charged_by_staging,
+    payments_with_foreign_intent,
 )
 from tests.faults.restore_scenarios import restore_scenarios
 from tests.faults.safety_classes import (
@@ -66,19 +54,15 @@ from tests.faults.safety_classes import (
     EffectLog,
     contract_for_safety,
 )
-from tests.support.crm import FakeCrm
-from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakeIntent, FakePayments
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
+EVENT: Final = {"source": "hubspot", "source_id": "1", "event_id": "e"}
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
 
 class ShortWindowCharge(PaymentCharge):
-    """At a provider that forgets keys soon."""
-
     policy = RetryPolicy(
         safety=RetrySafety.KEYED,
         profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
@@ -92,8 +76,6 @@ class ShortAgePush(SyncPush):
 
 
 class LookupLagCharge(PaymentCharge):
-    """At a provider whose look-up is late."""
-
     policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
 
 
@@ -115,8 +97,6 @@ def seed_record_of_deleted_contact(rows: MemoryBusinessRows) -> None:
 
 
 class PublishedCharge(PaymentCharge):
-    """A charge whose end other systems hear of."""
-
     publishes_events = True
 
 
@@ -166,7 +146,7 @@ def charge_scenario(
         **{
             "count_effects": lambda ended: len(ended.providers["stripe"].charges),
             "seed_rows": seed_order,
-            "check": check_order_matches_charges,
+            "check": expectations.check_order_matches_charges,
             **more,
         },
     )
@@ -176,44 +156,37 @@ def mailer_spec(target: FakeMailer) -> ProviderSpec:
     return ProviderSpec(target=target, effect_calls=effect_calls("send"))
 
 
-def crm_spec(target: FakeCrm) -> ProviderSpec:
+def crm_seeded(
+    clock: Clock, seed: Callable[[FakeCrm], object], crm_type: type[FakeCrm] = FakeCrm
+) -> Mapping[str, ProviderSpec]:
+    crm = crm_type(clock=clock)
+    seed(crm)
     unread = dict.fromkeys(("get_contact", "list_contacts", "list_changed"), NotSent("timeout"))
-    return ProviderSpec(
-        target=target,
+    spec = ProviderSpec(
+        target=crm,
         effect_calls=effect_calls("upsert_contact"),
         lookup_calls={**lookup_calls("find_by_external_id"), **unread},
     )
-
-
-def crm_with_contacts(
-    clock: Clock, contacts: int, crm_type: type[FakeCrm] = FakeCrm
-) -> Mapping[str, ProviderSpec]:
-    crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
-    crm.add_contacts(contacts)
-    return {"hubspot": crm_spec(crm)}
+    return {"hubspot": spec}
 
 
 def push_scenario(
     name: str,
-    crm: Callable[[FakeCrm], object],
+    seed_crm: Callable[[FakeCrm], object] = lambda _: None,
+    *,
+    crm: type[FakeCrm] = FakeCrm,
+    contract: type[SyncPush] = SyncPush,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
-    """A push to a CRM in which people have worked before."""
-
-    def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
-        held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
-        crm(held)
-        return {"hubspot": crm_spec(held)}
-
     return Scenario(
-        name=f"sync.push/{name}",
-        contracts=(SyncPush,),
+        name=f"sync.push{name}",
+        contracts=(contract,),
         message=PUSH,
-        providers=providers,
+        providers=lambda clock: crm_seeded(clock, seed_crm, crm),
         **{
             "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
             "seed_rows": seed_record,
-            "check": check_single_contact,
+            "check": expectations.check_single_contact,
             **more,
         },
     )
@@ -259,68 +232,28 @@ def safety_scenario(
     )
 
 
+def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job:
+    due = START + timedelta(seconds=seconds)
+    return new_job(
+        key, "payment.charge", message, now=START, due_at=due, actor="producer", reason="enqueued"
+    )
+
+
 DAY: Final = timedelta(hours=24)
+MOVES_ON: Final[Mapping[str, Any]] = {
+    "count_effects": lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
+    "edit": update_record,
+    "check": expectations.check_newest_version_pushed,
+}
 
 # A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
 NEIGHBOUR: Final = replace(
-    new_job(
-        JobKey("payment.charge:order_gone"),
-        "payment.charge",
-        {**CHARGE, "order_id": "gone"},
-        now=START,
-        due_at=START + timedelta(seconds=72),
-        actor="producer",
-        reason="enqueued",
-    ),
+    enqueued(JobKey("payment.charge:order_gone"), {**CHARGE, "order_id": "gone"}, seconds=72),
     status=Status.UNKNOWN,
     lease_until=START,
 )
-
-FORGED: Final = replace(
-    new_job(
-        KEY,
-        "payment.charge",
-        CHARGE,
-        now=START,
-        due_at=START + timedelta(minutes=15),
-        actor="producer",
-        reason="forged",
-    ),
-    provider_ref="pi_victim",
-)
+FORGED: Final = replace(enqueued(KEY, CHARGE, seconds=900), provider_ref="pi_victim")
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
-
-
-def payments_charged_by_staging() -> FakePayments:
-    """Staging has charged the same order, under its own keys."""
-    payments = FakePayments()
-    theirs = Payment(
-        money=Money(1250, "eur"),
-        customer="cus_7",
-        method="pm_card_visa",
-        job_key=KEY,
-        order_id="18452",
-        deployment="staging",
-    )
-    create, confirm = (
-        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
-    )
-    made = payments.prepare(theirs, idempotency_key=create)
-    assert isinstance(made, Prepared)
-    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
-    return payments
-
-
-def payments_with_foreign_intent() -> FakePayments:
-    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
-    theirs = Payment(
-        money=Money(9900, "eur"),
-        customer="cus_victim",
-        method="pm_card_visa",
-        job_key=JobKey("payment.charge:order_9"),
-        order_id="9",
-    )
-    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})
 
 
 SCENARIOS: Final = (
@@ -332,20 +265,18 @@ SCENARIOS: Final = (
     charge_scenario("lagging", lambda clock: StaleReadPayments(wall=clock), LookupLagCharge),
     charge_scenario("declined", lambda _: FakePayments(declines=True)),
     # A confirmation that arrives late finds the money that the first one did not.
-    charge_scenario(
-        "late-confirm", lambda _: DeclineFirstConfirmPayments(), count_effects=count_final_charges
-    ),
-    charge_scenario(
-        "close-lost",
-        lambda _: DeclineFirstConfirmPayments(),
-        count_effects=count_final_charges,
-        fixed_prefix="w1:stripe.close!fail",
-    ),
-    charge_scenario(
-        "decline-lost",
-        lambda _: DeclineFirstConfirmPayments(),
-        count_effects=count_final_charges,
-        fixed_prefix="w1:stripe.execute!lost",
+    *(
+        charge_scenario(
+            name,
+            lambda _: DeclineFirstConfirmPayments(),
+            count_effects=count_final_charges,
+            fixed_prefix=prefix,
+        )
+        for name, prefix in (
+            ("late-confirm", ""),
+            ("close-lost", "w1:stripe.close!fail"),
+            ("decline-lost", "w1:stripe.execute!lost"),
+        )
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
     charge_scenario(
@@ -370,7 +301,7 @@ SCENARIOS: Final = (
         lambda _: DeclineFirstPayments(),
         count_effects=lambda _: 0,  # of the first attempt
         edit=resubmit_charge,
-        check=check_resubmission_charges_once,
+        check=expectations.check_resubmission_charges_once,
     ),
     # A zombie wakes with a reference to save when its job was proved absent and begun anew;
     # no key hides what comes of it.
@@ -383,22 +314,22 @@ SCENARIOS: Final = (
         "forged",
         lambda _: payments_with_foreign_intent(),
         jobs=(FORGED,),
-        check=check_no_charge,
+        check=expectations.check_no_charge,
     ),
-    # Staging and dev use one provider account, and the same order ids, customers and amounts.
-    charge_scenario(
-        "two-stacks",
-        lambda _: payments_charged_by_staging(),
-        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
-        check=check_charge_per_deployment,
-    ),
-    # A row of staging's, as a copied table has it; staging goes on with it as well.
-    charge_scenario(
-        "copied-row",
-        lambda _: payments_charged_by_staging(),
-        jobs=(COPIED,),
-        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
-        check=check_charge_per_deployment,
+    *(
+        charge_scenario(
+            name,
+            lambda _: payments_charged_by_staging(),
+            jobs=jobs,
+            count_effects=lambda ended: len(expectations.charges_by_deployment(ended, "dev")),
+            check=expectations.check_charge_per_deployment,
+        )
+        for name, jobs in (
+            # Staging and dev use one provider account, and the same ids, customers and amounts.
+            ("two-stacks", ()),
+            # A row of staging's, as a copied table has it; staging goes on with it as well.
+            ("copied-row", (COPIED,)),
+        )
     ),
     *restore_scenarios(charge_scenario),
     charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),
@@ -414,65 +345,35 @@ SCENARIOS: Final = (
     Scenario(
         name="sync.contact",
         contracts=(SyncContact,),
-        message={
-            "job": "sync.contact",
-            "v": 1,
-            "source": "hubspot",
-            "source_id": "1",
-            "event_id": "e",
-        },
-        providers=lambda clock: crm_with_contacts(clock, 1),
-        count_effects=count_complete_imports,
-        check=check_imported_once,
+        message={"job": "sync.contact", "v": 1, **EVENT},
+        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(1)),
+        count_effects=expectations.count_complete_imports,
+        check=expectations.check_imported_once,
     ),
-    Scenario(
-        name="sync.push",
-        contracts=(SyncPush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
-        seed_rows=seed_record,
-        check=check_pushed_version,
-    ),
-    Scenario(
-        name="sync.push/moves-on",
-        contracts=(SyncPush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
-        seed_rows=seed_record,
-        edit=update_record,
-        check=check_newest_version_pushed,
-    ),
-    push_scenario("exists", add_existing_contact),
+    push_scenario("", check=expectations.check_pushed_version),
+    push_scenario("/moves-on", **MOVES_ON),
+    push_scenario("/exists", add_existing_contact),
+    push_scenario("/exists-moves-on", add_existing_contact, **MOVES_ON),
     push_scenario(
-        "exists-moves-on",
-        add_existing_contact,
-        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
-        edit=update_record,
-        check=check_newest_version_pushed,
+        "/exists-elsewhere", add_contact_of_other_record, check=expectations.check_contact_unchanged
     ),
-    push_scenario("exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
-    push_scenario("deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
+    push_scenario("/deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
     push_scenario(
-        "replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
+        "/replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
     ),
-    Scenario(
-        name="sync.push/daily-limit",
-        contracts=(ShortAgePush,),
-        message=PUSH,
-        providers=lambda clock: crm_with_contacts(clock, 0, LimitedCrm),
-        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
-        seed_rows=seed_record,
-        check=check_limit_not_counted_as_age,
+    push_scenario(
+        "/daily-limit",
+        crm=LimitedCrm,
+        contract=ShortAgePush,
+        check=expectations.check_limit_not_counted_as_age,
     ),
     Scenario(
         name="sync.import",
         contracts=(SyncImport, SyncContact),
         message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
-        providers=lambda clock: crm_with_contacts(clock, 3, SmallPages),
-        count_effects=count_complete_imports,
-        check=check_imported_once,
+        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(3), SmallPages),
+        count_effects=expectations.count_complete_imports,
+        check=expectations.check_imported_once,
     ),
     safety_scenario("natural", RetrySafety.NATURAL),
     safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),

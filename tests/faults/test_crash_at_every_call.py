@@ -20,8 +20,7 @@ def world_with_order() -> InMemoryStack:
 
 def run_until_crash(world: InMemoryStack, plan: CrashPlan) -> None:
     runner = world.runner(
-        store=CrashingPort(world.store, plan),
-        provider=CrashingPort(world.payments, plan),
+        store=CrashingPort(world.store, plan), provider=CrashingPort(world.payments, plan)
     )
     try:
         world.run(charge_message(), runner=runner)

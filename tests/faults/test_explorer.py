@@ -68,9 +68,7 @@ def test_invariants_hold_in_every_explored_schedule(name: str) -> None:
     assert report.schedules > 60
 
 
-def test_premature_lookup_is_found_and_replayed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_premature_lookup_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(job: Job, terms: RetryPolicy) -> object:
         return job.created_at
 
@@ -151,8 +149,6 @@ def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
 
 
 class RaisingContract(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    """A check with a bug."""
-
     def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
         raise KeyError(message.name)
 
@@ -184,9 +180,7 @@ def test_repeated_problem_is_reported_once() -> None:
         ),
     ],
 )
-def test_contract_that_overstates_its_provider_is_found(
-    wrong: type[AnyContract],
-) -> None:
+def test_contract_that_overstates_its_provider_is_found(wrong: type[AnyContract]) -> None:
     with pytest.raises(AssertionError, match=r"REPLAY='test\.effect:.*\n.*happened 2 times"):
         explore(
             wrong,
@@ -199,8 +193,6 @@ def test_contract_that_overstates_its_provider_is_found(
 
 @dataclass
 class LaggingLetterService(LetterService):
-    """Shows nothing of what it has just done."""
-
     lookup_count: int = 0
 
     def find(self, name: str) -> EffectOutcome:
@@ -209,7 +201,6 @@ class LaggingLetterService(LetterService):
 
 
 def test_merging_equal_states_loses_no_ending() -> None:
-    """Without merging, the same violation is found, and many more schedules are needed."""
     scenario = BY_NAME["test.effect/lookup-lagging"]
     merging, plain = (Explorer(scenario, SearchLimits(injections=1)) for _ in range(2))
     plain.merges_states = False
@@ -230,9 +221,7 @@ def test_script_round_trips() -> None:
         parse_script("payment.charge/keys: w1.claim")
 
 
-def test_store_that_ignores_owner_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     compare_and_swap = MemoryJobStore.compare_and_swap
 
     def swap(self: MemoryJobStore, before: Job, after: Job, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
@@ -245,9 +234,7 @@ def test_store_that_ignores_owner_is_found(
     assert "sync.contact: w1:" in script
 
 
-def test_reference_saved_by_lost_owner_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reference_saved_by_lost_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Job, "same_owner_and_status_as", lambda self, row: row.status is self.status
     )

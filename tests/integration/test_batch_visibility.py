@@ -19,10 +19,9 @@ ROUNDED_UP = timedelta(seconds=1)
 
 @pytest.fixture
 def batch(rig: WorkerHarness) -> BatchHarness:
-    queues = {"queue_url": rig.queue, "rejects_url": rig.rejects}
     world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
     world.add_order()
-    return BatchHarness(world=world, inbox=SqsMessageSource(client=rig.sqs, **queues))
+    return BatchHarness(world=world, inbox=SqsMessageSource(client=rig.sqs, queue_url=rig.queue))
 
 
 def get_receipt(event: dict[str, Any]) -> str:

@@ -95,7 +95,7 @@ def test_lasting_conflict_is_unavailable_within_two_seconds(rig: ThrottledTables
     conflict = cancelled_transaction("TransactionConflict", "None")
     rig.faults.inject("TransactWriteItems", *[conflict] * 20)
 
-    with pytest.raises(UnavailableError, match=f"too busy for the row of {KEY}"):
+    with pytest.raises(UnavailableError, match=f"throttling the row of {KEY}"):
         rig.finish_job()
     assert 0.5 <= sum(rig.pauses) <= 2
     assert rig.row() == rig.before

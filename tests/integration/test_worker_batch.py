@@ -69,7 +69,7 @@ def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemo
     rejected = rig.rejected()
     assert rejected.keys() == {NOT_JSON, UNKNOWN_JOB, TOO_LARGE, HALF_A_CHARACTER}
     assert "not JSON" in rejected[NOT_JSON]
-    assert "unknown job 'payment.refund'" in rejected[UNKNOWN_JOB]
+    assert "unknown job type 'payment.refund'" in rejected[UNKNOWN_JOB]
     assert "65536 are allowed" in rejected[TOO_LARGE]
     assert "not a valid payment.charge message" in rejected[HALF_A_CHARACTER]
 

@@ -159,7 +159,7 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
     event = rig.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
 
-    with pytest.raises(NotConfiguredError, match="no contract names the queue 'payment'"):
+    with pytest.raises(NotConfiguredError, match="no contract uses the queue 'payment'"):
         invoke_handler(event)
 
     assert rig.rejected() == {}
@@ -228,6 +228,6 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     assert rig.stripe.ledger.intents == ()
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (line["level"], line["message"]) == ("ERROR", "provider refuses us")
+    assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
     assert metrics[signals.CREDENTIALS_REJECTED] == [1]
     assert rig.alerts() == []

@@ -116,7 +116,7 @@ def test_internal_error_is_logged_with_trace(
     [line], counted = run(event=event)
 
     assert counted == {(signals.PROCESSING_ERROR, None): 1}
-    assert line["message"] == "message not worked"
+    assert line["message"] == "message not processed"
     assert "payment_charge.py" in line["exception"]
     assert len(invoke_handler(event)["batchItemFailures"]) == 1
 

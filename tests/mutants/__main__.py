@@ -9,7 +9,6 @@ from tests.mutants.random_mutants import MutantSelection, UsageError, run_random
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try the named mutations, or random ones. Returns 1 unless the tests notice each."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.random is None and not given.at:

@@ -2,27 +2,35 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
 
+MAX_CONCURRENCY: Final = 2
 COPIED: Final = (
-    "functions",
-    "infra",
-    "tests",
-    "docs",
-    "requirements",
-    "README.md",
-    "pyproject.toml",
-    "cdk.json",
+    *("functions", "infra", "tests", "docs", "requirements"),
+    *("README.md", "pyproject.toml", "cdk.json"),
 )
 # Installed once, and only read.
 SHARED: Final = (".venv-engine", "node_modules", ".build")
 
 
+@contextmanager
+def repository_copies() -> Iterator["SimpleQueue[Path]"]:
+    """Make a copy for each thread; whoever takes one puts it back."""
+    copies: SimpleQueue[Path] = SimpleQueue()
+    with TemporaryDirectory() as folder:
+        for number in range(MAX_CONCURRENCY):
+            copies.put(copy_repository(Path(folder, str(number))))
+        yield copies
+
+
 def copy_repository(to: Path) -> Path:
-    """Copy the working tree, as far as tests need it."""
     to.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
     for name in COPIED:
@@ -38,5 +46,4 @@ def copy_repository(to: Path) -> Path:
 
 
 def mutant_environment(root: Path) -> dict[str, str]:
-    """Return the environment in which Python imports the code of this copy."""
     return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root / 'infra'}:{root}"}

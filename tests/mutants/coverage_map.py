@@ -50,8 +50,6 @@ _PROGRESS_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class ReachingTest:
-    """A test, its seconds on sound code, and the lines of the product that it runs."""
-
     id: str
     seconds: float
     lines: Mapping[str, frozenset[int]]
@@ -74,13 +72,10 @@ class ReachingTest:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The recorded tests, and how the product's files import each other."""
-
     tests: tuple[ReachingTest, ...]
     importers: Mapping[str, frozenset[str]]
 
     def tests_reaching(self, site: Site) -> list[ReachingTest]:
-        """Return the tests that run this site, the cheapest and most specific first."""
         if site.at_import:
             # Nobody knows which tests use what an import has left behind: every test counts that
             # runs something of this file, or of a file that imports it.
@@ -96,7 +91,6 @@ class Coverage:
 
 
 def product_files(root: Path) -> list[Path]:
-    """List the product's Python files."""
     return sorted((root / "functions").rglob("*.py"))
 
 
@@ -139,7 +133,6 @@ def _save(cache: Path, records: Mapping[str, Any]) -> None:
 
 
 def find_importers(root: Path) -> dict[str, frozenset[str]]:
-    """Return, for each file of the product, the files that import it."""
     folder = root / "functions"
     files = {_module(file, folder): str(file.relative_to(root)) for file in product_files(root)}
     importers: dict[str, set[str]] = defaultdict(set)
@@ -169,7 +162,6 @@ def _test_files(root: Path) -> list[Path]:
 
 
 def _shared_files(root: Path) -> list[Path]:
-    """Return the files on which every recorded test depends."""
     helpers = (
         file
         for folder in (*SUITES, "tests/support", "infra")

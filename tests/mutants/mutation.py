@@ -1,14 +1,72 @@
-"""One named way to break a guard, and the tests that must notice."""
+"""The curated mutations in curated/*.toml, and the random mutants that may survive."""
 
-from dataclasses import dataclass
+import tomllib
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from oncely_cdk.paths import REPOSITORY
+
+_FOLDER: Final = Path(__file__).parent
+_STRICT: Final = ConfigDict(extra="forbid")
+_Entry = TypeVar("_Entry")
 
 
-@dataclass(frozen=True)
+class StaleMutationError(Exception):
+    """A mutation does not fit the source or the tests any more."""
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Mutation:
-    """`old` stands exactly once in `file`, and `new` takes its place."""
+    """One named way to break a guard: `new` takes the place of `old`, and `tests` must notice."""
 
     name: str
     file: str
     old: str
     new: str
-    killed_by: tuple[str, ...]  # what pytest is given
+    tests: tuple[str, ...]
+    select: str = ""  # pytest's -k
+
+    @property
+    def pytest_arguments(self) -> tuple[str, ...]:
+        return (*self.tests, "-k", self.select) if self.select else self.tests
+
+    def apply(self, root: Path) -> str:
+        missing = [path for path in (self.file, *self.tests) if not (root / path).is_file()]
+        if missing or not self.tests:
+            raise StaleMutationError(f"{self.name}: no such file: {', '.join(missing) or 'tests'}")
+        source = (root / self.file).read_text()
+        if source.count(self.old) != 1:
+            raise StaleMutationError(
+                f"{self.name}: `old` stands {source.count(self.old)} times in {self.file}. "
+                "It must stand exactly once: fix the quote in tests/mutants/curated/."
+            )
+        return source.replace(self.old, self.new)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class JustifiedSurvivor:
+    file: str
+    line: str
+    mutated: str
+    reason: str
+
+
+def _load(file: Path, entries: TypeAdapter[list[_Entry]]) -> list[_Entry]:
+    try:
+        (table,) = tomllib.loads(file.read_text()).values()
+        return entries.validate_python(table)
+    except ValueError as error:
+        raise ValueError(f"{file.relative_to(REPOSITORY)}: {error}") from error
+
+
+MUTATIONS: Final = tuple(
+    mutation
+    for file in sorted(_FOLDER.glob("curated/*.toml"))
+    for mutation in _load(file, TypeAdapter(list[Mutation]))
+)
+JUSTIFIED_SURVIVORS: Final = _load(
+    _FOLDER / "justified_survivors.toml", TypeAdapter(list[JustifiedSurvivor])
+)

@@ -9,22 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.mutants.copies import copy_repository, mutant_environment
-from tests.mutants.mutation import Mutation
-from tests.mutants.mutations import MUTATIONS
+from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
+from tests.mutants.mutation import MUTATIONS, Mutation, StaleMutationError
 
-MAX_CONCURRENCY: Final = 2
 _TESTS_FAILED: Final = 1  # what pytest says; 2 and more: it could not even run
 _TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails by itself long before
 
 
 @dataclass(frozen=True)
 class NamedMutantResult:
-    """What the tests said about one mutation."""
-
     mutation: Mutation
     status: str
     seconds: float
@@ -32,20 +27,14 @@ class NamedMutantResult:
 
     @property
     def is_killed(self) -> bool:
-        """Whether a test went red."""
         return self.status == "caught"
 
 
 def run_named(wanted: str) -> int:
-    """Try the mutations with this text in their name; 1 unless every one is caught."""
     chosen = [one for one in MUTATIONS if wanted in one.name]
     began = time.monotonic()
-    with TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(MAX_CONCURRENCY):
-            copies.put(copy_repository(Path(folder, str(number))))
-        with ThreadPoolExecutor(MAX_CONCURRENCY) as pool:
-            verdicts = list(pool.map(lambda one: _print_result(_run_mutation(one, copies)), chosen))
+    with repository_copies() as copies, ThreadPoolExecutor(MAX_CONCURRENCY) as pool:
+        verdicts = list(pool.map(lambda one: _print_result(_run_mutation(one, copies)), chosen))
     caught = sum(one.is_killed for one in verdicts)
     sys.stdout.write(f"\n{caught} of {len(chosen)} caught, {time.monotonic() - began:.0f} s\n")
     return 0 if caught == len(chosen) else 1
@@ -53,12 +42,9 @@ def run_named(wanted: str) -> int:
 
 @contextmanager
 def mutated(mutation: Mutation, root: Path) -> Iterator[None]:
-    """The copy with one guard broken."""
     file = root / mutation.file
-    sound = file.read_text()
-    if sound.count(mutation.old) != 1:
-        raise LookupError(f"its text stands {sound.count(mutation.old)} times in {mutation.file}")
-    file.write_text(sound.replace(mutation.old, mutation.new))
+    broken, sound = mutation.apply(root), file.read_text()
+    file.write_text(broken)
     try:
         yield
     finally:
@@ -73,15 +59,15 @@ def _run_mutation(mutation: Mutation, copies: "SimpleQueue[Path]") -> NamedMutan
     began = time.monotonic()
     try:
         # Red for another reason would prove nothing.
-        if mutation.killed_by not in _PASSING_TESTS:
+        if mutation.pytest_arguments not in _PASSING_TESTS:
             sound = _pytest(mutation, root)
             if sound.returncode:
                 said = sound.stdout[-2000:]
                 return NamedMutantResult(mutation, "RED BEFORE", time.monotonic() - began, said)
-            _PASSING_TESTS.add(mutation.killed_by)
+            _PASSING_TESTS.add(mutation.pytest_arguments)
         with mutated(mutation, root):
             broken = _pytest(mutation, root)
-    except LookupError as error:
+    except StaleMutationError as error:
         return NamedMutantResult(mutation, "STALE", time.monotonic() - began, str(error))
     except subprocess.TimeoutExpired:
         return NamedMutantResult(mutation, "TOO SLOW", time.monotonic() - began)
@@ -94,7 +80,16 @@ def _run_mutation(mutation: Mutation, copies: "SimpleQueue[Path]") -> NamedMutan
 
 def _pytest(mutation: Mutation, root: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutation.killed_by],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *mutation.pytest_arguments,
+        ],
         cwd=root,
         # Compiled files are told apart by second and size: a mutation may change neither.
         env={**mutant_environment(root), "PYTHONDONTWRITEBYTECODE": "1"},

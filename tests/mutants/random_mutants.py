@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, groupby
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
-from tests.mutants.copies import copy_repository, mutant_environment
+from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
 from tests.mutants.coverage_map import (
     FIXED,
     NEEDS_ENGINE,
@@ -28,11 +26,10 @@ from tests.mutants.coverage_map import (
     load_coverage,
     product_files,
 )
-from tests.mutants.justified_survivors import JUSTIFIED_SURVIVORS
+from tests.mutants.mutation import JUSTIFIED_SURVIVORS
 from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 
-MAX_CONCURRENCY: Final = 2
 # Most mutants fail one of their most specific tests; only the others need the rest collected.
 _FIRST_TESTS: Final = 40
 # Seconds of tests on sound code for one mutant; the cheapest ones are within it.
@@ -65,7 +62,6 @@ class UsageError(Exception):
 
 
 def seed_of_head() -> int:
-    """Derive a seed from the commit that is checked out."""
     done = subprocess.run(
         ["git", "rev-parse", "HEAD"],  # noqa: S607  # the developer's own git
         cwd=REPOSITORY,
@@ -77,7 +73,6 @@ def seed_of_head() -> int:
 
 
 def all_sites(root: Path, within: Sequence[str] = ()) -> list[Site]:
-    """List the product's sites in the order of its files, or those under some paths."""
     folders = [Path(path.removeprefix("./")) for path in within]
     sites: list[Site] = []
     for file in product_files(root):
@@ -88,7 +83,6 @@ def all_sites(root: Path, within: Sequence[str] = ()) -> list[Site]:
 
 
 def select_sites(choice: MutantSelection, root: Path) -> list[Site]:
-    """Return the chosen sites. The same tree, paths, number and seed always give the same ones."""
     if choice.at:
         file, _, line = choice.at.rpartition(":")
         chosen = [site for site in all_sites(root, [file]) if str(site.line) == line]
@@ -104,17 +98,14 @@ def select_sites(choice: MutantSelection, root: Path) -> list[Site]:
 
 
 def run_random(choice: MutantSelection) -> int:
-    """Try the chosen mutants. Returns 1 if one survived that is not justified."""
     began = time.monotonic()
-    with TemporaryDirectory() as folder:
-        roots = [copy_repository(Path(folder, str(number))) for number in range(MAX_CONCURRENCY)]
-        sites = select_sites(choice, roots[0])
+    with repository_copies() as copies:
+        root = copies.get()
+        sites = select_sites(choice, root)
         if not choice.at:
             _print(f"{len(sites)} random mutants, seed {choice.seed}")
-        reach = None if choice.tests else load_coverage(roots[0], progress=_print)
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for root in roots:
-            copies.put(root)
+        reach = None if choice.tests else load_coverage(root, progress=_print)
+        copies.put(root)
 
         def tried(site: Site) -> RandomMutantResult:
             root = copies.get()
@@ -168,14 +159,11 @@ def _run_site(
 
 @dataclass(frozen=True)
 class MutantTestBatch:
-    """Tests that run in one process, and their seconds on sound code."""
-
     tests: tuple[str, ...]
     seconds: float
 
 
 def limit_to_budget(tests: Sequence[ReachingTest]) -> list[ReachingTest]:
-    """Return the first tests that together stay within the budget, but at least one."""
     chosen: list[ReachingTest] = []
     seconds = 0.0
     for test in tests:
@@ -200,7 +188,6 @@ def split_into_batches(tests: Sequence[ReachingTest]) -> Iterator[MutantTestBatc
 
 @contextmanager
 def mutated(site: Site, root: Path) -> Iterator[None]:
-    """Apply the change in the copy, and undo it afterwards."""
     file = root / site.file
     source = file.read_text()
     try:

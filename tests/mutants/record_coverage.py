@@ -19,14 +19,10 @@ ROOT: Final = "REACH_ROOT"
 
 
 class CoverageRecorder:
-    """Counts a line for the test that is running, in whichever thread."""
-
     def __init__(self, root: Path) -> None:
         self._root = root
         self._coverage = Coverage(
-            data_file=None,
-            config_file=False,
-            source=[str(root / "functions")],
+            data_file=None, config_file=False, source=[str(root / "functions")]
         )
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()
@@ -47,7 +43,6 @@ class CoverageRecorder:
             self._failed.add(report.nodeid)
 
     def write(self, to: Path) -> None:
-        """Write the tests that passed, each with its seconds and its lines per file."""
         self._coverage.stop()
         data = self._coverage.get_data()
         lines: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -10,8 +10,6 @@ from tests.mutants.sites import Site
 
 
 class MutantStatus(StrEnum):
-    """What the tests found."""
-
     KILLED = "caught"
     TIMEOUT = "caught (timeout)"
     SURVIVED = "SURVIVED"
@@ -21,7 +19,6 @@ class MutantStatus(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the run must not succeed with it."""
         return self in {MutantStatus.SURVIVED, MutantStatus.ERROR}
 
 
@@ -36,7 +33,6 @@ class RandomMutantResult:
     note: str = ""
 
     def format_line(self) -> str:
-        """Describe the mutant in one line."""
         site = self.site
         change = f"{_truncate(site.old)} → {_truncate(site.new) or '(nothing)'}"
         place = f"{site.file}:{site.line}"
@@ -44,7 +40,6 @@ class RandomMutantResult:
         return f"{text}  ({self.note})" if self.note else text
 
     def format_diff(self) -> str:
-        """Show the change as a unified diff."""
         return "".join(
             difflib.unified_diff(
                 self.source.splitlines(keepends=True),
@@ -57,13 +52,11 @@ class RandomMutantResult:
 
 
 def mutated_line(site: Site, source: str) -> tuple[str, str]:
-    """Return the line where a mutant begins, as it is and as it becomes, without indentation."""
     number = site.line - 1
     return source.splitlines()[number].strip(), site.apply(source).splitlines()[number].strip()
 
 
 def format_summary(results: Sequence[RandomMutantResult], *, seconds: float) -> str:
-    """Show every survivor's diff, then the counts."""
     parts: list[str] = []
     for heading, verdict in (
         ("Survivors", MutantStatus.SURVIVED),
@@ -89,7 +82,7 @@ def format_summary(results: Sequence[RandomMutantResult], *, seconds: float) -> 
     if counts[MutantStatus.SURVIVED]:
         parts.append(
             "\nWrite a test that fails with the survivor, or simplify the code; if no test can "
-            "notice it, add it to tests/mutants/justified_survivors.py with the reason."
+            "notice it, add it to tests/mutants/justified_survivors.toml with the reason."
         )
     return "".join(parts)
 

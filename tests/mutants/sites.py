@@ -44,20 +44,16 @@ class Site:
     at_import: bool  # runs when the module is imported, or once per process
 
     def apply(self, source: str) -> str:
-        """Return the source with this change."""
         return source[: self.start] + self.new + source[self.end :]
 
 
 def find_sites(file: str, source: str) -> list[Site]:
-    """List every site of a file. The same source always gives the same list."""
     finder = _Finder(file, source)
     finder.visit(ast.parse(source))
     return sorted(finder.sites, key=lambda site: (site.start, site.end, site.operator, site.new))
 
 
 class _Finder(ast.NodeVisitor):
-    """Walks a module and collects its sites."""
-
     def __init__(self, file: str, source: str) -> None:
         self.file = file
         self.source = source
@@ -136,7 +132,6 @@ class _Finder(ast.NodeVisitor):
     # Statements
 
     def visit(self, node: ast.AST) -> None:
-        """Visit a node, remembering the statement that it belongs to."""
         if not isinstance(node, ast.stmt):
             super().visit(node)
             return
@@ -284,7 +279,6 @@ class _Finder(ast.NodeVisitor):
 
 
 def _own_lines(statement: ast.stmt) -> range:
-    """Return the lines of a statement, without those of the statements inside it."""
     body = getattr(statement, "body", None) or getattr(statement, "cases", None)
     if not body:
         return range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)

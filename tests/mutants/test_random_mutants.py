@@ -7,7 +7,7 @@ import pytest
 from oncely_cdk.paths import REPOSITORY
 from tests.mutants.__main__ import main
 from tests.mutants.coverage_map import Coverage, ReachingTest, find_importers
-from tests.mutants.justified_survivors import JUSTIFIED_SURVIVORS, JustifiedSurvivor
+from tests.mutants.mutation import JUSTIFIED_SURVIVORS, JustifiedSurvivor
 from tests.mutants.random_mutants import (
     BUDGET_SECONDS,
     MutantSelection,
@@ -173,6 +173,6 @@ def test_justified_mutant_still_exists(entry: JustifiedSurvivor) -> None:
     found = {mutated_line(one, source) for one in find_sites(entry.file, source)}
 
     assert (entry.line, entry.mutated) in found, (
-        "remove it from tests/mutants/justified_survivors.py"
+        "remove it from tests/mutants/justified_survivors.toml"
     )
     assert entry.reason

@@ -40,8 +40,6 @@ RESTART_EVERY: Final = 60.0
 
 @dataclass
 class FaultInjection:
-    """What is done to the processes and to the engine, drawn from one seed."""
-
     pool: ProcessPool
     engine: RestartableEngine
     rng: random.Random
@@ -100,7 +98,6 @@ def run_with_faults(
 
 
 def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
-    """The whole of it."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
     workload: Workload = generate_workload(jobs=jobs, seed=seed)
     with ExitStack() as open_until_the_end:
@@ -145,7 +142,6 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
 
 @contextmanager
 def _resolve_pending_payments(stack: LocalStack) -> Iterator[None]:
-    """Payments that take their time are decided while this lasts."""
     closes = threading.Event()
     bank = threading.Thread(target=PendingPaymentResolver(stack).run, args=(closes,))
     bank.start()
@@ -171,7 +167,6 @@ def _print_line(line: str) -> None:
 
 
 def main() -> int:
-    """Run it and print the report; 1 if the promise was broken."""
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5, help="how long the storm lasts")
     parser.add_argument("--jobs", type=int, default=2000, help="how many jobs, roughly")

@@ -26,15 +26,12 @@ MAX_CLOCK_ADVANCE: Final = timedelta(hours=20)
 
 @dataclass
 class Drain:
-    """Brings a soak to rest."""
-
     environment: SoakEnvironment
     workload: Workload
     clock: SkewedClock = field(default_factory=SkewedClock)
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> bool:
-        """Whether all came to rest."""
         parts = SoakServices(self.clock)
         until = time.monotonic() + IDLE_TIMEOUT_SECONDS
         while (
@@ -52,7 +49,6 @@ class Drain:
         return False
 
     def rows(self) -> list[Job]:
-        """Every job as it stands."""
         stack = self.environment.stack
         pages = stack.account.client("dynamodb").get_paginator("scan")
         found = pages.paginate(TableName=stack.outputs["JobsTableName"], ConsistentRead=True)

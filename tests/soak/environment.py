@@ -26,14 +26,11 @@ VISIBILITY_SECONDS: Final = 75
 
 @dataclass(frozen=True)
 class SoakEnvironment:
-    """All that is there before the first job, and how a process is told of it."""
-
     stack: LocalStack
     env_vars: dict[str, str]
 
 
 def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironment:
-    """Make everything on a fresh engine."""
     account = LocalAccount(engine.url)
     dynamo = DynamoFixture(engine.url)
     dynamo.protect()

@@ -19,7 +19,6 @@ MAX_ROUND_SECONDS: Final = int(2 * INVOCATION_SECONDS)
 
 
 def main(role: str, skew: str) -> None:
-    """Go on until somebody ends this process."""
     parts = SoakServices(SkewedClock(float(skew)))
     while True:
         signal.alarm(MAX_ROUND_SECONDS)  # nobody handles it, so that it ends the process

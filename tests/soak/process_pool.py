@@ -20,8 +20,6 @@ MAX_SKEW_SECONDS: Final = CLOCK_SKEW.total_seconds() / 2
 
 @dataclass
 class PooledProcess:
-    """One process."""
-
     role: str
     process: "subprocess.Popen[bytes]"
     resumes_at: float | None = None
@@ -33,8 +31,6 @@ class PooledProcess:
 
 @dataclass
 class ProcessPool:
-    """Six of them, whatever happens to each."""
-
     variables: dict[str, str]
     log: Path
     rng: random.Random
@@ -53,7 +49,6 @@ class ProcessPool:
                 self.processes[place] = self._start_process(member.role)
 
     def kill(self) -> None:
-        """End one, wherever it is."""
         member = self.rng.choice(self.processes)
         if not member.has_exited:
             member.process.kill()

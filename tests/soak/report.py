@@ -13,8 +13,6 @@ from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 
 @dataclass(frozen=True, kw_only=True)
 class SoakReport:
-    """Everything that is known at the end."""
-
     seed: int
     minutes: float
     sent: int
@@ -42,10 +40,10 @@ class SoakReport:
         ]
 
     def lines(self) -> Iterator[str]:
-        """For a person, and for a log."""
         books = LedgerTotals.from_ledger(self.ledger)
         statuses = Counter(str(row.status) for row in self.rows)
-        reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
+        in_review = (row for row in self.rows if row.status is Status.NEEDS_REVIEW)
+        reviews = Counter(row.last_error or "" for row in in_review)
         yield f"soak of {self.minutes:g} minutes, seed {self.seed}"
         yield f"  sent         {self.sent} messages for {len(self.facts.requested)} jobs"
         processes = _format_counts(self.process_counts)
@@ -61,7 +59,6 @@ class SoakReport:
         yield from (f"  {wrong}" for wrong in self.violations[:40])
 
     def _evidence_violations(self) -> Iterator[str]:
-        """A finished payment names the charge that was made for it, and its history ends there."""
         made = {one.charge_id: one.metadata.get("job_key") for one in self.ledger.charges}
         for row in self.rows:
             if row.job_type == PAYMENT and row.status is Status.FINISHED:
@@ -70,10 +67,6 @@ class SoakReport:
                     yield f"{row.job_key} names the charge {charge}, which is not its own"
             if row.status in ENDED and row.evidence[-1].to_status is not row.status:
                 yield f"{row.job_key} is {row.status}, and its history ends otherwise"
-
-
-def _is_review(row: Job) -> bool:
-    return row.status is Status.NEEDS_REVIEW
 
 
 def _format_counts(counts: Counter[str]) -> str:

@@ -16,8 +16,6 @@ START_TIMEOUT_SECONDS: Final = 60.0
 
 
 class RestartableEngine:
-    """One address and one folder for all of its lives."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._port = free_port()
@@ -26,18 +24,15 @@ class RestartableEngine:
 
     @property
     def current(self) -> Engine:
-        """The engine as it runs now."""
         return self._engine
 
     def restart(self, *, downtime_seconds: float) -> None:
-        """End it gently, leave the others without it for some seconds, and start it again."""
         self._end()
         time.sleep(downtime_seconds)
         self._engine = self._start()
         self.restarts += 1
 
     def stop(self) -> None:
-        """End it for good."""
         self._engine.stop()
 
     def _start(self) -> Engine:

@@ -34,8 +34,6 @@ ENGINE_ERRORS: Final = (BotoCoreError, ClientError, OncelyError)
 
 @dataclass
 class SkewedClock:
-    """The machine's clock, so many seconds ahead of it or behind."""
-
     offset_seconds: float = 0.0
 
     def now(self) -> datetime:
@@ -43,8 +41,6 @@ class SkewedClock:
 
 
 class SoakServices:
-    """Works queues, sweeps, and clears up after both."""
-
     def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
         app = app_from_env(os.environ, CONTRACTS)
@@ -61,7 +57,6 @@ class SoakServices:
         self._workers: dict[str, BatchProcessor] = {}
 
     def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:
-        """Work one batch of a queue; gives what came of its messages, by kind."""
         url = os.environ[queue_env_var(queue)]
         records = self._receive(url, wait=wait)
         if not records:
@@ -75,14 +70,12 @@ class SoakServices:
         return Counter(type(one.outcome).__name__ for one in worked)
 
     def sweep(self) -> Counter[str]:
-        """One sweep of the reconciler; gives what it did, by kind."""
         # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
         items = self._finder.find(SweepRequest()).items
         deadline = self.clock.now() + timedelta(seconds=SWEEP_SECONDS)
         return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
 
     def handle_leftovers(self) -> Counter[str]:
-        """Receive dead letters, and archive rejects."""
         return Counter(
             {
                 "dead letter": self._invoke_with_queue(

@@ -18,17 +18,17 @@ from tests.support.in_memory_stack import InMemoryStack
 
 
 def add_due_jobs(dynamo: DynamoFixture, number: int) -> None:
-    """Add jobs that a sweep must find."""
     write_rows(dynamo, (serialize_job(_job(one)) for one in range(number)))
 
 
 def add_archived_jobs(dynamo: DynamoFixture, first: int, last: int) -> None:
     """Add jobs that are published and archived: without a due time, so not in the index."""
-    write_rows(dynamo, (_archived_job(one) for one in range(first, last)))
+    keys = (f"{_job(0).job_key}{one}" for one in range(first, last))
+    finished = {"S": Status.FINISHED}
+    write_rows(dynamo, ({"job_key": {"S": key}, "status": finished} for key in keys))
 
 
 def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
-    """How many items one sweep finds, and how many DynamoDB reads for it."""
     read: list[int] = []
     client = dynamo.separate_client()
     client.meta.events.register(
@@ -37,9 +37,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
     finder = replace(
-        world.finder(),
-        store=dynamo.store(),
-        index=DynamoDueIndex(client, dynamo.jobs_table),
+        world.finder(), store=dynamo.store(), index=DynamoDueIndex(client, dynamo.jobs_table)
     )
     found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
     return len(found.items), sum(read)
@@ -57,16 +55,7 @@ def _job(number: int) -> Job:
     )
 
 
-def _archived_job(number: int) -> Attributes:
-    return {
-        "job_key": {"S": f"{_job(0).job_key}{number}"},
-        "status": {"S": Status.FINISHED},
-    }
-
-
 def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:
-    """Write rows, a batch at a time."""
-
     def write(batch: list[Attributes]) -> None:
         puts: Any = [{"PutRequest": {"Item": row}} for row in batch]
         dynamo.admin.batch_write_item(RequestItems={dynamo.jobs_table: puts})

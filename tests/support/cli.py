@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import boto3
@@ -12,16 +11,7 @@ from oncely.aws.clients import AwsClients
 from oncely.aws.operator_services import OperatorServices
 from oncely.cli.main import app
 from oncely.cli.stack_connection import StackSelector, settings_from_outputs
-from oncely.enqueue.enqueuer import Enqueuer
-from oncely.operate.job_queries import JobQueries
-from oncely.operate.repairer import Repairer
 from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
-from oncely.testing.memory import (
-    MemoryDueIndex,
-    MemoryFinishedJobs,
-    MemoryJobIndex,
-    MemoryUniqueWindows,
-)
 from tests.support.in_memory_stack import InMemoryStack
 
 # An escape sequence, rich markup, a direction override and a forged line.
@@ -40,8 +30,6 @@ class FakeSts:
 
 @dataclass
 class FakeStackConnection:
-    """A stack connection over an in-memory stack, with given AWS clients."""
-
     world: InMemoryStack = field(default_factory=InMemoryStack)
     clients: dict[str, Any] = field(default_factory=lambda: {"sts": FakeSts()})
     outputs: Mapping[str, str] = field(default_factory=dict)
@@ -60,26 +48,11 @@ class FakeStackConnection:
         return self.clients[service]
 
     def services(self, actor: str) -> OperatorServices:
-        world = self.world
-        enqueuer = Enqueuer(
-            registry=world.registry,
-            store=world.store,
-            windows=MemoryUniqueWindows(world.store),
-            sender_for_queue=lambda _queue: world.outbox,
-            clock=world.clock,
-            new_token=world.tokens,
-        )
+        app = self.world.app()
         return OperatorServices(
-            job_queries=JobQueries(
-                registry=world.registry,
-                store=world.store,
-                job_index=MemoryJobIndex(world.store),
-                due_index=MemoryDueIndex(world.store),
-                finished_jobs=MemoryFinishedJobs(world.store),
-                clock=world.clock,
-            ),
-            repairer=Repairer(reconciler=world.reconciler(), enqueuer=enqueuer),
-            enqueuer=enqueuer,
+            job_queries=app.job_queries,
+            repairer=app.repairer,
+            enqueuer=app.enqueuer,
             clients=AwsClients(boto3.Session(region_name="us-east-1")),
             actor=actor,
         )
@@ -91,13 +64,11 @@ def run_cli(
     stdin_text: str | None = None,
     **variables: str,
 ) -> Result:
-    """Run the command against a test's connection."""
     opened = None if connection is None else (lambda _where: connection)
     return CliRunner().invoke(app, list(words), input=stdin_text, obj=opened, env=dict(variables))
 
 
 def selector_for(*words: str) -> StackSelector:
-    """Return the stack that these options select."""
     asked: list[StackSelector] = []
 
     def remember(where: StackSelector) -> FakeStackConnection:
@@ -129,7 +100,3 @@ class FakeStateMachine:
             if self._remaining_statuses
             else self.final_execution
         )
-
-
-def parse_timestamp(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -11,8 +11,6 @@ class SimulatedCrashError(BaseException):
 
 @dataclass
 class CrashPlan:
-    """Counts the calls to all ports of one worker, and ends it at one of them."""
-
     crash_at: int | str  # the how-manieth of all, or the first of this name
     crash_after: bool
     calls: list[str] = field(default_factory=list)
@@ -34,8 +32,6 @@ class CrashPlan:
 
 
 class CrashingPort:
-    """A port whose every call is a moment at which its worker may die."""
-
     def __init__(self, port: object, plan: CrashPlan) -> None:
         self._port = port
         self._plan = plan

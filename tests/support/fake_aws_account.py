@@ -1,7 +1,7 @@
 """A healthy AWS account as its services describe it; a test spoils one answer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
@@ -73,18 +73,15 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
     }
 
 
-@dataclass
 class FakeAwsAccount:
     """What each service would say; every client of the place is this one object."""
 
-    stack: dict[str, Any] = field(
-        default_factory=lambda: {
+    def __init__(self, **changes: Any) -> None:  # noqa: ANN401  # attributes by name
+        self.stack: dict[str, Any] = {
             "StackStatus": "UPDATE_COMPLETE",
             "CreationTime": datetime(2026, 1, 1, tzinfo=UTC),
         }
-    )
-    queues: dict[str, dict[str, str]] = field(
-        default_factory=lambda: {
+        self.queues: dict[str, dict[str, str]] = {
             **{
                 name: _queue(
                     name,
@@ -96,18 +93,14 @@ class FakeAwsAccount:
             "dead_letter": _queue("dead_letter", 14),
             "rejects": _queue("rejects", 14),
         }
-    )
-    functions: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {
+        self.functions: dict[str, dict[str, Any]] = {
             **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
             "receive": _function("receive"),
             "archive": _function("archive"),
             "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
             "archive_history": _function("archive_history"),
         }
-    )
-    mappings: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {
+        self.mappings: dict[str, dict[str, Any]] = {
             **{queue_arn(name): _mapping(queue_arn(name), name) for name in QUEUES},
             queue_arn("dead_letter"): _mapping(queue_arn("dead_letter"), "receive"),
             queue_arn("rejects"): _mapping(queue_arn("rejects"), "archive"),
@@ -116,47 +109,36 @@ class FakeAwsAccount:
                 for name in ("publish_ended", "archive_history")
             },
         }
-    )
-    concurrency: dict[str, int] = field(default_factory=dict)
-    concurrency_limit: int = 1000
-    mail: dict[str, Any] | ClientError = field(
-        default_factory=lambda: {
+        self.concurrency: dict[str, int] = {}
+        self.concurrency_limit: int = 1000
+        self.mail: dict[str, Any] | ClientError = {
             "SendingEnabled": True,
             "ProductionAccessEnabled": True,
             "EnforcementStatus": "HEALTHY",
         }
-    )
-    identities: dict[str, dict[str, Any] | ClientError] = field(
-        default_factory=lambda: {
+        self.identities: dict[str, dict[str, Any] | ClientError] = {
             "example.com": {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
         }
-    )
-    tables: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {name: _table(name) for name in TABLES}
-    )
-    expiry: dict[str, str] = field(
-        default_factory=lambda: {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
-    )
-    recovery: str = "ENABLED"
-    identity: dict[str, Any] = field(
-        default_factory=lambda: {"identity": {"S": "0123456789abcdef"}, "table_id": {"S": "T1"}}
-    )
-    versioning: str = "Enabled"
-    secrets: dict[str, str | ClientError] = field(
-        default_factory=lambda: {
+        self.tables: dict[str, dict[str, Any]] = {name: _table(name) for name in TABLES}
+        self.expiry: dict[str, str] = {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+        self.recovery: str = "ENABLED"
+        self.identity: dict[str, Any] = {
+            "identity": {"S": "0123456789abcdef"},
+            "table_id": {"S": "T1"},
+        }
+        self.versioning: str = "Enabled"
+        self.secrets: dict[str, str | ClientError] = {
             **{
                 name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secret_names
             },
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
         }
-    )
-    schedule: str = "ENABLED"
-    sweeps: list[dict[str, Any]] = field(
-        default_factory=lambda: [{"status": "SUCCEEDED", "startDate": datetime.now(UTC)}]
-    )
-    alarms: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {
+        self.schedule: str = "ENABLED"
+        self.sweeps: list[dict[str, Any]] = [
+            {"status": "SUCCEEDED", "startDate": datetime.now(UTC)}
+        ]
+        self.alarms: dict[str, dict[str, Any]] = {
             name: {
                 "AlarmName": name,
                 "ActionsEnabled": True,
@@ -170,15 +152,15 @@ class FakeAwsAccount:
             }
             for name in ("oldest", "needs-review")
         }
-    )
-    missing_alarms: set[str] = field(default_factory=set)
-    unsharded_orders: list[list[str]] = field(default_factory=lambda: [[]])  # by page
-    subscriptions: list[dict[str, str]] = field(
-        default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
-    )
-    objects: dict[str, bytes] = field(default_factory=dict)  # of the archive
-    world: InMemoryStack = field(default_factory=InMemoryStack)
-    hubspot: ApiKeyCheck = field(default_factory=lambda: ApiKeyCheck(accepted=True))
+        self.missing_alarms: set[str] = set()
+        self.unsharded_orders: list[list[str]] = [[]]  # by page
+        self.subscriptions: list[dict[str, str]] = [
+            {"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}
+        ]
+        self.objects: dict[str, bytes] = {}  # of the archive
+        self.world: InMemoryStack = InMemoryStack()
+        self.hubspot: ApiKeyCheck = ApiKeyCheck(accepted=True)
+        vars(self).update(changes)
 
     def connection(self, **changes: Any) -> FakeStackConnection:  # noqa: ANN401  # fields by name
         services = (
@@ -318,5 +300,4 @@ def _value_or_raise(value: dict[str, Any] | ClientError) -> dict[str, Any]:
 
 
 def client_error(code: str) -> ClientError:
-    """What boto3 raises."""
     return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")

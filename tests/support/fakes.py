@@ -13,8 +13,6 @@ START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 @dataclass
 class FakeClock:
-    """Stands still until it is moved."""
-
     time: datetime = START
 
     def now(self) -> datetime:
@@ -37,8 +35,6 @@ class FakeNotifier:
 
 @dataclass
 class FakeMessageSource:
-    """Remembers what became of each message."""
-
     redelivered: dict[str, timedelta] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
 
@@ -63,8 +59,6 @@ class FakeMessageSender:
 
 
 class SequentialTokens:
-    """Owner tokens that a test can read."""
-
     def __init__(self) -> None:
         self._numbers = count(1)
 

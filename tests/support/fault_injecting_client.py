@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import (
-    ConnectionClosedError,
-    EndpointConnectionError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
 class NetworkFault(Enum):
-    """What becomes of one try on the wire."""
-
     NONE = auto()  # it arrives, and so does its reply
     REPLY_TIMEOUT = auto()  # performed; the reply does not come in time
     REPLY_LOST = auto()  # performed; the connection breaks before the reply
@@ -50,8 +44,6 @@ class ServiceError:
 
 @dataclass(frozen=True)
 class ProxyErrorPage:
-    """An answer of something that stands before DynamoDB, and does not speak its language."""
-
     status: int
     performed: bool = False
 

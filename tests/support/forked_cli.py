@@ -27,7 +27,6 @@ def run_command(
     stdin_text: str = "",
     timeout: float = 120,
 ) -> "CompletedProcess[str]":
-    """Run `oncely …` or `aws …` with exactly this environment."""
     _CONTEXT.set_forkserver_preload(list(_PRELOADED))
     with TemporaryDirectory() as folder:
         streams = Path(folder)

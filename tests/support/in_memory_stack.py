@@ -26,7 +26,10 @@ from oncely.ports import (
     TableOpen,
 )
 from oncely.provider import AnyProvider, Provider
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import PaymentProvider
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakePayments
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
@@ -44,7 +47,6 @@ from oncely.testing.memory import (
     MemoryTableGuard,
     MemoryUniqueWindows,
 )
-from tests.support.crm import FakeCrm
 from tests.support.fakes import (
     FakeBus,
     FakeClock,
@@ -52,9 +54,7 @@ from tests.support.fakes import (
     FakeNotifier,
     SequentialTokens,
 )
-from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments
 
 ROW_RETENTION = timedelta(days=90)
 SETTINGS = Settings(stack_name="Oncely-test", retention_days=90)
@@ -62,8 +62,6 @@ T = TypeVar("T")
 
 
 class BusinessRows(Protocol):
-    """Business rows of any engine."""
-
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None: ...
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
@@ -120,6 +118,7 @@ class FakePorts:
     sweep_leases: Any = None
     sweeps: Any = None
     message_source: Any = None
+    reject_queue: Any = None
 
     def jitter(self) -> float:
         return 0.0
@@ -147,15 +146,9 @@ class FakePorts:
         return self.clients[plugin.name] is not None
 
 
-def _memory() -> MemoryJobStore:
-    return MemoryJobStore()
-
-
 @dataclass(kw_only=True)
 class InMemoryStack:
-    """Orders, jobs, a provider, and the services between them."""
-
-    store: Any = field(default_factory=_memory)
+    store: Any = field(default_factory=MemoryJobStore)
     rows: BusinessRows | None = None
     payments: Any = field(default_factory=FakePayments)
     crm: Any = field(default_factory=FakeCrm)
@@ -180,7 +173,6 @@ class InMemoryStack:
     def ports(
         self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
     ) -> FakePorts:
-        """The ports, with some of a test's own, such as ones that crash."""
         assert self.rows is not None
         return FakePorts(
             store=store or self.store,
@@ -200,7 +192,6 @@ class InMemoryStack:
         )
 
     def app(self, *, store: JobStore | None = None, provider: PaymentProvider | None = None) -> App:
-        """The shipped services over these ports."""
         ports = self.ports(store=store, provider=provider)
         return App(SETTINGS, ContractRegistry(self.contracts), ports)
 
@@ -224,7 +215,6 @@ class InMemoryStack:
         seconds_left: float = 60,
         runner: JobRunner | None = None,
     ) -> RunOutcome:
-        """Deliver a message to a worker that has this much time."""
         body = message if isinstance(message, str) else json.dumps(message)
         deadline = self.clock.now() + timedelta(seconds=seconds_left)
         return (runner or self.runner()).run(body, deadline=deadline)
@@ -248,7 +238,6 @@ class InMemoryStack:
         return self.app().repairer
 
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
-        """One item of a sweep, with the branch that the state machine takes."""
         done = self.reconciler().resolve(JobKey(key), dry_run=dry_run)
         if done.needs_alert:
             self.alerter().alert_if_due(done.key)
@@ -258,7 +247,6 @@ class InMemoryStack:
         return self.app(store=store).review_alerter
 
     def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> Job:
-        """Let time pass, reconcile and deliver what is sent, until the job rests."""
         for _ in range(steps):
             job = self.job(key)
             if job.ended or job.due_at is None:
@@ -275,7 +263,6 @@ class InMemoryStack:
         return found
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
-        """An order that can be charged."""
         self.dependencies.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
@@ -285,5 +272,4 @@ class InMemoryStack:
 
 
 def charge_message(order_id: str = "18452", **more: object) -> dict[str, object]:
-    """A payment.charge message."""
     return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}

@@ -4,10 +4,8 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -15,8 +13,8 @@ import stripe
 
 from oncely.providers.stripe.payments import StripePayments
 from oncely_local.engine import HOST, free_port
+from tests.support.engines import wait_until_listening
 
-START_SECONDS: Final = 30.0
 # Its own command listens to the whole network and writes its store to a file of all users.
 _SERVE: Final = """
 import sys
@@ -28,13 +26,9 @@ web.run_app(app, host=sys.argv[1], port=int(sys.argv[2]), print=None)
 """
 # What Stripe has learned since: it refuses a request that says any of these.
 _UNSUPPORTED_PARAMS: Final = (
-    "automatic_payment_methods",
-    "off_session",
-    "error_on_requires_action",
-    "amount_to_confirm",
+    *("automatic_payment_methods", "off_session"),
+    *("error_on_requires_action", "amount_to_confirm"),
 )
-
-
 _LIST: Final = "/v1/payment_intents"
 
 
@@ -70,8 +64,6 @@ class ApiTranslator(stripe.RequestsClient):
 
 
 class LocalStripe:
-    """A running one, with what a test needs to look into it."""
-
     def __init__(self, url: str) -> None:
         self.client = stripe.StripeClient(
             "sk_test_localstripe",
@@ -82,7 +74,6 @@ class LocalStripe:
         self.payments = StripePayments(self.client, "localstripe")
 
     def new_customer(self) -> tuple[str, str]:
-        """A customer with a card; gives the ids of both."""
         customer = self.client.v1.customers.create({"name": "A customer"})
         card: Any = {"number": "4242424242424242", "exp_month": 12, "exp_year": 2040, "cvc": "123"}
         method = self.client.v1.payment_methods.create({"type": "card", "card": card})
@@ -90,14 +81,12 @@ class LocalStripe:
         return customer.id, method.id
 
     def charges(self, customer: str) -> list[stripe.Charge]:
-        """The money it took from a customer."""
         found = self.client.v1.charges.list({"customer": customer})
         return [one for one in found.data if one.status == "succeeded"]
 
 
 @contextmanager
 def running_localstripe() -> Iterator[LocalStripe]:
-    """Start one on a free port, and end it with the block."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-c", _SERVE, HOST, str(port)],
@@ -106,23 +95,8 @@ def running_localstripe() -> Iterator[LocalStripe]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + START_SECONDS
-        while not _is_listening(port):
-            assert process.poll() is None, "localstripe ended before it answered"
-            assert time.monotonic() < until, "localstripe does not answer"
-            time.sleep(0.05)
+        wait_until_listening(port, process, None)
         yield LocalStripe(f"http://{HOST}:{port}")
     finally:
         process.kill()
         process.wait()
-
-
-def _is_listening(port: int) -> bool:
-    connection = HTTPConnection(HOST, port, timeout=1)
-    try:
-        connection.request("GET", "/js.stripe.com/v3/")
-        return connection.getresponse().status > 0
-    except OSError:
-        return False
-    finally:
-        connection.close()

@@ -2,7 +2,6 @@
 
 
 def order_row(**changes: object) -> dict[str, object]:
-    """Everything but its id."""
     return {
         "customer_id": "customer_7",
         "amount": 1250,

@@ -28,8 +28,6 @@ MAX_SKEW: Final = timedelta(seconds=0.25)
 
 
 class ShortTimeoutCharge(PaymentCharge):
-    """payment.charge, whose calls are given up sooner."""
-
     policy = replace(
         PaymentCharge.policy,
         profile=replace(PaymentCharge.policy.profile, request_timeout=REQUEST_TIMEOUT, max_calls=2),

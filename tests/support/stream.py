@@ -15,8 +15,6 @@ from tests.unit.samples import NOW
 
 @dataclass
 class FakeS3:
-    """As much of S3's client as a writer calls."""
-
     objects: dict[str, bytes] = field(default_factory=dict)
     puts: int = 0
 

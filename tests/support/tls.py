@@ -17,7 +17,6 @@ from cryptography.x509.oid import NameOID
 
 @contextmanager
 def untrusted_server(folder: Path) -> Iterator[str]:
-    """The address of a server that signed its certificate itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_certificate(folder))
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -47,9 +46,7 @@ def _certificate(folder: Path) -> Path:
         .sign(key, hashes.SHA256())
     )
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / "untrusted.pem"
     path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))

@@ -35,21 +35,16 @@ KEY: Final = JobKey("payment.charge:order_18452")
 
 @dataclass(kw_only=True)
 class BatchHarness:
-    """A batch worker over a world without AWS."""
-
     world: InMemoryStack
     inbox: Any = field(default_factory=FakeMessageSource)
     jitter: float = 0.0
 
-    def process(
-        self,
-        *deliveries: Delivery,
-        seconds_left: float = 60,
-    ) -> list[ProcessedDelivery]:
+    def process(self, *deliveries: Delivery, seconds_left: float = 60) -> list[ProcessedDelivery]:
         clock = self.world.clock
         worker = BatchProcessor(
             runner=self.world.runner(),
             message_source=self.inbox,
+            reject_queue=self.inbox,
             clock=clock,
             jitter=lambda: self.jitter,
             concurrency=BATCH_CONCURRENCY,
@@ -72,7 +67,6 @@ def make_delivery(body: object, *, receives: int = 1, receipt: str = "") -> Deli
 def lease_to_other_worker(
     world: InMemoryStack, *, lease: timedelta, order_id: str = "18452"
 ) -> None:
-    """Another worker has the payment of this order."""
     now = world.clock.now()
     world.store.claim(
         Claim(
@@ -88,8 +82,6 @@ def lease_to_other_worker(
 
 @dataclass(frozen=True)
 class FakeContext:
-    """What Lambda tells a function about its invocation."""
-
     seconds: float = 60
     function_name: str = "work-payments"
     memory_limit_in_mb: int = 256
@@ -123,7 +115,6 @@ class WorkerHarness:
         self.secret = f"stripe-{self._name}"
 
     def environment(self) -> dict[str, str]:
-        """The variables that the stack gives to the function, and those that Lambda does."""
         return {
             **NO_PROFILE,
             "AWS_ENDPOINT_URL": self.dynamo.url,
@@ -142,7 +133,6 @@ class WorkerHarness:
         }
 
     def world(self) -> InMemoryStack:
-        """The same tables and the same provider, for a test to arrange and to look at."""
         return InMemoryStack(
             store=self.dynamo.store(),
             rows=self.dynamo.rows(),
@@ -157,7 +147,6 @@ class WorkerHarness:
             self.secrets.create_secret(Name=self.secret, SecretString=value)
 
     def deliver(self, *bodies: str) -> dict[str, Any]:
-        """Send the bodies through the queue; gives the event that Lambda would make of them."""
         for body in bodies:
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=body)
         return self.receive(len(bodies))
@@ -169,20 +158,17 @@ class WorkerHarness:
         }
 
     def delete_acked(self, event: Mapping[str, Any], response: Mapping[str, Any]) -> None:
-        """Delete what the function did not name, as Lambda does."""
         kept = {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
         for record in event["Records"]:
             if record["messageId"] not in kept:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=record["receiptHandle"])
 
     def remaining_messages(self) -> int:
-        """How many messages the queue still has, visible or not."""
         found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["All"])
         names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
         return sum(int(count) for name, count in found["Attributes"].items() if name in names)
 
     def rejected(self) -> dict[str, str]:
-        """The reason for each rejected body."""
         return {
             message["Body"]: message["MessageAttributes"]["reason"]["StringValue"]
             for message in self._read(self.rejects)
@@ -224,7 +210,6 @@ class WorkerHarness:
 def worker_harness(
     dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WorkerHarness]:
-    """A stage whose function has just been deployed."""
     with ProviderSandbox() as stripe:
         stage = WorkerHarness(dynamo, stripe)
         for name, value in stage.environment().items():
@@ -236,7 +221,6 @@ def worker_harness(
 
 
 def invoke_handler(event: dict[str, Any], *, seconds: float = 60) -> dict[str, Any]:
-    """Call the function as Lambda does."""
     for output in logging.getLogger(SERVICE).handlers:
         # Powertools keeps the standard output of the first test that logged.
         vars(output)["stream"] = sys.stdout
@@ -245,7 +229,6 @@ def invoke_handler(event: dict[str, Any], *, seconds: float = 60) -> dict[str, A
 
 
 def event_record(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A received message as Lambda hands it to a function."""
     attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
     return {
         "messageId": message["MessageId"],

@@ -31,18 +31,14 @@ from tests.unit.samples import NOW, PROFILE, TICK, make_job
 FRAUD: Final = "fraudulent"
 STOP: Final = RetryLimits(max_age=timedelta(hours=48), review_codes=frozenset({FRAUD}))
 CONCLUSIVE_NOT_FOUND: Final = NotFound("nothing was prepared", conclusive=True)
-ANSWERS: Final[tuple[EffectOutcome, ...]] = (
+NOT_CLOSED: Final = NotSent("our key is refused", credentials_rejected=True)
+EFFECT_OUTCOMES: Final[tuple[EffectOutcome, ...]] = (
     Succeeded("charged", "pi_1", {"charge_id": "ch_1"}),
     Succeeded("set", None, {}),
     Declined("declined", "card_declined", {"request_id": "req_1"}),
     Declined("stolen card", FRAUD, {"request_id": "req_1"}),
     StillOpen("declined, and open", "card_declined", {"request_id": "req_1"}),
-    StillOpen(
-        "declined, and open",
-        "card_declined",
-        {},
-        NotSent("our key is refused", credentials_rejected=True),
-    ),
+    StillOpen("declined, and open", "card_declined", {}, NOT_CLOSED),
     NotSent("connection refused"),
     NotSent("our key is refused", timedelta(minutes=2), credentials_rejected=True),
     Ambiguous("timeout"),
@@ -57,7 +53,7 @@ ANSWERS: Final[tuple[EffectOutcome, ...]] = (
     LookupUnsupported(),
 )
 
-_Kind = TypeVar("_Kind", bound=EffectOutcome)
+_Outcome = TypeVar("_Outcome", bound=EffectOutcome)
 
 
 @dataclass(frozen=True)
@@ -65,11 +61,11 @@ class DecisionCase:
     """One situation; `after` is the job that the decision makes of it."""
 
     status: Status
-    answer: EffectOutcome
+    outcome: EffectOutcome
     safety: RetrySafety
     inside_window: bool
     same_scope: bool
-    absence_conclusive: bool  # the last possible send has been: "not there" counts
+    absence_conclusive: bool  # no send can follow, so "not found" counts
     last_timeout: bool  # the limit of timeouts is reached
     last_attempt: bool  # the limit of attempts is reached
     too_old: bool
@@ -92,9 +88,9 @@ class DecisionCase:
 
     @cached_property
     def decision(self) -> Decision:
-        terms = RetryPolicy(safety=self.safety, profile=PROFILE, limits=STOP)
+        policy = RetryPolicy(safety=self.safety, profile=PROFILE, limits=STOP)
         scope = "live" if self.same_scope else "test"
-        return decide(self.job, terms, self.answer, now=NOW, key_scope=scope)
+        return decide(self.job, policy, self.outcome, now=NOW, key_scope=scope)
 
     @cached_property
     def after(self) -> Job:
@@ -105,9 +101,9 @@ class DecisionCase:
 def _grid() -> tuple[DecisionCase, ...]:
     questions = len(fields(DecisionCase)) - 3
     return tuple(
-        DecisionCase(status, answer, safety, *yes)
+        DecisionCase(status, outcome, safety, *yes)
         for status in (Status.STARTED, Status.UNKNOWN)
-        for answer in ANSWERS
+        for outcome in EFFECT_OUTCOMES
         for safety in RetrySafety
         for yes in itertools.product((True, False), repeat=questions)
     )
@@ -116,16 +112,14 @@ def _grid() -> tuple[DecisionCase, ...]:
 def decision_cases(
     status: Status | None = None, safety: RetrySafety | None = None
 ) -> Iterator[DecisionCase]:
-    """The grid, or the part of it in which this is so."""
     for case in _grid():
         if status in {None, case.status} and safety in {None, case.safety}:
             yield case
 
 
 def cases_with_outcome(
-    outcome_type: type[_Kind], status: Status | None = None
-) -> Iterator[tuple[DecisionCase, _Kind]]:
-    """The part of the grid that is about one kind of answer."""
+    outcome_type: type[_Outcome], status: Status | None = None
+) -> Iterator[tuple[DecisionCase, _Outcome]]:
     for case in decision_cases(status):
-        if isinstance(case.answer, outcome_type):
-            yield case, case.answer
+        if isinstance(case.outcome, outcome_type):
+            yield case, case.outcome

@@ -1,4 +1,4 @@
-"""A job type whose every step does what the test says."""
+"""A job type whose steps a test defines."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +19,7 @@ from oncely.domain.profiles import RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import TERMS
 
+Step = Callable[..., object]
 FACTS = "where to go"
 PROCEED: Proceed[str] = Proceed(facts=FACTS, values={"to": "the bank"})
 
@@ -64,28 +65,23 @@ MESSAGE = ErrandMessage(job="errand.run", v=1, errand_id="7")
 KEY = Errand.key(MESSAGE)
 
 
-def errand_type(
-    safety: RetrySafety = RetrySafety.KEYED, **steps: Callable[..., object]
-) -> type[Errand]:
-    """An errand that goes well, but for these steps."""
-    going_well: dict[str, Callable[..., object]] = {
+def errand_type(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> type[Errand]:
+    """An errand whose steps succeed, except for these."""
+    successful: dict[str, Step] = {
         "checks": lambda: PROCEED,
         "prepares": lambda: None,
         "acts": lambda _: Succeeded("run"),
         "asks": lambda _: Succeeded("was run"),
     }
-    members = {name: staticmethod(step) for name, step in {**going_well, **steps}.items()}
+    members = {name: staticmethod(step) for name, step in {**successful, **steps}.items()}
     return type("AnErrand", (Errand,), {"policy": replace(TERMS, safety=safety), **members})
 
 
-def make_errand(safety: RetrySafety = RetrySafety.KEYED, **steps: Callable[..., object]) -> Errand:
-    """The same, ready to run."""
+def make_errand(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> Errand:
     return errand_type(safety, **steps)(InMemoryStack().dependencies)
 
 
 def raising_step(error: Exception) -> Callable[..., Any]:
-    """A step that fails like this."""
-
     def fail(*_: object) -> None:
         raise error
 

@@ -1,4 +1,4 @@
-"""Jobs, claims, terms and outcomes to vary: a test names only what it is about."""
+"""Jobs, claims, policies and outcomes: a test names only the fields it is about."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -83,17 +83,15 @@ _ENTRY: Final = EvidenceEntry(
 
 
 def make_job(**changes: object) -> Job:
-    """A job that one worker holds, but for what is said here."""
+    """A started job, with these changes."""
     return replace(_STARTED, **changes)  # type: ignore[arg-type]  # fields by name
 
 
 def make_claim(**changes: object) -> Claim:
-    """A second worker's claim on the same job."""
     return replace(_CLAIM, **changes)  # type: ignore[arg-type]  # fields by name
 
 
 def make_entry(**changes: object) -> EvidenceEntry:
-    """A line of evidence."""
     return replace(_ENTRY, **changes)  # type: ignore[arg-type]  # fields by name
 
 

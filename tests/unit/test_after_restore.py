@@ -1,12 +1,13 @@
-"""After a restore: a job whose history may be lost asks its provider before it does anything."""
+"""After a restore, a job whose history may be lost is looked up before it executes anything."""
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from oncely.domain.effect_outcomes import LookupUnsupported
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
@@ -19,12 +20,13 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.ports import TableOpen
+from oncely.providers.stripe.fake import FakePayments
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from oncely.testing.memory import MemoryTableGuard
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakePayments, PaymentFault
 from tests.unit.errand_contract import MESSAGE, make_errand
 from tests.unit.samples import make_job
 
@@ -40,7 +42,7 @@ def world_after_restore(payments: FakePayments) -> InMemoryStack:
     return world
 
 
-def payments_charged_before(**faults: PaymentFault) -> FakePayments:
+def payments_charged_before(**faults: ProviderFault) -> FakePayments:
     before = InMemoryStack(deployment="dev")
     before.add_order()
     for step, fault in faults.items():
@@ -65,25 +67,25 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
 
 def test_replay_continues_with_prepared_payment() -> None:
-    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
+    world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(charge_message()), Finished)
     assert [*world.payments.intents] == ["pi_1"]
     assert world.payments.charges == ["pi_1"]
 
 
-def test_new_job_is_charged_when_lookup_finds_nothing() -> None:
+@pytest.mark.parametrize(("days", "lookups"), [(0, ["find"]), (19, [])])
+def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str]) -> None:
     world = world_after_restore(FakePayments())
+    world.clock.advance(days=days)
 
     assert isinstance(world.run(charge_message()), Finished)
-    assert [step for step, _ in world.payments.calls] == ["find", "prepare", "execute"]
+    assert [step for step, _ in world.payments.calls] == [*lookups, "prepare", "execute"]
 
 
 def test_job_retries_later_when_payments_cannot_be_listed() -> None:
     world = world_after_restore(FakePayments())
-    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
 
@@ -125,21 +127,16 @@ def test_two_payments_of_one_job_need_review() -> None:
     assert len(payments.charges) == 2
 
 
-def add_restored_row(world: InMemoryStack, **changes: object) -> Job:
+IN_REVIEW = {"status": Status.NEEDS_REVIEW, "due_at": None}
+
+
+def add_restored_row(world: InMemoryStack, **changes: object) -> None:
     """As `oncely restore-proofs` writes it: unknown, due now, perhaps without its claim."""
-    row = new_job(
-        KEY,
-        "payment.charge",
-        charge_message(),  # type: ignore[arg-type]  # plain JSON
-        now=START,
-        due_at=START,
-        actor="producer",
-        reason="sent",
-    )
-    held = {"deployment": "dev", **changes}
-    row = replace(row, status=Status.UNKNOWN, **held)  # type: ignore[arg-type]  # fields by name
-    world.store.jobs[KEY] = row
-    return row
+    message: Any = charge_message()
+    sent: Any = {"now": START, "due_at": START, "actor": "producer", "reason": "sent"}
+    row = new_job(KEY, "payment.charge", message, **sent)
+    restored: Any = {"deployment": "dev", "status": Status.UNKNOWN, **changes}
+    world.store.jobs[KEY] = replace(row, **restored)
 
 
 def test_reconciler_finds_payment_of_row_without_reference() -> None:
@@ -153,61 +150,48 @@ def test_reconciler_finds_payment_of_row_without_reference() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_surviving_order_keeps_its_payment() -> None:
+@pytest.mark.parametrize(
+    ("charge_id", "status"), [("ch_pi_1", Status.FINISHED), ("ch_by_hand", Status.NEEDS_REVIEW)]
+)
+def test_surviving_order_keeps_its_payment(charge_id: str, status: Status) -> None:
     world = world_after_restore(payments_charged_before())
-    world.add_order(status="paid", charge_id="ch_pi_1")
+    world.add_order(status="paid", charge_id=charge_id)
     add_restored_row(world)
 
     world.reconcile(KEY)
 
-    assert world.job(KEY).status is Status.FINISHED
-    assert world.order()["charge_id"] == "ch_pi_1"
-
-
-def test_order_paid_by_other_charge_needs_review() -> None:
-    world = world_after_restore(payments_charged_before())
-    world.add_order(status="paid", charge_id="ch_by_hand")
-    add_restored_row(world)
-
-    world.reconcile(KEY)
-
-    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert world.job(KEY).status is status
+    assert world.order()["charge_id"] == charge_id
 
 
 def test_reconciler_saves_reference_of_prepared_payment() -> None:
-    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
+    world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
     add_restored_row(world, fence=1)
 
     world.reconcile(KEY)
     assert world.job(KEY).provider_ref == "pi_1"
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
     assert [*world.payments.intents] == ["pi_1"]
 
 
 def test_declined_payment_is_closed_before_restored_row_fails() -> None:
-    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    payments = payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION)
     payments.complete("pi_1", status="declined")
     world = world_after_restore(payments)
     add_restored_row(world, fence=1)
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert payments.intents["pi_1"].status == "canceled"
 
 
 def test_closing_payment_is_not_charged_after_restore() -> None:
-    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    payments = payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION)
     world = world_after_restore(payments)
     closing = {"reason": "paid by hand", "code": "resolved_by_operator", "result": {}}
     add_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert payments.charges == []
     assert payments.intents["pi_1"].status == "canceled"
 
@@ -217,14 +201,6 @@ def test_message_for_restored_row_waits_for_reconciler() -> None:
     add_restored_row(world)
 
     assert isinstance(world.run(charge_message()), AwaitingResolution)
-
-
-def test_new_row_after_replay_window_skips_lookup() -> None:
-    world = world_after_restore(FakePayments())
-    world.clock.advance(days=19)
-
-    assert isinstance(world.run(charge_message()), Finished)
-    assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
 def test_restored_row_is_looked_up_after_replay_window() -> None:
@@ -241,35 +217,28 @@ REPLAYS_OPEN = TableOpen(deployment="dev", replays_until=START + timedelta(days=
 
 
 @pytest.mark.parametrize(
-    ("safety", "review"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
+    ("safety", "stop"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
 )
 def test_unsupported_lookup_retries_only_natural_effects(
-    safety: RetrySafety, *, review: bool
+    safety: RetrySafety, *, stop: bool
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
 
-    heard = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
+    found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
 
-    assert isinstance(heard.outcome, LookupUnsupported) is not review
+    assert isinstance(found.outcome, LookupUnsupported) is not stop
 
 
-def repair_job(world: InMemoryStack, repair: Repair, *, dry_run: bool = False) -> RepairOutcome:
-    order = RepairRequest(
-        key=KEY,
-        repair=repair,
-        version=world.job(KEY).version,
-        reason="after the restore",
-        actor="ada",
-        dry_run=dry_run,
-    )
-    return world.repairer().repair(order)
+def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:
+    version = world.job(KEY).version
+    request = RepairRequest(key=KEY, repair=repair, version=version, reason="lost", actor="ada")
+    return world.repairer().repair(request)
 
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
 def test_repair_saves_lost_reference_first(repair: Repair) -> None:
     world = world_after_restore(payments_charged_before())
-    add_restored_row(world, fence=1, deployment=None)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
+    add_restored_row(world, fence=1, deployment=None, **IN_REVIEW)
 
     first = repair_job(world, repair)
     job = world.job(KEY)
@@ -282,8 +251,7 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
 
 def test_repair_applies_when_job_never_reached_provider() -> None:
     world = world_after_restore(FakePayments())
-    add_restored_row(world, fence=1)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
+    add_restored_row(world, fence=1, **IN_REVIEW)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED
@@ -291,9 +259,8 @@ def test_repair_applies_when_job_never_reached_provider() -> None:
 
 def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
     world = world_after_restore(payments_charged_before())
-    add_restored_row(world, fence=1)
-    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
-    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
+    add_restored_row(world, fence=1, **IN_REVIEW)
+    world.payments.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW

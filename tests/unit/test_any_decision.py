@@ -1,4 +1,4 @@
-"""What holds for any row that `decide` could ever be shown, whatever its numbers and times."""
+"""Invariants of `decide` for generated rows, policies and outcomes."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +23,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Decision, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from tests.unit.decision_grid import ANSWERS, FRAUD
+from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD
 from tests.unit.samples import NOW, make_claim, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)
@@ -68,7 +68,7 @@ ROWS = st.builds(
 JITTERS = st.floats(0, 1, exclude_max=True)
 # Most sequences of outcomes end at once; these do not.
 UNENDING = st.sampled_from(
-    [one for one in ANSWERS if not isinstance(one, Succeeded | Declined | Anomalous)]
+    [one for one in EFFECT_OUTCOMES if not isinstance(one, Succeeded | Declined | Anomalous)]
 )
 
 
@@ -76,7 +76,7 @@ UNENDING = st.sampled_from(
 class GeneratedCase:
     job: Job
     policy: RetryPolicy
-    answer: EffectOutcome
+    outcome: EffectOutcome
     decision: Decision
 
     @property
@@ -88,8 +88,10 @@ class GeneratedCase:
 def situations(draw: st.DrawFn) -> list[GeneratedCase]:
     """One row under one policy, with every effect outcome."""
     job, terms, jitter = draw(ROWS), draw(TERMS), draw(JITTERS)
-    made = (decide(job, terms, one, now=NOW, key_scope="live", jitter=jitter) for one in ANSWERS)
-    return [GeneratedCase(job, terms, *one) for one in zip(ANSWERS, made, strict=True)]
+    made = (
+        decide(job, terms, one, now=NOW, key_scope="live", jitter=jitter) for one in EFFECT_OUTCOMES
+    )
+    return [GeneratedCase(job, terms, *one) for one in zip(EFFECT_OUTCOMES, made, strict=True)]
 
 
 @given(cases=situations())
@@ -105,19 +107,19 @@ def test_every_decision_is_transition_that_table_allows(cases: list[GeneratedCas
 @given(cases=situations())
 def test_only_definite_outcome_ends_job(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        declined = isinstance(case.answer, Declined) and case.answer.code != FRAUD
-        definite = isinstance(case.answer, Succeeded) or declined
+        declined = isinstance(case.outcome, Declined) and case.outcome.code != FRAUD
+        definite = isinstance(case.outcome, Succeeded) or declined
         assert (case.after.status in ENDED) is definite, case
 
 
 @given(cases=situations())
 def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        proof = isinstance(case.answer, NotFound) and case.decision.event is Event.REQUEUE
+        proof = isinstance(case.outcome, NotFound) and case.decision.event is Event.REQUEUE
         assert case.after.key_number - case.job.key_number == int(proof), case
-        if proof and isinstance(case.answer, NotFound):
+        if proof and isinstance(case.outcome, NotFound):
             conclusive_at = absence_conclusive_at(case.job, case.policy)
-            assert case.answer.conclusive or conclusive_at <= NOW, case
+            assert case.outcome.conclusive or conclusive_at <= NOW, case
 
 
 @given(cases=situations())
@@ -126,12 +128,12 @@ def test_unknown_job_returns_to_ready_only_when_resend_is_safe(cases: list[Gener
         if case.decision.event is not Event.REQUEUE:
             continue
         job, terms = case.job, case.policy
-        if isinstance(case.answer, StillOpen):
+        if isinstance(case.outcome, StillOpen):
             assert case.after.closing, "the next run only closes it"
             continue
         assert terms.safety is not RetrySafety.AT_MOST_ONCE, case
-        assert isinstance(case.answer, NotFound | LookupUnsupported), case
-        if isinstance(case.answer, LookupUnsupported) and terms.safety is not RetrySafety.NATURAL:
+        assert isinstance(case.outcome, NotFound | LookupUnsupported), case
+        if isinstance(case.outcome, LookupUnsupported) and terms.safety is not RetrySafety.NATURAL:
             window = terms.profile.key_ttl
             assert terms.safety is RetrySafety.KEYED, case
             assert job.key_scope == "live", case
@@ -150,12 +152,12 @@ def test_decision_never_loses_known_values(cases: list[GeneratedCase]) -> None:
         assert job.attempts - 1 <= after.attempts <= job.attempts, case
 
 
-@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), jitter=JITTERS)
+@given(terms=TERMS, outcomes=st.lists(UNENDING, max_size=40), jitter=JITTERS)
 def test_job_never_exceeds_attempt_limit(
-    terms: RetryPolicy, answers: list[EffectOutcome], jitter: float
+    terms: RetryPolicy, outcomes: list[EffectOutcome], jitter: float
 ) -> None:
     now, acted, row = NOW, 0, None
-    for number, answer in enumerate(answers):
+    for number, outcome in enumerate(outcomes):
         if row is None or row.status is Status.READY:
             lease_until = now + timedelta(seconds=60)
             claim = make_claim(owner=f"owner-{number}", now=now, lease_until=lease_until)
@@ -166,10 +168,10 @@ def test_job_never_exceeds_attempt_limit(
                 row = refusal.apply_to(row, now=now, actor="worker")
                 assert row.status is Status.NEEDS_REVIEW
                 break
-            acted += not isinstance(answer, NotSent | InProgress)
+            acted += not isinstance(outcome, NotSent | InProgress)
         if row.status not in {Status.STARTED, Status.UNKNOWN}:
             break
-        decision = decide(row, terms, answer, now=now, key_scope="live", jitter=jitter)
+        decision = decide(row, terms, outcome, now=now, key_scope="live", jitter=jitter)
         after = decision.apply_to(row, now=now, actor="worker")
         assert after.version == row.version + 1
         row, now = after, max(now, after.due_at or now) + timedelta(seconds=1)

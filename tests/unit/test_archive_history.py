@@ -1,4 +1,4 @@
-"""The history's writer: one object per day and type, the same when retried, nothing dropped."""
+"""The history writer: one object per day and type, stable on retry, nothing dropped."""
 
 import json
 from collections.abc import Sequence
@@ -17,13 +17,14 @@ from oncely.domain.gaps import HistoryGap
 from oncely.domain.history import HistoryLine, HistoryRecordType
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.handlers.archive_history import handler
+from oncely.handlers import archive_history
 from oncely.publish.archive_history import HistoryWriter
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job
 
-unwrapped_handler: Any = vars(handler)["__wrapped__"]
+unwrapped_handler: Any = vars(archive_history.handler)["__wrapped__"]
 TABLE = "0a1b2c3d-table"
+MAIL = make_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
 
 
 @pytest.fixture
@@ -33,8 +34,7 @@ def s3() -> FakeS3:
 
 @pytest.fixture
 def writer(s3: FakeS3) -> HistoryWriter:
-    client: Any = s3
-    return HistoryWriter(S3HistoryStore(client, "archive"))
+    return HistoryWriter(S3HistoryStore(s3, "archive"))  # type: ignore[arg-type]  # a fake
 
 
 def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
@@ -44,21 +44,19 @@ def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
 
 def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3) -> None:
     charge = make_job()
-    mail = make_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
     tomorrow = NOW + timedelta(days=1)
     records = [
         stream_record(None, charge),
         stream_record(charge, finish_job(charge), number=2),
-        stream_record(mail, finish_job(mail), number=3),
+        stream_record(MAIL, finish_job(MAIL), number=3),
         stream_record(charge, finish_job(charge, tomorrow), number=4),
     ]
 
     assert write(writer, records) == 3
-    folders = {name.rpartition("/")[0] for name in s3.objects}
-    assert folders == {
-        f"history/day={NOW:%Y-%m-%d}/job_type=payment.charge",
-        f"history/day={NOW:%Y-%m-%d}/job_type=receipt.send",
-        f"history/day={tomorrow:%Y-%m-%d}/job_type=payment.charge",
+    assert {name.rpartition("/")[0] for name in s3.objects} == {
+        f"history/day={NOW:%F}/job_type=payment.charge",
+        f"history/day={NOW:%F}/job_type=receipt.send",
+        f"history/day={tomorrow:%F}/job_type=payment.charge",
     }
     assert len(s3.lines()) == 4
 
@@ -76,12 +74,10 @@ def test_batch_is_split_when_it_spans_two_hours(writer: HistoryWriter, s3: FakeS
     first = datetime(2026, 5, 17, 9, 59, 58, tzinfo=UTC)
     rows = [make_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
 
-    write(writer, [stream_record(None, row, number=place) for place, row in enumerate(rows)])
+    write(writer, [stream_record(None, row, number=number) for number, row in enumerate(rows)])
 
-    assert sorted(name.rpartition("/")[2][:13] for name in s3.objects) == [
-        "095958-095959",
-        "100003-100003",
-    ]
+    times = sorted(name.rpartition("/")[2][:13] for name in s3.objects)
+    assert times == ["095958-095959", "100003-100003"]
 
 
 def test_retried_batch_overwrites_itself(writer: HistoryWriter, s3: FakeS3) -> None:
@@ -138,9 +134,7 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
     assert (unreadable.version, readable.job_key) == (8, other.job_key)
 
 
-def test_unreadable_row_without_version_is_recorded_by_key(
-    writer: HistoryWriter, s3: FakeS3
-) -> None:
+def test_unreadable_row_of_no_version_is_recorded_by_key(writer: HistoryWriter, s3: FakeS3) -> None:
     bad = stream_record(None, make_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
 
@@ -175,14 +169,10 @@ def test_failed_object_fails_whole_batch(s3: FakeS3) -> None:
                 raise UnavailableError("S3 gave no answer")
             super().put(day, job_type, name, lines)
 
-    client: Any = s3
-    mail = make_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
+    failing = HistoryWriter(Breaks(s3, "archive"))  # type: ignore[arg-type]  # a fake
 
     with pytest.raises(UnavailableError):
-        write(
-            HistoryWriter(Breaks(client, "archive")),
-            [stream_record(None, make_job()), stream_record(None, mail)],
-        )
+        write(failing, [stream_record(None, make_job()), stream_record(None, MAIL)])
 
 
 FAILURE = {
@@ -219,12 +209,11 @@ def test_unreadable_failure_message_becomes_gap(body: str) -> None:
 def test_gap_name_is_stable_and_unique_per_shard() -> None:
     later = NOW + timedelta(hours=1)
     other = {**FAILURE, "DDBStreamBatchInfo": {**FAILURE["DDBStreamBatchInfo"], "shardId": "x"}}
-    first, again, elsewhere = (
-        gap_from_failure(json.dumps(failure), recorded_at=at).name
-        for failure, at in ((FAILURE, NOW), (FAILURE, later), (other, NOW))
-    )
 
-    assert first == again != elsewhere
+    def name(failure: dict[str, Any], at: datetime) -> str:
+        return gap_from_failure(json.dumps(failure), recorded_at=at).name
+
+    assert name(FAILURE, NOW) == name(FAILURE, later) != name(other, NOW)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +238,6 @@ def test_gap_is_closed_only_by_scan_that_covers_it(
 
 @dataclass
 class FakeStreamTable:
-    """As much of DynamoDB's client as a generation is read with."""
-
     stream: str = "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026"
     calls: int = 0
 
@@ -277,11 +264,9 @@ def test_handler_writes_lines_from_stream_and_gaps_from_queue(
     writer: HistoryWriter, s3: FakeS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Any = FakeStreamTable()
-    monkeypatch.setattr("oncely.handlers.archive_history.get_history_writer", lambda: writer)
-    monkeypatch.setattr(
-        "oncely.handlers.archive_history.get_table_generation",
-        lambda: TableGenerationReader(table, "j"),
-    )
+    reader = TableGenerationReader(table, "jobs")
+    monkeypatch.setattr(archive_history, "get_history_writer", lambda: writer)
+    monkeypatch.setattr(archive_history, "get_table_generation", lambda: reader)
     failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
 
     for event in ({}, {"Records": [stream_record(None, make_job())]}, {"Records": [failure]}):

@@ -1,8 +1,9 @@
-"""A backfill writes a line for every row, goes on where it stopped, and closes what it saw."""
+"""A backfill writes a line for every row, resumes where it stopped, and closes gaps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,11 @@ class FakeScan:
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         keys = [row.job_key for row in self.rows]
         first = 0 if after is None else keys.index(JobKey(after)) + 1
-        for place in range(first, len(self.rows), 2):
-            if self.fails_before == place:
+        for start in range(first, len(self.rows), 2):
+            if self.fails_before == start:
                 raise UnavailableError("DynamoDB gave no answer")
-            part = self.rows[place : place + 2]
-            last = place + 2 >= len(self.rows)
+            part = self.rows[start : start + 2]
+            last = start + 2 >= len(self.rows)
             yield RowPage(
                 jobs=tuple(part),
                 unreadable=self.unreadable if last else (),
@@ -45,10 +46,8 @@ class FakeScan:
 
 
 def make_rows(count: int) -> list[Job]:
-    return [
-        make_job(job_key=JobKey(f"payment.charge:order_{number}"), updated_at=NOW - number * DAY)
-        for number in range(count)
-    ]
+    keys = [JobKey(f"payment.charge:order_{number}") for number in range(count)]
+    return [make_job(job_key=key, updated_at=NOW - age * DAY) for age, key in enumerate(keys)]
 
 
 @pytest.fixture
@@ -56,11 +55,9 @@ def history() -> MemoryHistory:
     return MemoryHistory()
 
 
-def make_backfill(history: MemoryHistory, scan: FakeScan, *, at_once: int = 2) -> Backfill:
+def make_backfill(history: MemoryHistory, scan: FakeScan) -> Backfill:
     clock = FakeClock(NOW)
-    return Backfill(
-        scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=at_once
-    )
+    return Backfill(scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=2)
 
 
 def run(history: MemoryHistory, scan: FakeScan) -> BackfillResult:
@@ -83,9 +80,8 @@ def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
 def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
     run(history, FakeScan(make_rows(3)))
 
-    assert all(
-        line.at.date() == day for (day, _, _), lines in history.objects.items() for line in lines
-    )
+    for (day, _, _), lines in history.objects.items():
+        assert {line.at.date() for line in lines} == {day}
 
 
 def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
@@ -112,22 +108,12 @@ def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: MemoryHist
     assert [gap.name for gap in history.open_gaps()] == ["new"]
 
 
-@pytest.mark.parametrize(
-    "earlier",
-    [
-        BackfillProgress(generation="table-2", started_at=NOW, after="payment.charge:order_1"),
-        BackfillProgress(
-            generation=TABLE, started_at=NOW, after="payment.charge:order_1", rows_from=NOW
-        ),
-        BackfillProgress(
-            generation=TABLE, started_at=NOW, after="payment.charge:order_1", done=True
-        ),
-    ],
-)
+@pytest.mark.parametrize("earlier", [{"generation": "table-2"}, {"rows_from": NOW}, {"done": True}])
 def test_scan_starts_over_when_saved_progress_does_not_match(
-    history: MemoryHistory, earlier: BackfillProgress
+    history: MemoryHistory, earlier: dict[str, Any]
 ) -> None:
-    history.save_backfill(earlier)
+    saved = BackfillProgress(generation=TABLE, started_at=NOW, after="payment.charge:order_1")
+    history.save_backfill(replace(saved, **earlier))
 
     run(history, FakeScan(make_rows(4)))
 
@@ -151,9 +137,8 @@ def test_dry_run_writes_nothing(history: MemoryHistory) -> None:
     history.record_gap(gap)
     seen: list[BackfillProgress] = []
 
-    done = make_backfill(history, FakeScan(make_rows(5))).run(
-        generation=TABLE, dry_run=True, report=seen.append
-    )
+    backfill = make_backfill(history, FakeScan(make_rows(5)))
+    done = backfill.run(generation=TABLE, dry_run=True, report=seen.append)
 
     assert (history.objects, history.progress, history.closed) == ({}, None, set())
     assert (done.progress.lines, done.closed) == (5, (gap,))

@@ -65,7 +65,7 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "minutes"),
+    ("status", "outcome", "minutes"),
     [
         (Status.STARTED, Pending("not yet"), 1),
         (Status.UNKNOWN, Pending("not yet"), 1),
@@ -75,9 +75,7 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
         (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
     ],
 )
-def test_decided_job_is_due_after_fixed_time(
-    status: Status, answer: EffectOutcome, minutes: int
-) -> None:
-    decision = decide(make_job(status=status), TERMS, answer, now=NOW)
+def test_job_is_due_after_fixed_time(status: Status, outcome: EffectOutcome, minutes: int) -> None:
+    decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
 
     assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)

@@ -13,34 +13,32 @@ from tests.unit.samples import NOW, TERMS, TICK, make_job
 
 MOVING = replace(TERMS, tolerates_row_changes=True)
 PUSHED = Decision(event=Event.CONFIRM, reason="pushed", changes={"provider_ref": "501"})
-ASKED = make_job(status=Status.UNKNOWN, lease_until=None)
+UNKNOWN = make_job(status=Status.UNKNOWN, lease_until=None)
 
 
-@pytest.mark.parametrize("job", [make_job(attempts=99), ASKED])
+@pytest.mark.parametrize("job", [make_job(attempts=99), UNKNOWN])
 def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
     decision = on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW)
 
     after = decision.apply_to(job, now=NOW, actor="worker")
     assert (after.status, after.due_at) == (Status.UNKNOWN, NOW)
-    assert after.last_error == "the local rows changed: contacts 7"
+    assert after.last_error == "the business rows changed: contacts 7"
     assert not decision.alert
 
 
 @pytest.mark.parametrize(("left", "event"), [(TICK, Event.RECHECK), (timedelta(0), Event.ESCALATE)])
 def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, event: Event) -> None:
-    job = replace(ASKED, created_at=NOW - MOVING.limits.max_age + left)
+    job = replace(UNKNOWN, created_at=NOW - MOVING.limits.max_age + left)
 
     assert on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW).event is event
 
 
 @pytest.mark.parametrize("terms", [TERMS, None])
-@pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), ASKED])
-def test_conflict_in_fixed_rows_needs_review_with_reference(
-    job: Job, terms: RetryPolicy | None
-) -> None:
+@pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), UNKNOWN])
+def test_conflict_in_fixed_rows_needs_review(job: Job, terms: RetryPolicy | None) -> None:
     decision = on_business_conflict(job, terms, PUSHED, reason="orders 18452", now=NOW)
 
     after = decision.apply_to(job, now=NOW, actor="worker")
     assert after.status is Status.NEEDS_REVIEW
-    assert after.last_error == "pushed, but the local rows refuse: orders 18452"
+    assert after.last_error == "pushed, but a business write failed: orders 18452"
     assert (after.provider_ref, after.result) == ("501", job.result)

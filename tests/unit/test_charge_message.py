@@ -44,7 +44,7 @@ def error_text(message: dict[str, object]) -> str:
         ("attempt", None, "should be a valid integer"),
         ("attempt", 0, "greater than or equal to 1"),
         ("attempt", 100, "less than or equal to 99"),
-        ("card_number", "4242", "is not one of its fields"),
+        ("card_number", "4242", "is not a field of this message"),
     ],
 )
 def test_invalid_field_is_rejected_by_name(field: str, wrong: object, why: str) -> None:

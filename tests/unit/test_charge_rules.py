@@ -45,10 +45,10 @@ def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | No
         (make_job(**EUR, result={"charge_id": "ch_1"}), "12.50 EUR (ch_1)."),
         (
             make_job(**EUR, result={"amount": 1, "currency": "usd"}),
-            "12.50 EUR (no charge id is known).",
+            "12.50 EUR (charge id unknown).",
         ),
         (make_job(result={**EUR, "reference": "ch_2"}), "12.50 EUR (ch_2)."),
-        (make_job(result=None), "the order's amount (no charge id is known)."),
+        (make_job(result=None), "the order's amount (charge id unknown)."),
     ],
 )
 def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The answer to "was I charged twice?"."""
+"""The charge summary of an order, which says whether it was charged twice."""
 
 import pytest
 
@@ -11,15 +11,14 @@ FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW
 
 
 def charge_job(what: Status | str) -> Job:
-    """A job of this status, or one that is done by this charge."""
-    if isinstance(what, Status):
-        return make_job(status=what, amount=1250, currency="eur")
-    result = {"charge_id": what}
-    return make_job(status=Status.FINISHED, amount=1250, currency="eur", result=result)
+    """A job of this status, or one that is finished with this charge."""
+    done = {"status": Status.FINISHED, "result": {"charge_id": what}}
+    changes = {"status": what} if isinstance(what, Status) else done
+    return make_job(amount=1250, currency="eur", **changes)
 
 
 @pytest.mark.parametrize(
-    ("jobs", "answer"),
+    ("jobs", "summary"),
     [
         (["ch_1"], "charged once, 12.50 EUR"),
         ([FAILED, "ch_1"], "charged once, 12.50 EUR"),
@@ -32,18 +31,17 @@ def charge_job(what: Status | str) -> Job:
         ([], None),
     ],
 )
-def test_summary_follows_jobs_of_order(jobs: list[Status | str], answer: str | None) -> None:
+def test_summary_follows_jobs_of_order(jobs: list[Status | str], summary: str | None) -> None:
     charges = ChargeSummary.from_jobs(map(charge_job, jobs))
 
-    assert charges.summary == answer
+    assert charges.summary == summary
     assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 
 def test_charge_named_by_operator_and_found_later_counts_once() -> None:
-    ruled = make_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
-    found = charge_job("ch_9")
+    named = make_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
 
-    assert not ChargeSummary.from_jobs([ruled, found]).is_duplicate
+    assert not ChargeSummary.from_jobs([named, charge_job("ch_9")]).is_duplicate
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
@@ -62,15 +60,9 @@ def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
 
 
 def test_declined_and_open_jobs_are_each_counted_once() -> None:
-    charges = ChargeSummary.from_jobs(
-        [
-            charge_job(FAILED),
-            charge_job(FAILED),
-            charge_job(OPEN),
-            charge_job(REVIEW),
-            charge_job(OPEN),
-        ]
-    )
+    jobs = map(charge_job, [FAILED, FAILED, OPEN, REVIEW, OPEN])
+
+    charges = ChargeSummary.from_jobs(jobs)
 
     assert (charges.declined, charges.unresolved) == (2, 3)
     assert ChargeSummary() == ChargeSummary.from_jobs([])
@@ -78,8 +70,6 @@ def test_declined_and_open_jobs_are_each_counted_once() -> None:
 
 @pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
 def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object]) -> None:
-    charged = ChargeSummary.from_jobs(
-        [make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)]
-    )
+    job = make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)
 
-    assert charged.summary == "charged once, amount not recorded"
+    assert ChargeSummary.from_jobs([job]).summary == "charged once, amount not recorded"

@@ -49,7 +49,7 @@ def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatc
     assert selector_for("list").stack == "Oncely-prod"
 
 
-def client_error(code: str, message: str = "said AWS") -> ClientError:
+def client_error(code: str, message: str = "AWS error text") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": message}}, "DescribeStacks")
 
 
@@ -70,9 +70,7 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_aws_error_is_one_sentence_with_exit_code(
-    error: ClientError | BotoCoreError, message: str
-) -> None:
+def test_aws_error_is_one_sentence(error: ClientError | BotoCoreError, message: str) -> None:
     assert message in str(describe_aws_error(error))
 
     class Broken(FakeStackConnection):
@@ -178,13 +176,11 @@ def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str)
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(
-        "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
+        "import pathlib, sys; pathlib.Path('words').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    result = run_cli(what, "--jobs", "5", "more", "--help")
-
-    assert result.exit_code == 7
-    assert (clone / "asked").read_text() == f"{what} --jobs 5 more --help"
+    assert run_cli(what, "--jobs", "5", "more", "--help").exit_code == 7
+    assert (clone / "words").read_text() == f"{what} --jobs 5 more --help"
 
 
 def test_help_lists_commands_and_exit_codes() -> None:

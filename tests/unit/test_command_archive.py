@@ -106,19 +106,19 @@ def test_history_of_order_is_shown_oldest_first(bucket: Bucket, stack: FakeStack
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "code", "text"),
     [
         ("nobody", 1, "oncely find"),
         ("1 --since 2026-11-18 --until 2026-11-17", 2, "--until (2026-11-17) is before --since"),
     ],
 )
-def test_fruitless_query_says_why(
-    stack: FakeStackConnection, words: str, code: int, message: str
+def test_empty_result_says_why(
+    stack: FakeStackConnection, words: str, code: int, text: str
 ) -> None:
     result = archive_cli(stack, "about", *words.split())
 
     assert result.exit_code == code
-    assert message in result.stderr
+    assert text in result.stderr
 
 
 def test_open_gaps_set_attention_exit_code(bucket: Bucket, stack: FakeStackConnection) -> None:
@@ -160,9 +160,7 @@ def test_restored_table_closes_no_gap(
     assert archive_cli(stack, "gaps").exit_code == 4, "restore-proofs still refuses"
 
 
-def test_gap_older_than_requested_rows_stays_open(
-    bucket: Bucket, stack: FakeStackConnection
-) -> None:
+def test_gap_older_than_since_option_stays_open(bucket: Bucket, stack: FakeStackConnection) -> None:
     add_gap(bucket)
 
     result = archive_cli(stack, "backfill", "--since", f"{NOW + timedelta(days=1):%F}")

@@ -33,4 +33,4 @@ def test_unknown_job_type_lists_known_ones() -> None:
     result = run_cli("contracts", "no.such")
 
     assert result.exit_code == 1
-    assert re.search(r"known here: .*payment\.charge", result.stderr)
+    assert re.search(r"known job types: .*payment\.charge", result.stderr)

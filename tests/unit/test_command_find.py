@@ -24,7 +24,7 @@ def paid(world: InMemoryStack) -> FakeStackConnection:
 @pytest.mark.parametrize(
     "query", ["18452", "#18452", "order_18452", "customer_7", KEY, " 18452 ", "pi_1"]
 )
-def test_find_answers_whether_charged_twice_in_first_line(
+def test_find_says_in_first_line_whether_charged_twice(
     paid: FakeStackConnection, query: str
 ) -> None:
     result = run_cli("find", query, connection=paid)
@@ -108,7 +108,7 @@ def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "sentence"),
+    ("words", "code", "text"),
     [
         ("find 99999", 1, "No job found for '99999'"),
         ("show payment.charge:order_1", 1, "No job 'payment.charge:order_1'"),
@@ -118,13 +118,11 @@ def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
         ("list --status finished --type sync.push", 0, "use `oncely find`"),
     ],
 )
-def test_empty_result_says_why(
-    paid: FakeStackConnection, words: str, code: int, sentence: str
-) -> None:
+def test_empty_result_says_why(paid: FakeStackConnection, words: str, code: int, text: str) -> None:
     result = run_cli(*words.split(), connection=paid)
 
     assert result.exit_code == code
-    assert sentence in result.stderr
+    assert text in result.stderr
     assert ("No jobs match" in result.stdout) is (code == 0)
     assert (result.stdout == "") is (code != 0)
 

@@ -10,10 +10,10 @@ from oncely.cli import console
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 REASON = ("--reason", "the customer showed me the bank's page")
@@ -113,7 +113,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
 
 
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
-    unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+    unknown.world.payments.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
 
     result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
@@ -125,8 +125,8 @@ def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> No
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
     result = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
-    answer = json.loads(result.stdout)
-    assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
+    result = json.loads(result.stdout)
+    assert (result["job"]["status"], result["dry_run"]) == ("failed", False)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,7 @@ def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) 
 
 
 def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
-    result = run_cli("redrive", "--dry-run", connection=stranded)
-
-    assert result.stdout.count("would send") == 3
+    assert run_cli("redrive", "--dry-run", connection=stranded).stdout.count("would send") == 3
     assert stranded.world.outbox.sent == []
 
 

@@ -1,4 +1,4 @@
-"""`oncely restore-proofs`: its options, its output and what it refuses."""
+"""`oncely restore-proofs`: its options, output and rejections."""
 
 import json
 from dataclasses import dataclass, field

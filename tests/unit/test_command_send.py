@@ -42,9 +42,7 @@ def test_same_message_is_duplicate_and_changed_one_conflicts(stack: FakeStackCon
     assert len(stack.world.outbox.sent) == 1
 
 
-def test_file_is_sent_line_by_line_and_summarized(
-    stack: FakeStackConnection, tmp_path: Path
-) -> None:
+def test_file_is_sent_by_line_and_summarized(stack: FakeStackConnection, tmp_path: Path) -> None:
     file = tmp_path / "jobs.jsonl"
     lines = [json.dumps(charge_message(str(n % 200))) for n in range(250)]
     file.write_text("\n".join(lines) + "\n\n")
@@ -92,7 +90,7 @@ def test_message_not_queued_is_reported_as_kept(stack: FakeStackConnection) -> N
     [
         ((), 2, "Pass a message"),
         (("payment.charge", "order_id"), 2, "write name=value"),
-        (("no.such", "a=1"), 1, "Unknown job 'no.such'; known here: "),
+        (("no.such", "a=1"), 1, "Unknown job type 'no.such'; known job types: "),
         (("payment.charge", "order_id=1", "amount=lots"), 1, "valid integer. Nothing was sent."),
         (("--file", "/nowhere/at/all"), 1, "Cannot read /nowhere/at/all"),
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),

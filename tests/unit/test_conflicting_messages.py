@@ -7,7 +7,7 @@ from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashEr
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
-OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"})
+OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "customer_8"})
 
 
 @pytest.mark.parametrize("other", OTHER)

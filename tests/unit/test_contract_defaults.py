@@ -1,4 +1,4 @@
-"""What a contract does that its author did not say."""
+"""What a contract does by default."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from oncely.domain.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
-from tests.unit.samples import make_job
+from tests.unit.samples import NOW, make_job
 
-BROUGHT = BusinessWrite(table="errands", key={"id": "7"}, set={"page": 3})
+EXTRA = BusinessWrite(table="errands", key={"id": "7"}, set={"page": 3})
 BY_SUCCESS = BusinessWrite(table="errands", key={"id": "7"}, set={"run": True})
 BY_FAILURE = BusinessWrite(table="errands", key={"id": "7"}, set={"run": False})
 
@@ -18,10 +18,8 @@ BY_FAILURE = BusinessWrite(table="errands", key={"id": "7"}, set={"run": False})
 def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
     plain = make_errand()
 
-    assert (plain.follow_ups(make_job()), list(plain.missing_jobs(now=make_job().created_at))) == (
-        (),
-        [],
-    )
+    assert plain.follow_ups(make_job()) == ()
+    assert list(plain.missing_jobs(now=NOW)) == []
     assert Errand.uniqueness_key(MESSAGE) == KEY
     assert (Errand.subject(MESSAGE), Errand.resubmission(MESSAGE)) == (None, None)
     assert list(Errand.keys_for_subject("7")) == []
@@ -30,31 +28,29 @@ def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contract", "looks"), [(PaymentCharge, True), (ReceiptSend, False), (Errand, False)]
+    ("contract", "detects"), [(PaymentCharge, True), (ReceiptSend, False), (Errand, False)]
 )
 def test_contract_detects_missing_jobs_only_if_implemented(
-    contract: type[AnyContract], *, looks: bool
+    contract: type[AnyContract], *, detects: bool
 ) -> None:
-    assert contract.detects_missing_jobs() is looks
+    assert contract.detects_missing_jobs() is detects
 
 
 @pytest.mark.parametrize(
     ("event", "writes"),
     [
-        (Event.CONFIRM, (BY_SUCCESS, BROUGHT)),
-        (Event.RESOLVE_FINISHED, (BY_SUCCESS, BROUGHT)),
+        (Event.CONFIRM, (BY_SUCCESS, EXTRA)),
+        (Event.RESOLVE_FINISHED, (BY_SUCCESS, EXTRA)),
         (Event.DECLINE, (BY_FAILURE,)),
         (Event.RESOLVE_FAILED, (BY_FAILURE,)),
         (Event.ESCALATE, ()),
         (Event.MARK_UNKNOWN, ()),
     ],
 )
-def test_business_writes_follow_only_ended_jobs(
-    event: Event, writes: tuple[BusinessWrite, ...]
-) -> None:
+def test_only_ended_jobs_write_rows(event: Event, writes: tuple[BusinessWrite, ...]) -> None:
     contract = make_errand(on_success=lambda *_: (BY_SUCCESS,), on_failure=lambda *_: (BY_FAILURE,))
-    answer = Succeeded("run", writes=(BROUGHT,))
+    outcome = Succeeded("run", writes=(EXTRA,))
 
-    assert contract.business_writes(event, FACTS, make_job(), answer) == writes
-    without = tuple(write for write in writes if write is not BROUGHT)
+    assert contract.business_writes(event, FACTS, make_job(), outcome) == writes
+    without = tuple(write for write in writes if write is not EXTRA)
     assert contract.business_writes(event, FACTS, make_job(), Declined("no", "no")) == without

@@ -14,9 +14,9 @@ PAYMENT_CHARGE = """\
 payment.charge (queue payments)
   Effect: the order's customer is charged the order's amount, at most once.
   Business rows: the order becomes paid (with its charge_id) or payment_failed, with the job.
-  Success: Stripe says that the payment of this order succeeded.
-  Failure: the card was declined, or the bank wants the customer to authenticate; the payment \
-was canceled, so that it cannot succeed later.
+  Success: Stripe reports that the payment of this order succeeded.
+  Failure: the card was declined, or the bank requires the customer to authenticate. The \
+payment was canceled, so it cannot succeed later.
   Retry: an ended job returns its first result. While the outcome is unknown, Oncely looks it up \
 at the provider. It resends only if the effect certainly did not happen, or under the same \
 idempotency key while the provider still honors it.
@@ -24,10 +24,10 @@ idempotency key while the provider still honors it.
     - after 5 timeouts in a row, 8 attempts, or 24 hours without an outcome
     - when the same key comes with other business values
     - when the effect is done but the business rows reject the write
-    - when the order is missing or cannot be charged as it stands
-    - when the payment is found with another amount, or refunded
+    - when the order is missing or cannot be charged
+    - when the payment has another amount, or was refunded
     - when the saved payment is not this job's: its key, customer, amount or mode differs
-    - when Stripe refuses our key or our request"""
+    - when Stripe rejects our API key or our request"""
 
 
 def test_payment_charge_description_matches_snapshot() -> None:

@@ -1,4 +1,4 @@
-"""Named examples of `decide`: how long it waits, and from when on "not there" counts."""
+"""Examples of `decide`: its delays, and when "not found" becomes conclusive."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,6 +28,7 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 SECONDS_40 = timedelta(seconds=40)  # a request's 10 s, and 30 s of the lookup's lag
 
 
@@ -37,60 +38,49 @@ def _claim(job: Job | None, now: datetime) -> Job:
     return taken
 
 
-def test_timeouts_before_escalation_span_at_least_one_hour() -> None:
+@pytest.mark.parametrize("safety", [RetrySafety.KEYED, RetrySafety.NATURAL])
+def test_timeouts_before_escalation_span_at_least_one_hour(safety: RetrySafety) -> None:
+    terms = replace(TERMS, safety=safety)
     job, timeouts = _claim(None, NOW), [NOW]
     while True:
-        lost = decide(job, TERMS, Ambiguous("timeout"), now=timeouts[-1])
-        job = lost.apply_to(job, now=timeouts[-1], actor="worker")
-        asked = absence_conclusive_at(job, TERMS)
-        found = decide(job, TERMS, NotFound("none"), now=asked)
-        job = found.apply_to(job, now=asked, actor="reconciler")
-        if found.run_at is None:
+        decision = decide(job, terms, Ambiguous("timeout"), now=timeouts[-1])
+        job = decision.apply_to(job, now=timeouts[-1], actor="worker")
+        if safety is RetrySafety.KEYED:
+            looked_up = absence_conclusive_at(job, terms)
+            decision = decide(job, terms, NotFound("none"), now=looked_up)
+            job = decision.apply_to(job, now=looked_up, actor="reconciler")
+        if decision.run_at is None:
             break
-        timeouts.append(found.run_at)
-        job = _claim(job, found.run_at)
+        timeouts.append(decision.run_at)
+        job = _claim(job, decision.run_at)
 
     assert job.status is Status.NEEDS_REVIEW
     assert len(timeouts) == TERMS.limits.max_consecutive_timeouts
     assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
 
 
-def test_natural_effect_timeouts_span_at_least_one_hour() -> None:
-    natural = replace(TERMS, safety=RetrySafety.NATURAL)
-    job, timeouts = _claim(None, NOW), [NOW]
-    while (found := decide(job, natural, Ambiguous("timeout"), now=timeouts[-1])).run_at:
-        job = _claim(found.apply_to(job, now=timeouts[-1], actor="worker"), found.run_at)
-        timeouts.append(found.run_at)
+@pytest.mark.parametrize(
+    ("outcome", "at", "counts_from"),
+    [
+        pytest.param(LeaseExpired(), NOW + 5 * MINUTE, NOW + MINUTE, id="lease expiry"),
+        pytest.param(Ambiguous("timeout"), NOW, NOW, id="timeout"),
+    ],
+)
+def test_absence_counts_from_end_of_last_run(
+    outcome: EffectOutcome, at: datetime, counts_from: datetime
+) -> None:
+    job = make_job(lease_until=NOW + MINUTE)
 
-    assert found.event is Event.ESCALATE
-    assert len(timeouts) == TERMS.limits.max_consecutive_timeouts
-    assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
+    after = decide(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
 
-
-def test_absence_counts_from_lease_expiry_after_crash() -> None:
-    job = make_job(lease_until=NOW + timedelta(seconds=60))
-
-    lost = decide(job, TERMS, LeaseExpired(), now=NOW + timedelta(minutes=5))
-    after = lost.apply_to(job, now=NOW + timedelta(minutes=5), actor="reconciler")
-
-    assert absence_conclusive_at(after, TERMS) == NOW + timedelta(seconds=60) + SECONDS_40
-
-
-def test_absence_counts_from_report_after_timeout() -> None:
-    job = make_job(lease_until=NOW + timedelta(seconds=60))
-
-    lost = decide(job, TERMS, Ambiguous("timeout"), now=NOW)
-    after = lost.apply_to(job, now=NOW, actor="worker")
-
-    assert absence_conclusive_at(after, TERMS) == NOW + SECONDS_40
+    assert absence_conclusive_at(after, TERMS) == counts_from + SECONDS_40
 
 
 def test_early_lookup_does_not_delay_when_absence_counts() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW)
     early = NOW + SECONDS_40 - TICK
 
-    waiting = decide(job, TERMS, NotFound("none"), now=early)
-    after = waiting.apply_to(job, now=early, actor="reconciler")
+    after = decide(job, TERMS, NotFound("none"), now=early).apply_to(job, now=early, actor="test")
 
     assert after.due_at == NOW + SECONDS_40
     assert decide(after, TERMS, NotFound("none"), now=after.due_at).event is Event.REQUEUE
@@ -102,34 +92,14 @@ def test_absence_counts_after_request_timeout_without_lag() -> None:
     assert absence_conclusive_at(make_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
 
 
-def test_absent_effect_is_retried_at_once_after_crash() -> None:
-    job = make_job(status=Status.UNKNOWN, timeouts=0)
+@pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (2, 8, 8)])
+def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
+    job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
 
-    back = decide(job, TERMS, NotFound("no payment was prepared", conclusive=True), now=NOW)
+    decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
 
-    assert (back.event, back.run_at) == (Event.REQUEUE, NOW)
-    assert back.changes["due_at"] == NOW + MESSAGE_GRACE
-
-
-def test_row_is_due_at_retry_time_after_timeouts() -> None:
-    job = make_job(status=Status.UNKNOWN, timeouts=2)
-
-    back = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
-
-    assert back.run_at == back.changes["due_at"] == NOW + timedelta(minutes=8)
-
-
-def test_retry_follows_provider_retry_after() -> None:
-    limited = NotSent("rate limited", retry_after=timedelta(seconds=7))
-
-    assert decide(make_job(), TERMS, limited, now=NOW).run_at == NOW + timedelta(seconds=7)
-
-
-def test_effect_in_progress_is_looked_up_later() -> None:
-    decision = decide(make_job(), TERMS, Pending("waits for the bank"), now=NOW)
-
-    assert decision.event is Event.MARK_UNKNOWN
-    assert decision.changes["due_at"] == NOW + PENDING_RECHECK_INTERVAL
+    assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW + run_in * MINUTE)
+    assert decision.changes["due_at"] == NOW + due_in * MINUTE
 
 
 def test_unknown_job_is_resent_with_same_key_within_window() -> None:
@@ -141,34 +111,50 @@ def test_unknown_job_is_resent_with_same_key_within_window() -> None:
     assert decision.apply_to(job, now=NOW, actor="reconciler").key_number == job.key_number
 
 
-def test_long_wait_is_resent_by_row_and_short_one_by_message() -> None:
-    limited = NotSent("daily limit", retry_after=timedelta(hours=6))
+@pytest.mark.parametrize(
+    ("retry_after", "jitter", "by_row", "run_in", "due_in"),
+    [
+        (7 * SECOND, 0, False, 7 * SECOND, 7 * SECOND + MESSAGE_GRACE),
+        (HOUR, 0, False, HOUR, HOUR + MESSAGE_GRACE),
+        (6 * HOUR, 0, True, 6 * HOUR, 6 * HOUR),
+        (6 * HOUR, 0.5, True, 6 * HOUR + MAX_BACKOFF / 2, 6 * HOUR + MAX_BACKOFF / 2),
+    ],
+)
+def test_long_wait_is_resent_by_row_and_short_one_by_message(
+    *, retry_after: timedelta, jitter: float, by_row: bool, run_in: timedelta, due_in: timedelta
+) -> None:
+    limited = NotSent("rate limited", retry_after=retry_after)
 
-    back = decide(make_job(), TERMS, limited, now=NOW)
-    short = decide(make_job(), TERMS, NotSent("busy", retry_after=timedelta(hours=1)), now=NOW)
+    decision = decide(make_job(), TERMS, limited, now=NOW, jitter=jitter)
 
-    assert back.run_at == back.changes["due_at"] == NOW + timedelta(hours=6)
-    assert (back.resend_when_due, short.resend_when_due) == (True, False)
-    assert short.changes["due_at"] == NOW + timedelta(hours=1) + MESSAGE_GRACE
+    assert (decision.run_at, decision.resend_when_due) == (NOW + run_in, by_row)
+    assert decision.changes["due_at"] == NOW + due_in
 
 
-def test_long_waits_have_jitter() -> None:
-    limited = NotSent("daily limit", retry_after=timedelta(hours=6))
+@pytest.mark.parametrize(
+    ("status", "outcome", "event", "due_in"),
+    [
+        (Status.STARTED, Pending("at the bank"), Event.MARK_UNKNOWN, PENDING_RECHECK_INTERVAL),
+        (Status.UNKNOWN, LookupFailed("limit", retry_after=2 * HOUR), Event.RECHECK, 2 * HOUR),
+    ],
+)
+def test_open_outcome_is_looked_up_later(
+    status: Status, outcome: EffectOutcome, event: Event, due_in: timedelta
+) -> None:
+    decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
 
-    back = decide(make_job(), TERMS, limited, now=NOW, jitter=0.5)
-
-    assert back.run_at == NOW + timedelta(hours=6) + MAX_BACKOFF / 2
+    assert (decision.event, decision.changes["due_at"]) == (event, NOW + due_in)
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN])
 def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
     day = timedelta(hours=24)
-    answer: EffectOutcome = NotSent("limit", retry_after=day)
+    outcome: EffectOutcome = NotSent("limit", retry_after=day)
     if status is Status.UNKNOWN:
-        answer = LookupFailed("limit", retry_after=day)
+        outcome = LookupFailed("limit", retry_after=day)
     job = make_job(status=status, created_at=NOW - timedelta(hours=23))
 
-    waited = decide(job, TERMS, answer, now=NOW).apply_to(job, now=NOW, actor="test")
+    waited = decide(job, TERMS, outcome, now=NOW).apply_to(job, now=NOW, actor="test")
 
     assert waited.due_at is not None
     assert waited.past_max_age(TERMS.limits.max_age, NOW + day) is None
@@ -181,14 +167,6 @@ def test_own_backoff_counts_as_age() -> None:
     waited = decide(job, TERMS, NotSent("refused"), now=NOW).apply_to(job, now=NOW, actor="test")
 
     assert waited.age_starts_at == job.age_starts_at
-
-
-def test_lookup_follows_provider_retry_after() -> None:
-    job = make_job(status=Status.UNKNOWN)
-
-    wait = decide(job, TERMS, LookupFailed("limit", retry_after=timedelta(hours=2)), now=NOW)
-
-    assert (wait.event, wait.changes["due_at"]) == (Event.RECHECK, NOW + timedelta(hours=2))
 
 
 @pytest.mark.parametrize("gone", ["key_window", "first_sent_at"])
@@ -215,12 +193,12 @@ def test_escalation_reason_includes_last_error() -> None:
 def test_escalation_reason_keeps_error_across_lookups() -> None:
     terms = replace(TERMS, safety=RetrySafety.AT_MOST_ONCE)
     job = _claim(None, NOW)
-    for answer, at in (
+    for outcome, at in (
         (Ambiguous("the mail server hung up"), NOW),
         (LookupUnsupported(), NOW + TICK),
         (LookupUnsupported(), NOW + timedelta(hours=1)),
     ):
-        job = decide(job, terms, answer, now=at).apply_to(job, now=at, actor="anyone")
+        job = decide(job, terms, outcome, now=at).apply_to(job, now=at, actor="anyone")
 
     assert job.status is Status.NEEDS_REVIEW
     assert "the mail server hung up" in job.evidence[-1].reason

@@ -28,11 +28,11 @@ RUN = RunStats(
 )
 
 
-def render_report(facts: DemoFinalState, books: LedgerTotals) -> list[str]:
+def render_report(facts: DemoFinalState, totals: LedgerTotals) -> list[str]:
     tally = LogCounts(deliveries=5, duplicates_by_reason=Counter({"finished": 2}))
     written = StringIO()
     Console(width=120, file=written).print(
-        DemoReport(facts, evaluate(facts), tally, books, RUN).render()
+        DemoReport(facts, evaluate(facts), tally, totals, RUN).render()
     )
     return [line.strip(" │") for line in written.getvalue().splitlines()]
 
@@ -40,7 +40,7 @@ def render_report(facts: DemoFinalState, books: LedgerTotals) -> list[str]:
 def test_report_counts_jobs_faults_charges_and_reviews() -> None:
     lines = render_report(FACTS, LedgerTotals(charges=1, faults=Counter({"slow": 1})))
 
-    for told in (
+    for line in (
         "2  jobs from 3 messages: 1 payment.charge, 1 receipt.send",
         "2  duplicates detected: 2 finished",
         "2  worker processes killed at random times",
@@ -54,7 +54,7 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
         "1  may have gone out  receipt.send:order_1",
         "Every guarantee held: many attempts, one real outcome.",
     ):
-        assert told in lines
+        assert line in lines
 
 
 def test_double_charge_is_named_and_fails_report() -> None:

@@ -1,5 +1,6 @@
-"""What a row that was found due asks of the reconciler."""
+"""What the reconciler does with a due row."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -44,24 +45,15 @@ def test_on_demand_sweep_looks_up_unknown_job_before_due_time(status: Status) ->
     assert step is (SweepStep.LOOK_UP if status is Status.UNKNOWN else SweepStep.NONE)
 
 
-def test_ready_row_is_resent_and_due_after_grace() -> None:
-    row = make_job(status=Status.READY, created_at=NOW - TERMS.limits.max_age + TICK)
+def test_ready_row_is_resent_until_age_limit() -> None:
+    old = NOW - TERMS.limits.max_age
+    row = make_job(status=Status.READY, created_at=old, last_error="connection refused")
 
-    decision = resend(row, TERMS, NOW)
-
-    assert decision.event is Event.RESEND
-    assert decision.changes == {"due_at": NOW + MESSAGE_GRACE}
-
-
-def test_ready_row_escalates_at_age_limit() -> None:
-    row = make_job(
-        status=Status.READY, created_at=NOW - TERMS.limits.max_age, last_error="connection refused"
-    )
-
-    decision = resend(row, TERMS, NOW)
-
-    assert (decision.event, decision.alert) == (Event.ESCALATE, True)
-    assert "connection refused" in decision.reason
+    young = resend(replace(row, created_at=old + TICK), TERMS, NOW)
+    assert (young.event, young.changes) == (Event.RESEND, {"due_at": NOW + MESSAGE_GRACE})
+    too_old = resend(row, TERMS, NOW)
+    assert (too_old.event, too_old.alert) == (Event.ESCALATE, True)
+    assert "connection refused" in too_old.reason
 
 
 def test_repeated_resends_leave_one_evidence_entry() -> None:

@@ -1,6 +1,6 @@
-"""How looks and dead letters move the due time of a row."""
+"""How sweeps and dead letters move the due time of a row."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -21,31 +21,24 @@ SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
 
 
-def job_given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
-    """A ready row whose message was given up at its first claim, so long ago."""
-    return make_job(
-        status=Status.READY,
-        fence=fence,
-        stranded_fence=1,
-        stranded_since=NOW - since,
-        evidence=(make_entry(event=event),),
-    )
+def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> Job:
+    stranded = {"stranded_fence": 1, "stranded_since": NOW - since}
+    evidence = (make_entry(event=event),)
+    return make_job(status=Status.READY, fence=fence, **stranded, evidence=evidence)
 
 
 def test_hold_for_sweep_moves_only_due_time() -> None:
-    row = make_job(version=4)
+    held = make_job(version=5, due_at=NOW + timedelta(minutes=2))
 
-    assert hold_for_sweep(row, NOW, jitter=0) == make_job(
-        version=5, due_at=NOW + timedelta(minutes=2)
-    )
+    assert hold_for_sweep(make_job(version=4), NOW, jitter=0) == held
 
 
 @pytest.mark.parametrize(
-    ("due_at", "may"),
-    [(None, False), (NOW + ALERT_TIMEOUT, True), (NOW + ALERT_TIMEOUT - TICK, False)],
+    ("due_in", "ok"), [(ALERT_TIMEOUT, True), (ALERT_TIMEOUT - TICK, False), (None, False)]
 )
-def test_alert_reservation_expires_before_row_is_due(due_at: datetime | None, *, may: bool) -> None:
-    assert alert_reservation_valid(make_job(status=Status.NEEDS_REVIEW, due_at=due_at), NOW) is may
+def test_alert_reservation_expires_before_row_is_due(due_in: timedelta | None, *, ok: bool) -> None:
+    job = make_job(status=Status.NEEDS_REVIEW, due_at=None if due_in is None else NOW + due_in)
+    assert alert_reservation_valid(job, NOW) is ok
 
 
 @pytest.mark.parametrize(
@@ -60,13 +53,13 @@ def test_alert_reservation_expires_before_row_is_due(due_at: datetime | None, *,
 def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
-    decision = on_dead_letter(job_given_up(since=since, event=event), NOW)
+    decision = on_dead_letter(stranded_job(since=since, event=event), NOW)
 
     assert (decision.event if decision else None) is expected
 
 
 def test_dead_letter_after_new_claim_starts_new_outage() -> None:
-    row = job_given_up(since=SIX_HOURS, event=Event.RELEASE, fence=2)
+    row = stranded_job(since=SIX_HOURS, event=Event.RELEASE, fence=2)
 
     decision = on_dead_letter(row, NOW)
 
@@ -91,24 +84,24 @@ def test_dead_letter_changes_nothing_unless_row_is_ready(status: Status) -> None
 
 def test_definite_outcome_for_changed_values_is_anomalous() -> None:
     job = make_job(fingerprint="of the order")
-    refused = Declined("declined", "card_declined", {"request_id": "req_1"})
+    declined = Declined("declined", "card_declined", {"request_id": "req_1"})
 
-    for answer, ref in ((CHARGED, "pi_1"), (refused, None)):
-        odd = flag_changed_values(job, answer, "of another order")
+    for outcome, ref in ((CHARGED, "pi_1"), (declined, None)):
+        odd = flag_changed_values(job, outcome, "of another order")
 
         assert isinstance(odd, Anomalous)
-        assert (odd.ref, odd.result) == (ref, answer.result)
-        assert odd.reason.startswith(f"{answer.reason}; but the business values changed")
+        assert (odd.ref, odd.result) == (ref, outcome.result)
+        assert odd.reason.startswith(f"{outcome.reason}; but the business values changed")
 
 
 @pytest.mark.parametrize(
-    ("answer", "fingerprint_now"),
+    ("outcome", "fingerprint_now"),
     [(CHARGED, "of the order"), (CHARGED, None), (NotFound("none"), "of another order")],
 )
 def test_outcome_stands_with_same_values_or_nothing_definite(
-    answer: Succeeded | NotFound, fingerprint_now: str | None
+    outcome: Succeeded | NotFound, fingerprint_now: str | None
 ) -> None:
-    assert flag_changed_values(make_job(), answer, fingerprint_now) is answer
+    assert flag_changed_values(make_job(), outcome, fingerprint_now) is outcome
 
 
 def test_holds_in_same_millisecond_write_different_rows() -> None:

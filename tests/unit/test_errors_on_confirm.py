@@ -1,4 +1,4 @@
-"""What an error on the confirmation says: nothing, until the payment's own state was read."""
+"""An error on the confirmation is resolved by the payment's own state."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,6 @@ PAYMENT = Payment(
     job_key=JobKey("payment.charge:order_18452"),
     order_id="18452",
 )
-REFUSED = {401: "invalid_api_key", 403: "more_permissions_required"}
 
 
 def intent_body(status: str) -> dict[str, object]:
@@ -40,8 +39,6 @@ def intent_body(status: str) -> dict[str, object]:
 
 
 class ScriptedStripe(stripe.HTTPClient):
-    """Answers the confirmation with an error, and a read with a state or that error."""
-
     name = "scripted"
 
     def __init__(self, status: int, code: str, state: str | None) -> None:
@@ -66,38 +63,30 @@ class ScriptedStripe(stripe.HTTPClient):
 def confirm_outcome(status: int, code: str, state: str | None) -> object:
     http = ScriptedStripe(status, code, state)
     client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
-    provider = StripePayments(client, livemode=False)
-    return provider.execute(
-        "pi_1", PAYMENT, idempotency_key=IdempotencyKey("confirm:1"), verified=True
-    )
+    key = IdempotencyKey("confirm:1")
+    payments = StripePayments(client, livemode=False)
+    return payments.execute("pi_1", PAYMENT, idempotency_key=key, verified=True)
 
 
-@pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_rejected_api_key_means_success_when_payment_succeeded(status: int, code: str) -> None:
-    assert isinstance(confirm_outcome(status, code, "succeeded"), Succeeded)
+REJECTED = [(401, "invalid_api_key"), (403, "more_permissions_required")]
+LOCKED = (429, "lock_timeout")
 
 
-@pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_rejected_api_key_means_not_sent_when_unconfirmed(status: int, code: str) -> None:
-    answer = confirm_outcome(status, code, "requires_confirmation")
+@pytest.mark.parametrize(
+    ("status", "code", "state", "expected"),
+    [
+        *((*error, "succeeded", Succeeded) for error in (*REJECTED, LOCKED)),
+        *((*error, "requires_confirmation", NotSent) for error in REJECTED),
+        (*LOCKED, "requires_confirmation", Ambiguous),
+        *((*error, None, Ambiguous) for error in (*REJECTED, LOCKED)),
+        (429, "rate_limit", None, NotSent),
+    ],
+)
+def test_confirm_error_is_resolved_by_payment_state(
+    status: int, code: str, state: str | None, expected: type
+) -> None:
+    outcome = confirm_outcome(status, code, state)
 
-    assert isinstance(answer, NotSent)
-    assert answer.credentials_rejected
-
-
-@pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_rejected_api_key_is_ambiguous_without_payment_state(status: int, code: str) -> None:
-    assert isinstance(confirm_outcome(status, code, None), Ambiguous)
-
-
-@pytest.mark.parametrize(("state", "expected"), [("succeeded", Succeeded), (None, Ambiguous)])
-def test_lock_timeout_is_resolved_by_payment_state(state: str | None, expected: type) -> None:
-    assert isinstance(confirm_outcome(429, "lock_timeout", state), expected)
-
-
-def test_lock_timeout_is_ambiguous_while_payment_is_unconfirmed() -> None:
-    assert isinstance(confirm_outcome(429, "lock_timeout", "requires_confirmation"), Ambiguous)
-
-
-def test_rate_limit_means_not_sent() -> None:
-    assert isinstance(confirm_outcome(429, "rate_limit", None), NotSent)
+    assert isinstance(outcome, expected)
+    if isinstance(outcome, NotSent):
+        assert outcome.credentials_rejected is (status != 429)

@@ -1,4 +1,4 @@
-"""What holds for every situation that `decide` can meet."""
+"""Invariants of `decide` over the whole grid of situations."""
 
 from dataclasses import replace
 from typing import get_args
@@ -15,36 +15,28 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
-from tests.unit.decision_grid import ANSWERS, FRAUD, cases_with_outcome, decision_cases
+from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD, cases_with_outcome, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 
 
 def test_grid_covers_every_effect_outcome() -> None:
-    assert {type(answer) for answer in ANSWERS} == set(get_args(EffectOutcome))
+    assert {type(outcome) for outcome in EFFECT_OUTCOMES} == set(get_args(EffectOutcome))
 
 
-def test_every_decision_is_allowed_by_transition_table() -> None:
+def test_every_decision_is_allowed_and_adds_evidence() -> None:
     for case in decision_cases():
         assert TRANSITIONS[case.status, case.decision.event] is case.after.status, case
-
-
-def test_every_decision_adds_version_and_evidence() -> None:
-    for case in decision_cases():
         assert case.after.version == case.job.version + 1, case
         assert case.after.evidence[-1].event is case.decision.event, case
 
 
-def test_open_job_is_always_due_after_decision() -> None:
-    for case in decision_cases():
-        if not case.after.ended:
-            assert case.after.due_at is not None, case
-            assert case.after.due_at >= NOW, case
-
-
-def test_ended_job_keeps_its_due_time() -> None:
+def test_open_job_is_due_and_ended_job_keeps_its_due_time() -> None:
     for case in decision_cases():
         if case.after.ended:
             assert case.after.due_at == case.job.due_at, case
+        else:
+            assert case.after.due_at is not None, case
+            assert case.after.due_at >= NOW, case
 
 
 def test_only_ready_job_has_run_time() -> None:
@@ -54,10 +46,10 @@ def test_only_ready_job_has_run_time() -> None:
         assert not (ready and case.after.lease_until), case
 
 
-def test_escalated_job_never_expires_and_is_due_for_alert() -> None:
+def test_only_escalated_job_alerts_and_it_never_expires() -> None:
     for case in decision_cases():
-        if case.decision.event is Event.ESCALATE:
-            assert case.decision.alert, case
+        assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
+        if case.decision.alert:
             assert (case.after.due_at, case.after.expires_at) == (NOW, None), case
             assert case.after.provider_ref, case
 
@@ -70,62 +62,58 @@ def test_alerted_job_is_not_due_until_operator_resolves_it() -> None:
     assert (after.status, after.due_at) == (Status.NEEDS_REVIEW, None)
 
 
-def test_only_escalation_alerts() -> None:
-    for case in decision_cases():
-        assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
-
-
 def test_alarm_is_raised_only_when_credentials_are_rejected() -> None:
     for case in decision_cases():
-        unsent = case.answer.close_failure if isinstance(case.answer, StillOpen) else case.answer
+        unsent = case.outcome.close_failure if isinstance(case.outcome, StillOpen) else case.outcome
         expected = isinstance(unsent, NotSent) and unsent.credentials_rejected
-        assert case.decision.credentials_rejected is (expected and case.status is Status.STARTED), (
-            case
-        )
+        expected = expected and case.status is Status.STARTED
+        assert case.decision.credentials_rejected is expected, case
 
 
 def test_success_always_finishes_job() -> None:
-    for case, answer in cases_with_outcome(Succeeded):
+    for case, outcome in cases_with_outcome(Succeeded):
         after = case.after
         assert case.decision.event is Event.CONFIRM, case
-        assert (after.provider_ref, after.result) == (answer.ref or "pi_0", answer.result), case
+        assert (after.provider_ref, after.result) == (outcome.ref or "pi_0", outcome.result), case
         assert (after.timeouts, after.unreachable, after.last_error) == (0, 0, None), case
 
 
 def test_decline_fails_job_unless_it_needs_review() -> None:
-    for case, answer in cases_with_outcome(Declined):
-        expected = Event.ESCALATE if answer.code == FRAUD else Event.DECLINE
+    for case, outcome in cases_with_outcome(Declined):
+        expected = Event.ESCALATE if outcome.code == FRAUD else Event.DECLINE
         assert case.decision.event is expected, case
-        assert case.after.last_error == answer.reason, case
+        assert case.after.last_error == outcome.reason, case
         assert (case.after.result or {})["request_id"] == "req_1", case
 
 
 def test_anomalous_outcome_always_escalates_with_its_findings() -> None:
-    for case, answer in cases_with_outcome(Anomalous):
+    for case, outcome in cases_with_outcome(Anomalous):
         assert case.decision.event is Event.ESCALATE, case
-        assert case.after.provider_ref == (answer.ref or "pi_0"), case
-        assert case.after.result == (answer.result or None), case
+        assert case.after.provider_ref == (outcome.ref or "pi_0"), case
+        assert case.after.result == (outcome.result or None), case
 
 
 def test_review_keeps_previous_result_when_nothing_new_is_found() -> None:
     job = make_job(result={"charge_id": "ch_1"})
 
-    for answer in (Anomalous("it was refunded"), Anomalous("two were found", "pi_2", {"count": 2})):
-        after = decide(job, TERMS, answer, now=NOW).apply_to(job, now=NOW, actor="worker")
+    for outcome in (
+        Anomalous("it was refunded"),
+        Anomalous("two were found", "pi_2", {"count": 2}),
+    ):
+        after = decide(job, TERMS, outcome, now=NOW).apply_to(job, now=NOW, actor="worker")
 
-        assert after.result == (answer.result or {"charge_id": "ch_1"})
+        assert after.result == (outcome.result or {"charge_id": "ch_1"})
 
 
 def test_only_definite_outcomes_end_job() -> None:
     for case in decision_cases():
-        if not isinstance(case.answer, Succeeded | Declined):
+        if not isinstance(case.outcome, Succeeded | Declined):
             assert case.after.status not in ENDED, case
 
 
 def test_long_reason_is_cut_before_it_is_stored() -> None:
     for case in decision_cases():
-        after = replace(
-            case, answer=replace(case.answer, reason="x" * (MAX_REASON_LENGTH + 1))
-        ).after
+        long = replace(case.outcome, reason="x" * (MAX_REASON_LENGTH + 1))
+        after = replace(case, outcome=long).after
         assert len(after.last_error or "") <= MAX_REASON_LENGTH, case
         assert len(after.evidence[-1].reason) <= MAX_REASON_LENGTH, case

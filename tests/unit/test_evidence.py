@@ -1,4 +1,4 @@
-"""The history of a job: repetitions are counted, and it never outgrows its row."""
+"""Evidence: repeated entries are counted, and it never outgrows its row."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -28,19 +28,9 @@ def test_equal_consecutive_entries_are_counted_as_one() -> None:
 
 
 def test_different_entry_is_added_separately() -> None:
-    others = (
-        make_entry(reason="down"),
-        make_entry(reason="down", actor="worker"),
-        make_entry(reason="down", actor="worker", event=Event.NOTE),
-        make_entry(reason="down", actor="worker", event=Event.NOTE, to_status=Status.READY),
-        make_entry(
-            reason="down",
-            actor="worker",
-            event=Event.NOTE,
-            from_status=None,
-            to_status=Status.READY,
-        ),
-    )
+    change = {"reason": "down", "actor": "worker", "event": Event.NOTE, "to_status": Status.READY}
+    changes = [*change.items(), ("from_status", None)]
+    others = [make_entry(**dict(changes[: number + 1])) for number in range(len(changes))]
 
     assert _history((make_entry(), *others)) == (make_entry(), *others)
 
@@ -53,9 +43,7 @@ def test_equal_entry_after_different_one_starts_new_count() -> None:
 
 @given(reasons=st.lists(st.sampled_from("abc"), max_size=300))
 def test_evidence_stays_within_limit_and_keeps_first_entry(reasons: list[str]) -> None:
-    began = make_entry(
-        event=Event.ENQUEUE, from_status=None, to_status=Status.READY, reason="enqueued"
-    )
+    began = make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
 
     evidence = _history((began, *(make_entry(reason=reason) for reason in reasons)))
 
@@ -65,9 +53,9 @@ def test_evidence_stays_within_limit_and_keeps_first_entry(reasons: list[str]) -
 
 
 def test_oldest_entries_after_first_are_dropped() -> None:
-    evidence = _history(
-        make_entry(reason=str(number)) for number in range(MAX_EVIDENCE_ENTRIES + 5)
-    )
+    numbers = range(MAX_EVIDENCE_ENTRIES + 5)
+
+    evidence = _history(make_entry(reason=str(number)) for number in numbers)
 
     kept = [0, *range(6, MAX_EVIDENCE_ENTRIES + 5)]
     assert [entry.reason for entry in evidence] == [str(number) for number in kept]
@@ -76,26 +64,16 @@ def test_oldest_entries_after_first_are_dropped() -> None:
 def test_operator_notes_never_displace_proof() -> None:
     proofs = (
         make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY),
-        make_entry(
-            event=Event.CHECKPOINT,
-            from_status=Status.STARTED,
-            to_status=Status.STARTED,
-            reason="prepared pi_1",
-        ),
-        make_entry(
-            event=Event.MARK_UNKNOWN,
-            from_status=Status.STARTED,
-            to_status=Status.UNKNOWN,
-            reason="timeout",
-        ),
+        make_entry(event=Event.CHECKPOINT, from_status=Status.STARTED, to_status=Status.STARTED),
+        make_entry(event=Event.MARK_UNKNOWN, from_status=Status.STARTED, reason="timeout"),
         make_entry(event=Event.NOTE, actor="worker", reason="a late worker reports: charged"),
     )
-    ruled = make_entry(event=Event.REOPEN, to_status=Status.READY, actor=operator_actor("ada"))
+    resolved = make_entry(event=Event.REOPEN, to_status=Status.READY, actor=operator_actor("ada"))
 
-    evidence = _history((*proofs, ruled, *_make_notes(3 * MAX_EVIDENCE_ENTRIES)))
+    evidence = _history((*proofs, resolved, *_make_notes(3 * MAX_EVIDENCE_ENTRIES)))
 
     assert len(evidence) == MAX_EVIDENCE_ENTRIES
-    assert evidence[:5] == (*proofs, ruled)
+    assert evidence[:5] == (*proofs, resolved)
     assert evidence[-1].reason == str(3 * MAX_EVIDENCE_ENTRIES - 1)
 
 
@@ -109,7 +87,6 @@ def test_full_evidence_loses_one_entry_to_operator_notes() -> None:
 
 
 def _make_notes(number: int) -> Iterable[EvidenceEntry]:
-    """What a person leaves who asks and sends again, over and over."""
     events = (Event.NOTE, Event.RECHECK, Event.RESEND)
     return (
         make_entry(event=events[turn % 3], actor=operator_actor("ada"), reason=str(turn))
@@ -125,21 +102,13 @@ def test_long_reason_is_cut() -> None:
 
 def test_fullest_row_stays_below_item_size_limit() -> None:
     longest = FOUR_BYTES * MAX_REASON_LENGTH
+    statuses = dict.fromkeys(("from_status", "to_status"), Status.NEEDS_REVIEW)
+    actor = {"event": Event.RESOLVE_FINISHED, "actor": "support:" + "x" * 60}
+    entry = make_entry(**statuses, **actor, reason=longest, count=10**6, last_at=NOW)
     job = make_job(
         message={"job": "payment.charge", "text": "x" * MAX_MESSAGE_BYTES},
         last_error=longest,
-        evidence=tuple(
-            make_entry(
-                from_status=Status.NEEDS_REVIEW,
-                to_status=Status.NEEDS_REVIEW,
-                event=Event.RESOLVE_FINISHED,
-                reason=longest,
-                actor="support:" + "x" * 60,
-                count=10**6,
-                last_at=NOW,
-            )
-            for _ in range(MAX_EVIDENCE_ENTRIES)
-        ),
+        evidence=(entry,) * MAX_EVIDENCE_ENTRIES,
     )
 
     size = sum(_bytes(name, value) for name, value in serialize_job(job).items())
@@ -148,12 +117,10 @@ def test_fullest_row_stays_below_item_size_limit() -> None:
 
 
 def _history(entries: Iterable[EvidenceEntry]) -> tuple[EvidenceEntry, ...]:
-    nothing: tuple[EvidenceEntry, ...] = ()
-    return reduce(append_evidence, entries, nothing)
+    return reduce(append_evidence, entries, tuple[EvidenceEntry, ...]())
 
 
-def _bytes(name: str, value: object) -> int:
-    """The size of an attribute as DynamoDB counts it."""
+def _bytes(name: str, value: object) -> int:  # as DynamoDB counts an attribute
     return len(name.encode()) + _value_bytes(value)
 
 

@@ -1,4 +1,4 @@
-"""Acting, once: what a call raises is an answer, and nothing is sent without a right to."""
+"""Executing an effect: an exception is an outcome, and nothing is sent without ownership."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +16,8 @@ from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
 NO_KEY = NotConfiguredError("there is no API key")
+REJECTED = NotSent(str(NO_KEY), credentials_rejected=True)
+ENDED_IN = "the call ended in"
 ENOUGH_TIME = PROFILE.request_timeout + COMMIT_BUDGET
 
 
@@ -32,36 +34,25 @@ def executor(
 
 
 @pytest.mark.parametrize(
-    ("contract", "answer"),
+    ("contract", "outcome"),
     [
         (make_errand(), Succeeded("run")),
-        (
-            make_errand(prepares=raising_step(NO_KEY)),
-            NotSent(str(NO_KEY), credentials_rejected=True),
-        ),
+        (make_errand(prepares=raising_step(NO_KEY)), REJECTED),
         (make_errand(acts=raising_step(NO_KEY)), Ambiguous(str(NO_KEY))),
-        (
-            make_errand(RetrySafety.NATURAL, acts=raising_step(NO_KEY)),
-            NotSent(str(NO_KEY), credentials_rejected=True),
-        ),
-        (
-            make_errand(acts=raising_step(OSError("cut"))),
-            Ambiguous("the call ended in OSError: cut"),
-        ),
+        (make_errand(RetrySafety.NATURAL, acts=raising_step(NO_KEY)), REJECTED),
+        (make_errand(acts=raising_step(OSError("cut"))), Ambiguous(f"{ENDED_IN} OSError: cut")),
         (make_errand(prepares=lambda: NotSent("429")), NotSent("429")),
     ],
 )
-def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: EffectOutcome) -> None:
+def test_provider_exception_becomes_its_outcome(contract: Errand, outcome: EffectOutcome) -> None:
     act = executor(contract)
 
-    assert act.execute() == answer
+    assert act.execute() == outcome
     assert act.job == make_job()
 
 
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH_TIME, True), (ENOUGH_TIME - TICK, False)])
-def test_provider_is_called_only_with_time_to_record_outcome(
-    left: timedelta, *, sent: bool
-) -> None:
+def test_provider_is_called_only_with_time_to_record_it(left: timedelta, *, sent: bool) -> None:
     assert isinstance(executor(make_errand(), left=left).execute(), Succeeded if sent else NotSent)
 
 
@@ -79,9 +70,8 @@ def test_prepared_reference_is_saved_before_act() -> None:
 
 
 def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
-    contract = make_errand(
-        prepares=lambda: Prepared("errand_1"), acts=raising_step(AssertionError())
-    )
+    never = raising_step(AssertionError())
+    contract = make_errand(prepares=lambda: Prepared("errand_1"), acts=never)
 
     assert isinstance(executor(contract, owned=False).execute(), OwnershipYielded)
 

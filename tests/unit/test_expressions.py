@@ -1,4 +1,4 @@
-"""DynamoDB expressions: every name is a placeholder, so no word of anyone's can break one."""
+"""DynamoDB expressions: every name is a placeholder, so no value can break one."""
 
 import re
 from dataclasses import replace
@@ -20,30 +20,21 @@ from oncely.domain.lifecycle import Event
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")
-THE_LANGUAGES_OWN = {
-    "SET",
-    "REMOVE",
-    "AND",
-    "OR",
-    "IN",
-    "if_not_exists",
-    "attribute_exists",
-    "attribute_not_exists",
-}
+KEYWORDS = {"SET", "REMOVE", "AND", "OR", "IN", "if_not_exists"}
+KEYWORDS |= {"attribute_exists", "attribute_not_exists"}
 # Reserved words, and names that would end or change an expression.
-ODD = st.sampled_from(["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "IN", "-"]) | st.text(
-    min_size=1
-)
+RESERVED = ["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "IN", "-"]
+ODD = st.sampled_from(RESERVED) | st.text(min_size=1)
 # A number of DynamoDB has at most 38 digits.
 PLAIN = st.text() | st.integers(-(10**38) + 1, 10**38 - 1) | st.booleans() | st.none()
 BEFORE = make_job()
 
 
 def assert_only_placeholders(update: dict[str, Any]) -> None:
-    """DynamoDB refuses a bare reserved word, an unknown placeholder, and an unused one."""
+    """DynamoDB rejects a bare reserved word, an unknown placeholder, and an unused one."""
     names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
     text = f"{update['UpdateExpression']} {update.get('ConditionExpression', '')}"
-    assert set(WORDS.findall(text)) - THE_LANGUAGES_OWN == {*names, *values}
+    assert set(WORDS.findall(text)) - KEYWORDS == {*names, *values}
 
 
 @pytest.mark.parametrize("fingerprint", ["of the order", None])
@@ -124,9 +115,8 @@ def test_business_write_changes_only_row_with_expected_values() -> None:
     update = business_update(write)
 
     assert update["Key"] == {"order_id": {"S": "18452"}}
-    assert _readable(update, "UpdateExpression") == (
-        "SET status = {'S': 'paid'} REMOVE charge_requested_at"
-    )
+    changes = "SET status = {'S': 'paid'} REMOVE charge_requested_at"
+    assert _readable(update, "UpdateExpression") == changes
     expected = _readable(update, "ConditionExpression")
     assert expected.startswith("attribute_exists(order_id) AND ")
     assert "status IN ({'S': 'payment_pending'}, {'S': 'payment_failed'})" in expected

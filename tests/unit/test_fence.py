@@ -1,8 +1,10 @@
-"""A refused job table: nothing is claimed, written or sent, and no message is lost."""
+"""A blocked job table: nothing is claimed, written or sent, and no message is lost."""
 
 import json
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
@@ -15,17 +17,16 @@ from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced
 from oncely.testing.memory import MemoryJobStore, MemoryTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery
 from tests.unit.test_dead_letters import handle_dead_letters
 
 KEY = JobKey("payment.charge:order_18452")
-REFUSED = TableBlocked("the job table was restored: run `oncely restore-proofs --replacement`")
+BLOCKED = TableBlocked("the job table was restored: run `oncely restore-proofs --replacement`")
 OPEN = TableOpen(deployment="dev")
 
 
 def fenced_world() -> InMemoryStack:
-    world = InMemoryStack(guard=MemoryTableGuard(REFUSED))
+    world = InMemoryStack(guard=MemoryTableGuard(BLOCKED))
     world.add_order()
     return world
 
@@ -46,20 +47,20 @@ def test_worker_claims_nothing_and_names_fix() -> None:
 
 
 def test_message_is_returned_with_growing_delay() -> None:
-    bench = BatchHarness(world=fenced_world())
+    harness = BatchHarness(world=fenced_world())
 
     for receives in range(1, MAX_RECEIVES):
-        (worked,) = bench.process(make_delivery(charge_message(), receives=receives))
+        (worked,) = harness.process(make_delivery(charge_message(), receives=receives))
         assert not worked.acked
-    waits = list(bench.inbox.redelivered.values())
 
-    assert waits == [timedelta(minutes=minutes) for minutes in (1, 4, 16, 64)]
+    delays = [timedelta(minutes=minutes) for minutes in (1, 4, 16, 64)]
+    assert list(harness.inbox.redelivered.values()) == delays
 
 
 def test_invalid_message_is_still_rejected() -> None:
-    bench = BatchHarness(world=fenced_world())
+    harness = BatchHarness(world=fenced_world())
 
-    (worked,) = bench.process(make_delivery("no JSON"))
+    (worked,) = harness.process(make_delivery("no JSON"))
 
     assert worked.acked
 
@@ -67,50 +68,42 @@ def test_invalid_message_is_still_rejected() -> None:
 def test_dead_letter_stays_in_queue() -> None:
     world = fenced_world()
 
-    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
+    (handled,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
+    assert handled.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
     assert world.store.jobs == {}
     assert world.alerts.sent == []
 
 
-def test_sweep_finds_nothing_and_says_why() -> None:
-    world = InMemoryStack(guard=MemoryTableGuard(OPEN))
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.guard = MemoryTableGuard(REFUSED)
-    world.clock.advance(hours=1)
+@pytest.fixture
+def fenced_later(unknown_charge: InMemoryStack) -> InMemoryStack:
+    unknown_charge.guard = MemoryTableGuard(BLOCKED)
+    return unknown_charge
 
-    found = find_due(world)
+
+def test_sweep_finds_nothing_and_says_why(fenced_later: InMemoryStack) -> None:
+    fenced_later.clock.advance(hours=1)
+
+    found = find_due(fenced_later)
 
     assert found.items == ()
-    assert found.table_refusal == REFUSED.reason
+    assert found.table_refusal == BLOCKED.reason
 
 
-def test_reconciler_writes_nothing() -> None:
-    world = InMemoryStack(guard=MemoryTableGuard(OPEN))
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    before = world.job(KEY)
-    world.guard = MemoryTableGuard(REFUSED)
+def test_reconciler_writes_nothing(fenced_later: InMemoryStack) -> None:
+    before = fenced_later.job(KEY)
 
-    assert world.reconcile(KEY).outcome == "fenced"
-    assert world.job(KEY) == before
+    assert fenced_later.reconcile(KEY).outcome == "fenced"
+    assert fenced_later.job(KEY) == before
 
 
-def test_repair_is_not_allowed_and_says_why() -> None:
-    world = InMemoryStack(guard=MemoryTableGuard(OPEN))
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    world.guard = MemoryTableGuard(REFUSED)
-    order = RepairRequest(
-        key=KEY, repair=Repair.LOOK_UP, version=world.job(KEY).version, reason="look", actor="ada"
+def test_repair_is_not_allowed_and_says_why(fenced_later: InMemoryStack) -> None:
+    version = fenced_later.job(KEY).version
+    request = RepairRequest(
+        key=KEY, repair=Repair.LOOK_UP, version=version, reason="look", actor="ada"
     )
 
-    assert world.repairer().repair(order) == NotAllowed(REFUSED.reason)
+    assert fenced_later.repairer().repair(request) == NotAllowed(BLOCKED.reason)
 
 
 class RestoredDuringClaim(MemoryJobStore):
@@ -119,18 +112,8 @@ class RestoredDuringClaim(MemoryJobStore):
     guard: MemoryTableGuard
 
     def claim(self, claim: Claim) -> ClaimResult:
-        self.guard.state = REFUSED
+        self.guard.state = BLOCKED
         return super().claim(claim)
-
-
-def test_worker_frozen_across_restore_sends_nothing() -> None:
-    store = RestoredDuringClaim()
-    store.guard = MemoryTableGuard(OPEN)
-    world = InMemoryStack(store=store, guard=store.guard)
-    world.add_order()
-
-    assert isinstance(world.run(charge_message()), TableFenced)
-    assert world.payments.calls == []
 
 
 class RestoredBeforeSwap(MemoryJobStore):
@@ -140,16 +123,27 @@ class RestoredBeforeSwap(MemoryJobStore):
 
     def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if after.ended:
-            self.guard.state = REFUSED
+            self.guard.state = BLOCKED
             self.jobs.clear()
         return super().compare_and_swap(before, after, **more)
 
 
-def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
-    store = RestoredBeforeSwap()
+def world_with(store: RestoredDuringClaim | RestoredBeforeSwap) -> InMemoryStack:
     store.guard = MemoryTableGuard(OPEN)
     world = InMemoryStack(store=store, guard=store.guard)
     world.add_order()
+    return world
+
+
+def test_worker_frozen_across_restore_sends_nothing() -> None:
+    world = world_with(RestoredDuringClaim())
+
+    assert isinstance(world.run(charge_message()), TableFenced)
+    assert world.payments.calls == []
+
+
+def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
+    world = world_with(RestoredBeforeSwap())
 
     assert isinstance(world.run(charge_message()), TableFenced)
     assert world.payments.charges == ["pi_1"]
@@ -157,10 +151,7 @@ def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
 
 
 def test_frozen_worker_marks_nothing_in_restored_table() -> None:
-    store = RestoredDuringClaim()
-    store.guard = MemoryTableGuard(OPEN)
-    world = InMemoryStack(store=store, guard=store.guard)
-    world.add_order()
+    world = world_with(store := RestoredDuringClaim())
     lease_to_other_worker(world, lease=timedelta(minutes=-1))
     store.guard.state = OPEN
     before = world.job(KEY)
@@ -173,8 +164,8 @@ def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = InMemoryStack()
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
-    asked = (world.clock.now() - timedelta(hours=1)).isoformat()
-    world.add_order(charge_requested_at=asked)
+    requested_at = (world.clock.now() - timedelta(hours=1)).isoformat()
+    world.add_order(charge_requested_at=requested_at)
 
     assert find_due(world).items == ()
     message = charge_message()

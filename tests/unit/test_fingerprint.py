@@ -1,4 +1,4 @@
-"""The fingerprint: equal for equal business values, other for others."""
+"""The fingerprint: equal for equal business values, different for different ones."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -28,9 +28,7 @@ def test_stored_fingerprint_stays_comparable() -> None:
 
 @given(values=VALUES)
 def test_order_of_names_does_not_matter(values: dict[str, object]) -> None:
-    turned = dict(reversed(values.items()))
-
-    assert fingerprint(turned) == fingerprint(values)
+    assert fingerprint(dict(reversed(values.items()))) == fingerprint(values)
 
 
 @pytest.mark.parametrize("spelling", [1250.0, Decimal(1250), Decimal("1250.00"), Decimal("1.25E3")])

@@ -1,4 +1,4 @@
-"""The end of a sweep: its shards are free again, and the next page begins if one is due."""
+"""The end of a sweep releases its shards and starts the next page if one is due."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,18 +46,15 @@ def test_finish_releases_own_leases_only() -> None:
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
-    finished = SweepFinisher(leases=MemorySweepLeases(), sweeps=FakeSweeps())
+    finisher = SweepFinisher(leases=MemorySweepLeases(), sweeps=FakeSweeps())
 
-    told = finished.finish(make_sweep(busy=busy), [])
+    report = finisher.finish(make_sweep(busy=busy), [])
 
-    assert told == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
+    assert report == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 
 
-def test_complete_sweep_starts_no_other() -> None:
+def test_only_incomplete_sweep_starts_next_page_where_it_stopped() -> None:
     assert finish_sweep(make_sweep(), MOVED) == []
-
-
-def test_next_page_starts_where_this_one_stopped() -> None:
     assert finish_sweep(make_sweep(next=NEXT), MOVED) == [NEXT]
 
 

@@ -1,4 +1,4 @@
-"""History lines: which changes are recorded, what of a row they hold, and what they never hold."""
+"""History lines: which changes are recorded, with which fields, and never with free text."""
 
 import json
 from dataclasses import replace
@@ -30,6 +30,7 @@ from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 
 TABLE = "table-1"
 LATER = NOW + timedelta(minutes=3)
+TOO_LONG = "x" * (MAX_HISTORY_ID_LENGTH + 1)
 
 
 def line_for(old: Job | None, new: Job | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
@@ -43,15 +44,8 @@ def recorded_line(old: Job | None, new: Job | None, **more: Any) -> HistoryLine:
 
 
 def ready_job() -> Job:
-    return new_job(
-        KEY,
-        "payment.charge",
-        {"job": "payment.charge", "v": 1, "order_id": "18452"},
-        now=NOW,
-        due_at=NOW,
-        actor="producer",
-        reason="asked for",
-    )
+    sent: Any = {"now": NOW, "due_at": NOW, "actor": "producer", "reason": "sent"}
+    return new_job(KEY, "payment.charge", {"order_id": "18452"}, **sent)
 
 
 def test_first_row_is_recorded_with_its_event() -> None:
@@ -72,33 +66,24 @@ def test_claim_is_recorded_without_evidence_entry() -> None:
 
 def test_ended_job_is_recorded_with_result_and_reference() -> None:
     old = make_job()
-    new = old.apply(
-        Event.CONFIRM,
-        now=LATER,
-        actor="worker",
-        reason="paid",
-        provider_ref="pi_1",
-        result={"charge_id": "ch_1", "live": True, "amount": 1200},
-        amount=1200,
-        currency="eur",
-        subject="18452",
-    )
+    result = {"charge_id": "ch_1", "live": True, "amount": 1200}
+    paid: Any = {"result": result, "amount": 1200, "currency": "eur", "subject": "18452"}
+    confirm: Any = {"now": LATER, "actor": "worker", "reason": "paid", "provider_ref": "pi_1"}
+    new = old.apply(Event.CONFIRM, **confirm, **paid)
 
     line = recorded_line(old, new)
 
     assert (line.status, line.event, line.provider_ref) == ("finished", "confirm", "pi_1")
-    assert line.result == {"charge_id": "ch_1", "live": True, "amount": 1200}
+    assert line.result == result
     assert (line.amount, line.currency, line.subject, line.left_out) == (1200, "eur", "18452", ())
     assert (line.fingerprint, line.key_scope, line.key_number) == ("of the order", "live", 1)
 
 
 def test_saved_reference_is_recorded_without_new_status() -> None:
     old = make_job()
-    new = old.apply(
-        Event.CHECKPOINT, now=LATER, actor="worker", reason="saved", provider_ref="pi_1"
-    )
+    saved = {"reason": "saved", "provider_ref": "pi_1"}
 
-    line = recorded_line(old, new)
+    line = recorded_line(old, old.apply(Event.CHECKPOINT, now=LATER, actor="worker", **saved))
 
     assert (line.status, line.old_status, line.event) == ("started", "started", "checkpoint")
     assert line.provider_ref == "pi_1"
@@ -113,11 +98,9 @@ def test_change_without_new_status_or_reference_is_not_recorded(event: Event) ->
 
 def test_operator_note_is_recorded_without_its_text() -> None:
     old = make_job()
-    new = old.apply(
-        Event.NOTE, now=LATER, actor=operator_actor("ada"), reason="Called the customer"
-    )
+    note = {"actor": operator_actor("ada"), "reason": "Called the customer"}
 
-    line = recorded_line(old, new)
+    line = recorded_line(old, old.apply(Event.NOTE, now=LATER, **note))
 
     assert (line.event, line.actor, line.status) == ("note", "operator:ada", "started")
     assert "Called" not in json.dumps(line.to_dict())
@@ -151,18 +134,14 @@ def test_backfill_records_row_and_its_last_actor() -> None:
 
     line = backfill_line(ended, generation=TABLE)
 
-    assert (line.record, line.status, line.old_status) == (
-        HistoryRecordType.BACKFILL,
-        "finished",
-        None,
-    )
+    assert (line.record, line.status, line.old_status) == ("backfill", "finished", None)
     assert (line.event, line.actor, line.at) == ("confirm", "worker", LATER)
 
 
 def test_backfill_names_no_event_older_than_row() -> None:
-    line = backfill_line(
-        make_job(evidence=(make_entry(at=NOW),), updated_at=LATER), generation=TABLE
-    )
+    row = make_job(evidence=(make_entry(at=NOW),), updated_at=LATER)
+
+    line = backfill_line(row, generation=TABLE)
 
     assert (line.event, line.actor) == (None, None)
 
@@ -175,9 +154,7 @@ def test_unreadable_row_is_recorded_by_key() -> None:
 
 @pytest.mark.parametrize("key", ["", "no colon", "../up:1", "Ä.b:1"])
 def test_job_type_of_broken_key_is_unknown(key: str) -> None:
-    line = unreadable_line(key, generation=TABLE, at=NOW, version=3)
-
-    assert line.job_type == UNKNOWN_JOB_TYPE
+    assert unreadable_line(key, generation=TABLE, at=NOW, version=3).job_type == UNKNOWN_JOB_TYPE
 
 
 def test_repeated_lines_are_merged_and_change_beats_backfill() -> None:
@@ -191,29 +168,24 @@ def test_repeated_lines_are_merged_and_change_beats_backfill() -> None:
 
 def test_lines_of_other_generation_version_or_row_are_kept() -> None:
     line = backfill_line(make_job(), generation=TABLE)
-    others = [
-        replace(line, generation="table-2"),
-        replace(line, version=7),
-        replace(line, created_at=LATER),
-    ]
+    changes: list[Any] = [{"generation": "table-2"}, {"version": 7}, {"created_at": LATER}]
+    others = [replace(line, **change) for change in changes]
 
     assert deduplicate([line, *others]) == [line, *others]
 
 
 def test_newest_line_has_newest_row_then_version() -> None:
     line = backfill_line(make_job(version=9), generation=TABLE)
-    change = replace(line, record=HistoryRecordType.CHANGE)
-    second_row = replace(line, created_at=LATER, version=1)
 
     assert is_newer(line, None)
     assert is_newer(replace(line, version=10), line)
-    assert is_newer(second_row, line)
-    assert is_newer(change, line)
+    assert is_newer(replace(line, created_at=LATER, version=1), line)
+    assert is_newer(replace(line, record=HistoryRecordType.CHANGE), line)
     assert not is_newer(line, line)
 
 
 def test_partial_message_and_result_are_marked() -> None:
-    job = make_job(message={"id": "1", "record": {"name": "Ada"}}, result={"told": "Hello Ada"})
+    job = make_job(message={"id": "1", "record": {"name": "Ada"}}, result={"text": "Hello Ada"})
 
     line = backfill_line(job, generation=TABLE)
 
@@ -222,17 +194,7 @@ def test_partial_message_and_result_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "two words",
-        "ada@example.com",
-        "x" * (MAX_HISTORY_ID_LENGTH + 1),
-        {},
-        [],
-        2**63,
-        float("nan"),
-        "Größe",
-    ],
+    "value", ["two words", "ada@example.com", TOO_LONG, {}, [], 2**63, float("nan"), "Größe"]
 )
 def test_values_other_than_ids_codes_and_numbers_are_left_out(value: object) -> None:
     assert scalar_fields({"field": value}) == ({}, False)
@@ -253,7 +215,7 @@ def test_field_count_and_field_names_are_limited() -> None:
 
 
 def test_too_long_id_is_left_out() -> None:
-    line = backfill_line(make_job(provider_ref="p" * (MAX_HISTORY_ID_LENGTH + 1)), generation=TABLE)
+    line = backfill_line(make_job(provider_ref=TOO_LONG), generation=TABLE)
 
     assert line.provider_ref is None
 

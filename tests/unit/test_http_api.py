@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -25,12 +24,18 @@ from oncely.domain.errors import (
     UnreadableRowError,
 )
 
+ADA = {"username": "ada"}
+
 
 def make_event(**claims: object) -> dict[str, Any]:
     found: dict[str, Any] = {"routeKey": "GET /api/x", "requestContext": {}}
     if claims:
         found["requestContext"] = {"authorizer": {"jwt": {"claims": claims}}}
     return found
+
+
+def call(route: Route, event: dict[str, Any] | None = None, **more: object) -> Any:  # noqa: ANN401  # Lambda's own form
+    return handle_event({**(event or make_event()), **more}, {"GET /api/x": route})
 
 
 def current_user(**claims: object) -> User | None:
@@ -40,7 +45,7 @@ def current_user(**claims: object) -> User | None:
         seen.append(request)
         return ApiResponse.json({})
 
-    handle_event(make_event(**claims), {"GET /api/x": Route(look)})
+    call(Route(look), make_event(**claims))
     return seen[0].user
 
 
@@ -58,52 +63,42 @@ def current_user(**claims: object) -> User | None:
     ],
 )
 def test_groups_are_read_from_claim_in_any_form(claim: object, groups: set[str]) -> None:
-    person = current_user(username="ada", **{"cognito:groups": claim})
+    user = current_user(username="ada", **{"cognito:groups": claim})
 
-    assert person == User("ada", frozenset(groups))
+    assert user == User("ada", frozenset(groups))
 
 
 def test_user_name_comes_only_from_immutable_claim() -> None:
-    person = current_user(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
+    user = current_user(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
 
-    assert person is not None
-    assert person.name == "ada@example.com"
+    assert user is not None
+    assert user.name == "ada@example.com"
     assert current_user(email="boss@example.com") is None
-
-
-def route_status(route: Route, **claims: object) -> int:
-    answer: int = handle_event(make_event(**claims), {"GET /api/x": route})["statusCode"]
-    return answer
 
 
 @pytest.mark.parametrize(
     ("groups", "claims", "expected"),
     [
         (READER_GROUPS, {}, 401),
-        (READER_GROUPS, {"username": "a"}, 403),
-        (READER_GROUPS, {"username": "a", "cognito:groups": "[other]"}, 403),
-        (READER_GROUPS, {"username": "a", "cognito:groups": "[supporters]"}, 403),
-        (READER_GROUPS, {"username": "a", "cognito:groups": "[support]"}, 200),
-        (READER_GROUPS, {"username": "a", "cognito:groups": "[operator]"}, 200),
-        (REPAIRER_GROUPS, {"username": "a", "cognito:groups": "[support]"}, 403),
-        (REPAIRER_GROUPS, {"username": "a", "cognito:groups": "[operator]"}, 200),
+        (READER_GROUPS, ADA, 403),
+        (READER_GROUPS, {**ADA, "cognito:groups": "[other]"}, 403),
+        (READER_GROUPS, {**ADA, "cognito:groups": "[supporters]"}, 403),
+        (READER_GROUPS, {**ADA, "cognito:groups": "[support]"}, 200),
+        (READER_GROUPS, {**ADA, "cognito:groups": "[operator]"}, 200),
+        (REPAIRER_GROUPS, {**ADA, "cognito:groups": "[support]"}, 403),
+        (REPAIRER_GROUPS, {**ADA, "cognito:groups": "[operator]"}, 200),
     ],
 )
 def test_route_serves_only_its_groups(
     groups: frozenset[str], claims: dict[str, object], expected: int
 ) -> None:
-    assert route_status(Route(lambda _: ApiResponse.json({}), groups), **claims) == expected
+    route = Route(lambda _: ApiResponse.json({}), groups)
 
-
-def failing_route(error: Exception) -> Callable[[ApiRequest], ApiResponse]:
-    def answer(_: ApiRequest) -> ApiResponse:
-        raise error
-
-    return answer
+    assert call(route, make_event(**claims))["statusCode"] == expected
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "sentence"),
+    ("error", "expected", "message"),
     [
         (InvalidRequestError("say why"), 400, "say why"),
         (UnreadableRowError("cannot be read"), 422, "cannot be read"),
@@ -112,14 +107,15 @@ def failing_route(error: Exception) -> Callable[[ApiRequest], ApiResponse]:
         (ZeroDivisionError("secret"), 500, "unexpected error"),
     ],
 )
-def test_error_is_one_sentence_without_trace(
-    error: Exception, expected: int, sentence: str
-) -> None:
-    answer = handle_event(make_event(), {"GET /api/x": Route(failing_route(error))})
+def test_error_is_one_sentence_without_trace(error: Exception, expected: int, message: str) -> None:
+    def fail(_: ApiRequest) -> ApiResponse:
+        raise error
 
-    assert answer["statusCode"] == expected
-    assert json.loads(answer["body"])["error"].startswith(sentence)
-    assert "secret" not in answer["body"]
+    response = call(Route(fail))
+
+    assert response["statusCode"] == expected
+    assert json.loads(response["body"])["error"].startswith(message)
+    assert "secret" not in response["body"]
 
 
 def test_unknown_route_is_not_found() -> None:
@@ -127,9 +123,7 @@ def test_unknown_route_is_not_found() -> None:
 
 
 def test_every_response_has_strict_security_headers() -> None:
-    headers = handle_event(make_event(), {"GET /api/x": Route(lambda _: ApiResponse.json({}))})[
-        "headers"
-    ]
+    headers = call(Route(lambda _: ApiResponse.json({})))["headers"]
 
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
@@ -143,35 +137,28 @@ def test_every_response_has_strict_security_headers() -> None:
 )
 def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
     reply = ApiResponse(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
-    call = {**make_event(), "headers": {"if-none-match": known}}
 
-    answer = handle_event(call, {"GET /api/x": Route(lambda _: reply)})
+    response = call(Route(lambda _: reply), headers={"if-none-match": known})
 
-    assert answer["statusCode"] == status
-    assert answer["body"] == ("" if status == 304 else "the page")
-    assert (answer["headers"]["etag"], answer["headers"]["cache-control"]) == ('"one"', "no-cache")
+    assert response["statusCode"] == status
+    assert response["body"] == ("" if status == 304 else "the page")
+    assert (response["headers"]["etag"], response["headers"]["cache-control"]) == (
+        '"one"',
+        "no-cache",
+    )
 
 
 def test_job_response_is_never_treated_as_cached() -> None:
-    call = {**make_event(), "headers": {"if-none-match": "None, *, "}}
+    route = Route(lambda _: ApiResponse.json({"job": 1}))
 
-    answer = handle_event(call, {"GET /api/x": Route(lambda _: ApiResponse.json({"job": 1}))})
-
-    assert answer["statusCode"] == 200
+    assert call(route, headers={"if-none-match": "None, *, "})["statusCode"] == 200
 
 
 def test_encoded_body_is_decoded() -> None:
-    call = {
-        **make_event(),
-        "body": base64.b64encode("é".encode()).decode(),
-        "isBase64Encoded": True,
-    }
+    body = base64.b64encode("é".encode()).decode()
+    route = Route(lambda request: ApiResponse(body=request.body))
 
-    answer = handle_event(
-        call, {"GET /api/x": Route(lambda request: ApiResponse(body=request.body))}
-    )
-
-    assert answer["body"] == "é"
+    assert call(route, body=body, isBase64Encoded=True)["body"] == "é"
 
 
 @pytest.mark.parametrize(
@@ -183,18 +170,10 @@ def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
 
 
 def test_empty_list_parameter_counts_as_missing() -> None:
-    asked = ListQuery.from_query_string(
-        {"status": "", "type": "", "from": "", "to": "", "cursor": ""}
-    )
+    empty = dict.fromkeys(("status", "type", "from", "to", "cursor"), "")
 
-    assert vars(asked) == {
-        "status": None,
-        "job_type": None,
-        "since": None,
-        "until": None,
-        "cursor": None,
-        "limit": 25,
-    }
+    missing = dict.fromkeys(("status", "job_type", "since", "until", "cursor"))
+    assert vars(ListQuery.from_query_string(empty)) == {**missing, "limit": 25}
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])

@@ -16,9 +16,9 @@ from oncely.operate import job_queries as inspect
 from oncely.operate.page_cursor import ListCursor
 from oncely.ports import JobListEntry, UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 
 
@@ -31,15 +31,14 @@ def test_window_that_ends_before_it_begins_is_rejected() -> None:
         list(inspector.iter_pages(since=START, until=before))
 
 
-def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
-    pages: list[list[JobKey]] = []
-    cursor: str | None = None
+def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[Job]]:  # noqa: ANN401  # arguments of a page
+    pages: list[list[Job]] = []
     while len(pages) < 20:
-        page = world.inspector().list_page(status="needs_review", cursor=cursor, **asked)
-        pages.append([view.job.job_key for view in page.jobs])
-        cursor = page.cursor
-        if cursor is None:
+        page = world.inspector().list_page(**{"status": "needs_review", **asked})
+        pages.append([view.job for view in page.jobs])
+        if page.cursor is None:
             return pages
+        asked["cursor"] = page.cursor
     raise AssertionError("the list never ends")
 
 
@@ -47,11 +46,10 @@ def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobKey]]:  #
 def test_pages_show_every_job_once_despite_equal_times(apart: timedelta) -> None:
     pages = read_all_pages(many_reviews(60, apart=apart), limit=25)
 
-    shown = [key for page in pages for key in page]
     assert [len(page) for page in pages] == [25, 25, 10]
-    assert len(set(shown)) == 60
+    assert len({job.job_key for page in pages for job in page}) == 60
     if apart:
-        assert shown[0] == "payment.charge:order_59"
+        assert pages[0][0].job_key == "payment.charge:order_59"
 
 
 def test_page_continues_when_last_job_has_left_list() -> None:
@@ -67,8 +65,6 @@ def test_page_continues_when_last_job_has_left_list() -> None:
 
 
 class _LaggingIndex(MemoryJobIndex):
-    """An index that still shows everything where it was."""
-
     def by_status(self, statuses: Sequence[Status], **asked: Any) -> Iterator[JobListEntry]:  # noqa: ANN401  # arguments of the port
         return super().by_status(tuple(Status), **asked)
 
@@ -87,13 +83,10 @@ def test_list_filters_by_job_type_and_time() -> None:
     world = many_reviews(60)
 
     pushes = world.inspector().list_page(job_type="sync.push")
-    some = world.inspector().list_page(
-        since=START + timedelta(seconds=5), until=START + timedelta(seconds=7)
-    )
+    since, until = (START + timedelta(seconds=seconds) for seconds in (5, 7))
 
-    assert {view.job.job_type for view in pushes.jobs} == {"sync.push"}
-    assert len(pushes.jobs) == 6
-    assert len(some.jobs) == 3
+    assert [view.job.job_type for view in pushes.jobs] == ["sync.push"] * 6
+    assert len(world.inspector().list_page(since=since, until=until).jobs) == 3
 
 
 def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +116,7 @@ def test_whole_list_of_rare_type_is_cut_with_cursor(monkeypatch: pytest.MonkeyPa
     assert none.jobs == ()
     assert len(some.jobs) == 4
     assert none.cursor == some.cursor
-    rest = world.inspector().list_page(job_type="sync.push", cursor=some.cursor)
-    assert len(rest.jobs) == 2
+    assert len(world.inspector().list_page(job_type="sync.push", cursor=some.cursor).jobs) == 2
 
 
 @pytest.mark.parametrize(
@@ -153,13 +145,10 @@ def test_pages_of_ready_jobs_show_every_job_once() -> None:
         due_at = START + timedelta(minutes=number // 7)
         world.store.jobs[key] = replace(job, status=Status.READY, due_at=due_at)
 
-    first = world.inspector().list_page(status="ready", limit=25)
-    second = world.inspector().list_page(status="ready", limit=25, cursor=first.cursor)
-    third = world.inspector().list_page(status="ready", limit=25, cursor=second.cursor)
+    pages = read_all_pages(world, status="ready", limit=25)
 
-    shown = [view.job for page in (first, second, third) for view in page.jobs]
-    assert (len(shown), third.cursor) == (60, None)
-    assert len({job.job_key for job in shown}) == 60
+    shown = [job for page in pages for job in page]
+    assert (len(pages), len(shown), len({job.job_key for job in shown})) == (3, 60, 60)
     assert [job.due_at for job in shown] == sorted(job.due_at or START for job in shown)
 
 
@@ -187,14 +176,9 @@ def test_pages_of_finished_jobs_show_each_once() -> None:
         at = START - timedelta(seconds=number // 7)
         world.store.jobs[key] = replace(job, status=status, updated_at=at, since=None)
 
-    shown, cursor = list[JobKey](), None
-    for _ in range(10):
-        page = world.inspector().list_page(status="finished", limit=10, cursor=cursor)
-        shown += [view.job.job_key for view in page.jobs]
-        cursor = page.cursor
-        if cursor is None:
-            break
+    pages = read_all_pages(world, status="finished", limit=10)
 
+    shown = [job.job_key for page in pages for job in page]
     assert (len(shown), len(set(shown))) == (48, 48)
 
 
@@ -203,9 +187,7 @@ def test_default_list_has_jobs_that_need_attention() -> None:
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
 
-    page = world.inspector().list_page()
-
-    assert {view.job.status for view in page.jobs} == ATTENTION
+    assert {view.job.status for view in world.inspector().list_page().jobs} == ATTENTION
 
 
 def test_counts_follow_job_statuses() -> None:
@@ -214,7 +196,7 @@ def test_counts_follow_job_statuses() -> None:
     # As the stream does: an end that still owes its receipt would be counted as in progress.
     world.publisher().publish(first)
     world.add_order("2")
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message("2"))
     world.add_order("3")
     world.payments.declines = True
@@ -233,12 +215,8 @@ def test_counts_of_today_begin_at_midnight_utc() -> None:
     world = InMemoryStack()
     world.payments.declines = True
     midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    for order_id, moment in (
-        ("1001", midnight - timedelta(milliseconds=1)),
-        ("1002", midnight),
-        ("1003", midnight + timedelta(milliseconds=1)),
-    ):
-        world.clock.time = moment
+    for order_id, milliseconds in (("1001", -1), ("1002", 0), ("1003", 1)):
+        world.clock.time = midnight + timedelta(milliseconds=milliseconds)
         world.add_order(order_id)
         world.run(charge_message(order_id))
     world.clock.time = midnight + timedelta(hours=23, minutes=59, seconds=59, microseconds=5)
@@ -246,23 +224,20 @@ def test_counts_of_today_begin_at_midnight_utc() -> None:
     assert world.inspector().counts().failed_today == 2
 
 
-def test_count_above_maximum_is_marked_as_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "MAX_COUNT", 10)
-
-    counts = many_reviews(20).inspector().counts()
-
-    assert (counts.needs_review, counts.truncated) == (10, ("needs_review",))
-
-
-def test_pending_count_stops_at_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "name"), [(Status.NEEDS_REVIEW, "needs_review"), (Status.STARTED, "pending")]
+)
+def test_count_above_maximum_is_marked_as_more(
+    monkeypatch: pytest.MonkeyPatch, status: Status, name: str
+) -> None:
     monkeypatch.setattr(inspect, "MAX_COUNT", 10)
     world = many_reviews(20)
     for key, job in list(world.store.jobs.items()):
-        world.store.jobs[key] = replace(job, status=Status.STARTED, due_at=START)
+        world.store.jobs[key] = replace(job, status=status, due_at=START)
 
     counts = world.inspector().counts()
 
-    assert (counts.pending, counts.truncated) == (10, ("pending",))
+    assert (getattr(counts, name), counts.truncated) == (10, (name,))
 
 
 @pytest.mark.parametrize(
@@ -294,25 +269,17 @@ def test_counts_are_serialized_by_name() -> None:
     none = InMemoryStack().inspector().counts()
     some = replace(none, pending=1, oldest_unresolved_at=START, truncated=("pending",))
 
-    assert none.to_json() == {
-        "needs_review": 0,
-        "unknown": 0,
-        "pending": 0,
-        "failed_today": 0,
-        "oldest_unresolved_at": None,
-        "truncated": [],
-    }
-    assert some.to_json() == {
-        **none.to_json(),
-        "pending": 1,
-        "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
-        "truncated": ["pending"],
-    }
+    zero = dict.fromkeys(("needs_review", "unknown", "pending", "failed_today"), 0)
+    assert none.to_json() == {**zero, "oldest_unresolved_at": None, "truncated": []}
+    since = {"oldest_unresolved_at": "2026-11-16T03:00:00.000Z"}
+    assert some.to_json() == {**zero, "pending": 1, **since, "truncated": ["pending"]}
 
 
-@pytest.mark.parametrize("limit", [1, inspect.MAX_PAGE_SIZE])
-def test_smallest_and_largest_page_sizes_are_allowed(limit: int) -> None:
-    assert len(many_reviews(150).inspector().list_page(limit=limit).jobs) == limit
+@pytest.mark.parametrize("limit", [None, 1, inspect.MAX_PAGE_SIZE])
+def test_page_has_requested_size_or_25_jobs(limit: int | None) -> None:
+    asked: Any = {} if limit is None else {"limit": limit}
+
+    assert len(many_reviews(150).inspector().list_page(**asked).jobs) == (limit or 25)
 
 
 def test_window_of_one_moment_lists_jobs_changed_then() -> None:
@@ -324,8 +291,6 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
 
 
 class _RecordingIndex(MemoryJobIndex):
-    """An index that still lists a job whose row was deleted."""
-
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
@@ -342,19 +307,13 @@ def test_deleted_job_in_stale_index_is_left_out() -> None:
 
 
 def test_cursor_names_only_jobs_shown_at_its_own_time() -> None:
-    first, same, later = (
-        JobListEntry(JobKey(key), START + timedelta(seconds=seconds))
-        for key, seconds in (("a", 0), ("b", 0), ("c", 1))
-    )
+    first, same, last = (JobKey(name) for name in "abc")
+    later = JobListEntry(last, START + timedelta(seconds=1))
 
-    both = ListCursor().after(first).after(same)
+    both = ListCursor().after(JobListEntry(first, START)).after(JobListEntry(same, START))
 
-    assert both == ListCursor(START, frozenset({JobKey("a"), JobKey("b")}))
-    assert both.after(later) == ListCursor(later.at, frozenset({JobKey("c")}))
-
-
-def test_page_has_25_jobs_by_default() -> None:
-    assert len(many_reviews(30).inspector().list_page().jobs) == 25
+    assert both == ListCursor(START, frozenset({first, same}))
+    assert both.after(later) == ListCursor(later.at, frozenset({last}))
 
 
 def test_unreadable_row_hides_no_other_job_of_page() -> None:
@@ -367,10 +326,8 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
 
     assert only == page
     shown: Any = page.to_json()
-    assert [one["job_key"] for one in shown["jobs"]] == [
-        "payment.charge:order_2",
-        "sync.push:order_0",
-    ]
+    readable = [one["job_key"] for one in shown["jobs"]]
+    assert readable == ["payment.charge:order_2", "sync.push:order_0"]
     (unreadable,) = shown["unreadable"]
     assert unreadable["job_key"] == "payment.charge:order_1"
     assert "cannot be read" in unreadable["reason"]

@@ -19,16 +19,6 @@ from tests.unit.samples import make_job
 SECOND = JobKey(f"{KEY}:2")
 
 
-def world_with_paid_resubmission() -> InMemoryStack:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.declines = True
-    world.run(charge_message())
-    world.payments.declines = False
-    world.run(charge_message(attempt=2))
-    return world
-
-
 def keys_and_matches(found: SearchResults) -> list[tuple[str, str | None]]:
     return [(view.job.job_key, view.matched_by) for view in found.jobs]
 
@@ -47,12 +37,7 @@ def test_prefixed_order_id_is_found_in_any_spelling(order_id: str, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "way"),
-    [
-        ("payment.charge:order_18452", "job key"),
-        ("customer_7", "customer"),
-        ("pi_1", "provider reference"),
-    ],
+    ("text", "way"), [(KEY, "job key"), ("customer_7", "customer"), ("pi_1", "provider reference")]
 )
 def test_job_is_found_by_key_customer_or_reference(text: str, way: str) -> None:
     assert keys_and_matches(world_with_paid_job().inspector().search(text)) == [(KEY, way)]
@@ -90,20 +75,13 @@ def test_jobs_are_found_newest_first_and_once() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "18452",
-        "payment.charge",
-        "payment.charge:",
-        ":order_18452",
-        "Payment:order_18452",
-        "payment.charge:" + "x" * 200,
-        "payment.charge:\udfff",
+        *("18452", "payment.charge", "payment.charge:", ":order_18452", "Payment:order_18452"),
+        *("payment.charge:" + "x" * 200, "payment.charge:\udfff"),
     ],
 )
 def test_impossible_job_key_shows_nothing_without_read(text: str) -> None:
     untouched: Any = object()
-    inspector = replace(InMemoryStack().inspector(), store=untouched)
-
-    assert inspector.get(text) is None
+    assert replace(InMemoryStack().inspector(), store=untouched).get(text) is None
 
 
 def test_longest_key_is_shown() -> None:
@@ -116,8 +94,6 @@ def test_longest_key_is_shown() -> None:
 
 
 class _RecordingIndex(MemoryJobIndex):
-    """Remembers which rows were given."""
-
     requested_keys: tuple[JobKey, ...] = ()
 
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
@@ -136,8 +112,11 @@ def test_each_matching_row_is_read_once(text: str) -> None:
     assert finder.requested_keys == (KEY,)
 
 
-def test_resubmitted_jobs_are_found_without_stored_subject() -> None:
-    world = world_with_paid_resubmission()
+def test_resubmitted_jobs_are_found_without_stored_subject(world: InMemoryStack) -> None:
+    world.payments.declines = True
+    world.run(charge_message())
+    world.payments.declines = False
+    world.run(charge_message(attempt=2))
     assert {job.subject for job in world.store.jobs.values()} == {None}
 
     assert {view.job.job_key for view in world.inspector().search("18452").jobs} == {KEY, SECOND}

@@ -63,14 +63,10 @@ def test_claim_of_ready_row_is_counted_and_owned() -> None:
 
 
 def test_claim_keeps_known_values_of_row() -> None:
-    row = make_job(
-        status=Status.READY, first_sent_at=NOW, key_scope="live", customer_id="customer_7"
-    )
-    claim = make_claim(
-        now=LATER, key_scope="test", customer_id="customer_8", message={"order_id": "other"}
-    )
+    row = make_job(status=Status.READY)
+    other = {"key_scope": "test", "customer_id": "customer_8", "message": {"order_id": "other"}}
 
-    job = apply_claim(row, claim)
+    job = apply_claim(row, make_claim(now=LATER, **other))
 
     assert job is not None
     assert (job.first_sent_at, job.key_scope, job.customer_id) == (NOW, "live", "customer_7")
@@ -79,11 +75,9 @@ def test_claim_keeps_known_values_of_row() -> None:
 
 
 def test_claim_fills_in_missing_values_of_row() -> None:
-    row = make_job(
-        status=Status.READY, first_sent_at=None, key_scope=None, customer_id=None, fingerprint=None
-    )
+    missing = dict.fromkeys(("first_sent_at", "key_scope", "customer_id", "fingerprint"))
 
-    job = apply_claim(row, make_claim(now=LATER))
+    job = apply_claim(make_job(status=Status.READY, **missing), make_claim(now=LATER))
 
     assert job is not None
     assert (job.first_sent_at, job.key_scope) == (LATER, "live")
@@ -91,18 +85,18 @@ def test_claim_fills_in_missing_values_of_row() -> None:
     assert not job.has_ambiguous_send
 
 
-def test_claim_without_resolved_values_keeps_fingerprint() -> None:
-    job = apply_claim(make_job(status=Status.READY), make_claim(fingerprint=None))
+@pytest.mark.parametrize(
+    ("row", "claim"), [({}, {"fingerprint": None}), ({"key_scope": ""}, {"key_scope": "live"})]
+)
+def test_claim_keeps_fingerprint_and_even_empty_key_scope(
+    row: dict[str, object], claim: dict[str, object]
+) -> None:
+    before = make_job(status=Status.READY, **row)
+
+    job = apply_claim(before, make_claim(**claim))
 
     assert job is not None
-    assert job.fingerprint == "of the order"
-
-
-def test_empty_key_scope_is_kept() -> None:
-    job = apply_claim(make_job(status=Status.READY, key_scope=""), make_claim(key_scope="live"))
-
-    assert job is not None
-    assert job.key_scope == ""
+    assert (job.fingerprint, job.key_scope) == (before.fingerprint, before.key_scope)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
@@ -124,13 +118,12 @@ def test_lease_expires_exactly_at_its_end_time() -> None:
 def test_event_adds_version_and_evidence_entry() -> None:
     job = make_job(version=4)
 
-    after = job.apply(
-        Event.CONFIRM, now=LATER, actor="worker", reason="charged", result={"charge_id": "ch_1"}
-    )
+    result = {"charge_id": "ch_1"}
+
+    after = job.apply(Event.CONFIRM, now=LATER, actor="worker", reason="charged", result=result)
 
     assert (after.status, after.version, after.updated_at) == (Status.FINISHED, 5, LATER)
-    assert after.ended
-    assert after.result == {"charge_id": "ch_1"}
+    assert (after.ended, after.result) == (True, result)
     (entry,) = after.evidence
     assert (entry.from_status, entry.to_status) == (Status.STARTED, Status.FINISHED)
     assert (entry.at, entry.actor, entry.reason) == (LATER, "worker", "charged")

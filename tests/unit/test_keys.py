@@ -107,7 +107,7 @@ def test_longest_allowed_job_key_is_accepted() -> None:
     "name", ["payment", "Payment.charge", "payment.", ".charge", "payment:charge", "1.2", "a.b\n"]
 )
 def test_invalid_job_type_makes_no_job_key(name: str) -> None:
-    with pytest.raises(InvalidKeyError, match="is no job type"):
+    with pytest.raises(InvalidKeyError, match="is not a valid job type"):
         job_key(name, "18452")
     assert not is_job_type(name)
 

@@ -26,7 +26,7 @@ ROW = make_job(fingerprint=fingerprint(PROCEED.values))
         pytest.param(make_errand(), LookupResult(Succeeded("was run"), FACTS), id="answered"),
         pytest.param(
             make_errand(checks=raising_step(OSError("no table"))),
-            LookupResult(LookupFailed("our own rows could not be read: OSError: no table")),
+            LookupResult(LookupFailed("the business rows could not be read: OSError: no table")),
             id="rows unreadable",
         ),
         pytest.param(
@@ -36,12 +36,12 @@ ROW = make_job(fingerprint=fingerprint(PROCEED.values))
         ),
         pytest.param(
             make_errand(checks=lambda: AlreadyResolved(outcome=Succeeded("run before"))),
-            LookupResult(Anomalous("our own rows do not tell any more what was asked for")),
+            LookupResult(Anomalous("the business rows no longer say what the job should do")),
             id="no facts",
         ),
         pytest.param(
             make_errand(asks=raising_step(OSError("no network"))),
-            LookupResult(LookupFailed("asking ended in OSError: no network"), FACTS),
+            LookupResult(LookupFailed("the lookup failed with OSError: no network"), FACTS),
             id="provider unreachable",
         ),
         pytest.param(

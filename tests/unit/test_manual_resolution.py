@@ -19,9 +19,10 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
+from oncely.providers.stripe.fake import FakeIntent
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakeIntent, PaymentFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
 from tests.unit.errand_contract import KEY as ERRAND
@@ -48,7 +49,7 @@ def test_mark_finished_needs_reference() -> None:
 
 
 def test_mark_failed_fails_order_after_payment_is_closed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.READY
@@ -100,7 +101,7 @@ def test_mark_finished_accepts_order_paid_by_hand() -> None:
     ],
 )
 def test_mark_failed_keeps_order_when_payment_ended(payment: str, order: dict[str, Any]) -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status=payment)
     world.add_order(**order)
 
@@ -154,7 +155,7 @@ def world_with_review(checks: Callable[[], PrecheckResult[str]]) -> InMemoryStac
 
 
 def world_with_closing_job() -> InMemoryStack:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     repair_job(world, Repair.MARK_FAILED)
     return world
 
@@ -197,7 +198,7 @@ def test_mark_finished_conflicts_without_matching_rows(
     ids=["paid", "pending", "paid by another payment"],
 )
 def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, other: bool) -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.payments.complete("pi_1", status=status)
     if other:
         own = world.payments.intents["pi_1"].payment
@@ -212,8 +213,8 @@ def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, othe
 
 
 def test_mark_failed_needs_reachable_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.fail_next("lookup_closed", PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup_closed", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
@@ -226,7 +227,7 @@ def test_mark_failed_itself_closes_nothing_at_provider() -> None:
 
 def test_lost_close_is_retried_without_confirming_payment() -> None:
     world = world_with_closing_job()
-    world.payments.fail_next("close", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("close", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
     job = world.run_until_idle(KEY)
@@ -244,7 +245,7 @@ def test_payment_that_succeeds_before_close_finishes_job() -> None:
 
 
 def test_open_payment_without_order_is_not_marked_failed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.store.business_rows.rows.clear()
 
     outcome = repair_job(world, Repair.MARK_FAILED)

@@ -22,9 +22,9 @@ from oncely.reconcile.resolve_group import (
     split_into_groups,
 )
 from oncely.testing.memory import MemorySweepLeases
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
 FULL: Final = 100_000
@@ -111,7 +111,7 @@ class OutageRecovery:
 def outage() -> OutageRecovery:
     world = InMemoryStack()
     world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     one: Job = world.job("payment.charge:order_18452")
     order = {**world.order()}

@@ -62,16 +62,16 @@ def test_continued_job_returns_attempt_and_gets_fresh_message() -> None:
 
 def test_no_other_outcome_returns_attempt() -> None:
     for case in decision_cases():
-        if case.status is Status.UNKNOWN or not isinstance(case.answer, NotSent | InProgress):
+        if case.status is Status.UNKNOWN or not isinstance(case.outcome, NotSent | InProgress):
             assert case.after.attempts == case.job.attempts, case
             assert not case.decision.send_new_message, case
 
 
 def test_timeout_is_counted_and_crash_is_not() -> None:
     for case in decision_cases(Status.STARTED):
-        lost = isinstance(case.answer, Ambiguous | LookupFailed | LeaseExpired)
+        lost = isinstance(case.outcome, Ambiguous | LookupFailed | LeaseExpired)
         if lost and case.safety is not RetrySafety.NATURAL:
-            counted = not isinstance(case.answer, LeaseExpired)
+            counted = not isinstance(case.outcome, LeaseExpired)
             assert case.decision.event is Event.MARK_UNKNOWN, case
             assert case.after.timeouts == case.job.timeouts + counted, case
 

@@ -17,11 +17,11 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
-from tests.unit.decision_grid import ANSWERS, decision_cases
+from tests.unit.decision_grid import EFFECT_OUTCOMES, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 
 NATURAL = replace(TERMS, safety=RetrySafety.NATURAL)
-DONE = decide(make_job(), NATURAL, ANSWERS[0], now=NOW)
+DONE = decide(make_job(), NATURAL, EFFECT_OUTCOMES[0], now=NOW)
 
 
 def test_natural_effect_never_becomes_unknown() -> None:

@@ -15,11 +15,12 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.fake import FakeIntent
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakeIntent, PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(
@@ -101,7 +102,7 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
 
 
 def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
     job = world.run_until_idle(KEY)

@@ -67,14 +67,14 @@ def test_unstorable_value_is_invalid(value: str, reason: str) -> None:
 
 @pytest.mark.parametrize("value", ['{"": 1}', '[{"a": {"": null}}]'])
 def test_empty_name_is_invalid(value: str) -> None:
-    with pytest.raises(InvalidMessageError, match="a name in it is empty"):
+    with pytest.raises(InvalidMessageError, match="an object has an empty name"):
         REGISTRY.parse_body(contact_body(value))
 
 
 @pytest.mark.parametrize("properties", NO_PROPERTIES)
 def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None:
     body = contact_body(VALUE).replace(f'{{"score": {VALUE}}}', properties)
-    with pytest.raises(InvalidMessageError, match=r"record is wrong: .*properties"):
+    with pytest.raises(InvalidMessageError, match=r"record is invalid: .*properties"):
         REGISTRY.parse_body(body)
 
 

@@ -21,10 +21,10 @@ from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.run.process_batch import Delivery
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.worker import (
     BATCH_CONCURRENCY,
     BatchHarness,
@@ -191,7 +191,7 @@ def test_leased_message_is_acked_at_limit(
 
 
 def test_unsent_job_message_is_redelivered_after_backoff(charging: BatchHarness) -> None:
-    charging.world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    charging.world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     [one] = charging.process(make_delivery(charge_message()))
     assert not one.acked
     assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=15)}

@@ -17,6 +17,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
 from oncely.run.outcomes import Duplicate
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -24,7 +25,6 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import repair_job
 
 KEY = "payment.charge:order_18452"
@@ -110,7 +110,7 @@ def test_payment_expires_without_receipt_when_mail_is_off() -> None:
 
 
 def test_job_finished_by_reconciler_stays_due_for_receipt(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
     world.run_until_idle(KEY)
@@ -268,7 +268,7 @@ def test_ended_job_stays_due_when_follow_up_is_not_sent() -> None:
     world = world_with_finished_job()
     world.outbox.fails_at = frozenset({0})
 
-    with pytest.raises(UnavailableError, match="did not take a follow-up"):
+    with pytest.raises(UnavailableError, match="did not accept a follow-up"):
         publish_job(world)
 
     assert world.job(KEY).due_at is not None

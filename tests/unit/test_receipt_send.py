@@ -13,9 +13,9 @@ from oncely.domain.lifecycle import Status
 from oncely.jobs.receipt_send import ReceiptEmail, ReceiptSend
 from oncely.providers.interfaces import Email
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.samples import make_job
 
 KEY = "receipt.send:order_18452"
@@ -52,8 +52,8 @@ def test_receipt_tags_differ_when_order_ids_look_alike(world: InMemoryStack) -> 
     assert all(re.fullmatch("[A-Za-z0-9_-]{1,256}", tag) for tag in world.mail.tags)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: ProviderFault) -> None:
     world = world_with_paid_order()
     world.mail.fail_next(fault)
     outcome = world.run(RECEIPT)
@@ -62,13 +62,13 @@ def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: PaymentFault) -
 
     assert isinstance(outcome, Unknown)
     assert job.status is Status.NEEDS_REVIEW
-    assert len(world.mail.sent) == (fault is PaymentFault.TIMEOUT_AFTER)
+    assert len(world.mail.sent) == (fault is ProviderFault.TIMEOUT_AFTER)
     assert world.alerts.sent
 
 
 def test_receipt_is_retried_with_new_tag_after_failed_connection() -> None:
     world = world_with_paid_order()
-    world.mail.fail_next(PaymentFault.REFUSED_CONNECTION)
+    world.mail.fail_next(ProviderFault.REFUSED_CONNECTION)
 
     assert isinstance(world.run(RECEIPT), NotAttempted)
     assert isinstance(world.run(RECEIPT), Finished)
@@ -177,8 +177,8 @@ def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
 @pytest.mark.parametrize(
     ("ref", "words"),
     [
-        (None, "No receipt was sent: none was wanted, or receipts are off."),
-        ("mail_1", "One receipt was handed to the mail service (mail_1)."),
+        (None, "No receipt was sent: the order has no receipt_email, or receipts are off."),
+        ("mail_1", "One receipt was accepted by the email provider (mail_1)."),
     ],
 )
 def test_receipt_text_follows_from_its_reference(ref: str | None, words: str) -> None:

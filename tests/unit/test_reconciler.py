@@ -14,6 +14,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -21,7 +22,6 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 from tests.unit.samples import make_job
 
@@ -31,7 +31,7 @@ KEY = "payment.charge:order_18452"
 def world_with_unknown_job(*, charged: bool = True) -> InMemoryStack:
     world = InMemoryStack()
     world.add_order()
-    fault = PaymentFault.TIMEOUT_AFTER if charged else PaymentFault.TIMEOUT_BEFORE
+    fault = ProviderFault.TIMEOUT_AFTER if charged else ProviderFault.TIMEOUT_BEFORE
     world.payments.fail_next("execute", fault)
     world.run(charge_message())
     return world
@@ -163,7 +163,7 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_lost_message_is_resent_if_values_agree(world: InMemoryStack, *, changed: bool) -> None:
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     if changed:
         world.add_order(amount=9900)
@@ -280,7 +280,7 @@ def test_two_charges_for_one_job_need_review() -> None:
 def test_lookups_back_off_through_outage_without_escalation() -> None:
     world = world_with_unknown_job()
     began = world.clock.now()
-    world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 100)
+    world.payments.fail_next("lookup", *[ProviderFault.TIMEOUT_BEFORE] * 100)
     asked = 0
     while world.clock.now() < began + timedelta(minutes=30):
         assert world.reconcile(KEY).lookup_failed
@@ -302,7 +302,7 @@ def test_resolution_reports_stored_review_reason() -> None:
     done = world.reconcile(KEY)
 
     assert done.reason == world.job(KEY).last_error
-    assert "the local rows refuse" in done.reason
+    assert "a business write failed" in done.reason
 
 
 def test_orphaned_outcome_needs_alert() -> None:

@@ -44,5 +44,5 @@ def test_custom_validation_error_keeps_its_words() -> None:
         ContractRegistry([contract]).parse_body(body)
 
     assert str(caught.value) == (
-        "not a valid errand.run message: errand_id is wrong: an errand is never run twice"
+        "not a valid errand.run message: errand_id is invalid: an errand is never run twice"
     )

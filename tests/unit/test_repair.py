@@ -20,9 +20,9 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.run.outcomes import Finished
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -54,7 +54,7 @@ def test_lookup_finishes_unknown_charge_as_operator() -> None:
 
 
 def test_lookup_retries_charge_that_never_happened() -> None:
-    world = world_with_unknown_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_unknown_job(ProviderFault.TIMEOUT_BEFORE)
     world.clock.advance(minutes=1)
 
     repair_job(world, Repair.LOOK_UP)
@@ -66,7 +66,7 @@ def test_lookup_retries_charge_that_never_happened() -> None:
 
 def test_lookup_does_not_wait_until_job_is_due() -> None:
     world = world_with_unknown_job()
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
     world.reconcile(KEY)
     due_at = world.job(KEY).due_at
     assert due_at is not None
@@ -86,7 +86,7 @@ def test_lookup_resolves_job_of_dead_worker() -> None:
 
 def test_lookup_reports_unreachable_provider() -> None:
     world = world_with_unknown_job()
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
 
     outcome = repair_job(world, Repair.LOOK_UP)
 
@@ -108,7 +108,7 @@ def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
 
 
 def test_review_without_charge_is_reopened_and_charged_once() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     outcome = repair_job(world, Repair.REOPEN)
 
@@ -151,8 +151,8 @@ def test_review_is_not_reopened_when_charge_happened() -> None:
 
 @pytest.mark.parametrize("what", [Repair.REOPEN, Repair.LOOK_UP])
 def test_repair_of_review_needs_reachable_provider(what: Repair) -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
     before = world.job(KEY)
 
     assert isinstance(repair_job(world, what), ProviderUnavailable)
@@ -160,7 +160,7 @@ def test_repair_of_review_needs_reachable_provider(what: Repair) -> None:
 
 
 def test_reopen_conflicts_when_order_changed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.add_order(amount=9900)
     assert isinstance(repair_job(world, Repair.REOPEN), BusinessRowConflict)
 
@@ -211,7 +211,7 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
 @pytest.mark.parametrize(
     ("world", "what"),
     [
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.REOPEN),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
 )
@@ -248,7 +248,7 @@ def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> Non
     world = (
         world_with_unknown_job()
         if what is Repair.LOOK_UP
-        else world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+        else world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     )
     version, store = world.job(KEY).version, world.store
     once = iter(["meanwhile"])
@@ -266,7 +266,7 @@ def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> Non
 
 
 def test_repair_shows_last_known_row_when_it_is_deleted() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     before, store = world.job(KEY), world.store
     world.store = InterruptingPort(store, "get", store.jobs.clear)
 

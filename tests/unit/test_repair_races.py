@@ -14,8 +14,8 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 from tests.support.repairs import (
     KEY,
     REASON,
@@ -52,7 +52,7 @@ class _SlowWorld:
 
 
 def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     version = world.job(KEY).version
     slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
 
@@ -67,9 +67,9 @@ def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
     [
         (world_with_unknown_job(), Repair.LOOK_UP),
         (world_with_review_job(), Repair.LOOK_UP),
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.REOPEN),
         (world_with_review_job(), Repair.MARK_FINISHED),
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
     ids=["lookup", "lookup in review", "reopen", "mark-finished", "mark-failed", "resubmit"],

@@ -62,7 +62,7 @@ def test_absence_is_not_concluded_before_last_send_can_finish(
 
 def test_key_number_rises_exactly_when_absence_is_certain() -> None:
     for case in decision_cases():
-        absent = isinstance(case.answer, NotFound) and case.decision.event is Event.REQUEUE
+        absent = isinstance(case.outcome, NotFound) and case.decision.event is Event.REQUEUE
         assert case.after.key_number == case.job.key_number + absent, case
 
 
@@ -78,18 +78,18 @@ def test_first_send_is_cleared_by_new_key_number_or_progress() -> None:
 
 
 def _is_conclusively_absent(case: DecisionCase) -> bool:
-    return isinstance(case.answer, NotFound) and (
-        case.answer is CONCLUSIVE_NOT_FOUND or case.absence_conclusive
+    return isinstance(case.outcome, NotFound) and (
+        case.outcome is CONCLUSIVE_NOT_FOUND or case.absence_conclusive
     )
 
 
 def _is_only_closing(case: DecisionCase) -> bool:
     closing = case.after.closing or {}
-    return isinstance(case.answer, StillOpen) and closing["code"] == case.answer.code
+    return isinstance(case.outcome, StillOpen) and closing["code"] == case.outcome.code
 
 
 def _is_safe_to_retry(case: DecisionCase) -> bool:
     keyed = case.safety is RetrySafety.KEYED and case.inside_window and case.same_scope
     natural = case.safety is RetrySafety.NATURAL
-    unsupported = isinstance(case.answer, LookupUnsupported)
+    unsupported = isinstance(case.outcome, LookupUnsupported)
     return unsupported and case.absence_conclusive and (natural or keyed)

@@ -15,8 +15,8 @@ from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
 from oncely.run.review_alerts import AlertDelivery
 from oncely.testing.memory import MemoryJobStore
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.samples import make_job
 
 NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write
@@ -27,7 +27,7 @@ def world_with_unknown_charges(number: int) -> tuple[InMemoryStack, list[JobKey]
     keys = []
     for one in range(number):
         world.add_order(str(one))
-        world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+        world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
         world.run(charge_message(str(one)))
         keys.append(JobKey(f"payment.charge:order_{one}"))
     return world, keys

@@ -8,8 +8,8 @@ from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.run.outcomes import Conflict, Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import repair_job, world_with_declined_job
 
 FIRST = "payment.charge:order_18452"
@@ -52,7 +52,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
 
 
 def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
     outcome = world.run(charge_message(attempt=2))

@@ -15,11 +15,12 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import IdempotencyKey
 from oncely.ports import ClaimResult, SwapResult
 from oncely.providers.interfaces import Email, Payment
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from oncely.testing.memory import MemoryJobStore
+from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.mail import FakeMailer
-from tests.support.payments import FakeIntent, FakePayments, PaymentFault
 
 LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
 ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))
@@ -119,8 +120,8 @@ def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
     assert max(sizes["receipt.send"]) < LIMIT
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_once_unknown_payment_stays_under_two_write_units(fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_once_unknown_payment_stays_under_two_write_units(fault: ProviderFault) -> None:
     world = make_world()
     world.payments.fail_next("execute", fault)
     world.run(charge_message(ORDER))

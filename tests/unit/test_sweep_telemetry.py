@@ -1,4 +1,4 @@
-"""What the reconciler's steps count: alerts that were not delivered, jobs that failed to resolve."""
+"""What the reconciler counts: undelivered alerts, and jobs that failed to resolve."""
 
 import json
 from collections.abc import Callable

@@ -7,8 +7,8 @@ import pytest
 
 from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 
 OLD, NEW = "2026-11-16T03:00:00Z", "2026-11-16T04:00:00+01:00"  # NEW is the same instant as OLD
 LATER = "2026-11-16T05:30:00+02:00"  # 03:30 UTC: later than OLD, though it sorts before nothing
@@ -106,7 +106,7 @@ def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
 
 
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
-    world.crm.fail_next("get_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("get_contact", ProviderFault.TIMEOUT_BEFORE)
     outcome = world.run(contact_message("1"))
     assert isinstance(outcome, NotAttempted)
     assert stored_contact(world) is None

@@ -12,7 +12,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
 from tests.support.crash_points import SimulatedCrashError
-from tests.support.fakes import START, FakeMessageSender
+from tests.support.fakes import START, FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 
 KEY = "sync.import:hubspot:nightly"
@@ -128,6 +128,7 @@ def test_page_is_retried_when_message_is_not_sent(world: InMemoryStack) -> None:
 
 def test_only_changed_contacts_are_imported(world: InMemoryStack) -> None:
     world.crm.add_contacts(150)
+    world.crm.clock = FakeClock()
     world.crm.clock.advance(days=1)
     world.crm.update("7", email="new@example.com")
 
@@ -198,5 +199,5 @@ def test_stuck_cursor_needs_review(world: InMemoryStack, since: str | None) -> N
     outcome = world.run(IMPORT if since is None else {**IMPORT, "updated_since": since})
 
     assert isinstance(outcome, NeedsReview)
-    assert "does not move on" in outcome.reason
+    assert "does not advance" in outcome.reason
     assert len(contacts_sent(world)) == 100

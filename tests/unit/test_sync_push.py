@@ -6,9 +6,9 @@ from datetime import timedelta
 from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 
 RECORD = "app#77"
 
@@ -56,7 +56,7 @@ def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
 
 def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     outcome = world.run(push_message())
 
     world.reconcile(key(1))
@@ -69,7 +69,7 @@ def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
 
 def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     world.run(push_message())
     looks = iter(["before the question", "after the answer"])
 
@@ -88,7 +88,7 @@ def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStac
 
 def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
     world.run(push_message())
 
     def change_record() -> None:
@@ -106,7 +106,7 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStac
 
 def test_lost_push_is_resent_after_timeout(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
 
     job = world.run_until_idle(key(1))
@@ -180,7 +180,7 @@ def test_missing_record_or_future_version_needs_review(world: InMemoryStack) -> 
 
 def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> None:
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
     kept = record_row(world)
     moved = {name: kept[name] for name in kept if not name.startswith("push_")}

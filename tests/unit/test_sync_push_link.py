@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Status
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import VERSION_PROPERTY, CrmConflict
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
-from tests.support.crm import FakeCrm
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 from tests.unit.test_sync_push import RECORD, add_record, key, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1
@@ -155,7 +155,7 @@ def test_other_contact_than_requested_is_never_linked(world: InMemoryStack) -> N
 def test_unreadable_contact_is_retried_without_attempt(world: InMemoryStack) -> None:
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm.fail_next("find_by_external_id", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("find_by_external_id", ProviderFault.TIMEOUT_BEFORE)
 
     outcome = world.run(push_message())
     attempts = world.job(key(1)).attempts
@@ -168,8 +168,8 @@ def test_unreadable_contact_is_retried_without_attempt(world: InMemoryStack) -> 
     assert world.crm.writes == {crm_id: 1}
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_linking_write_ends_with_one_write(fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_ambiguous_linking_write_ends_with_one_write(fault: ProviderFault) -> None:
     world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -296,7 +296,7 @@ def test_second_write_is_not_sent_when_time_is_short(
 def test_reconciler_only_reads(world: InMemoryStack) -> None:
     world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
     world.crm.calls.clear()
     world.clock.advance(minutes=5)

@@ -131,7 +131,7 @@ def test_processing_error_is_logged_with_exception(emit: EmitSignals) -> None:
 
 def test_failed_reply_is_logged_beside_outcome(emit: EmitSignals) -> None:
     seen = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
-    assert [line["message"] for line in seen.logs] == ["job finished", "reply failed"]
+    assert [line["message"] for line in seen.logs] == ["job finished", "message action failed"]
     assert seen.metric_reasons(signals.ACK_FAILED) == [None]
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
+from oncely.providers.stripe.fake import FakePayments
 from oncely.run.outcomes import Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakePayments, PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 
@@ -45,7 +46,7 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
 def test_row_keeps_deployment_of_first_claim() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
     job = world.run_until_idle(KEY)
@@ -65,7 +66,7 @@ def copy_world(world: InMemoryStack) -> InMemoryStack:
 def test_row_of_other_deployment_needs_review(step: str) -> None:
     """Else both would replay one payment: one charge, and two orders marked paid."""
     world = make_world("dev", FakePayments())
-    world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next(step, ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     copy = copy_world(world)
 
@@ -81,7 +82,7 @@ def test_row_of_other_deployment_needs_review(step: str) -> None:
 
 def test_open_send_of_other_deployment_is_not_resent() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     sent = replace(world.job(KEY), first_sent_at=world.clock.now(), key_scope="test")
     world.store.jobs[KEY] = sent
@@ -94,7 +95,7 @@ def test_open_send_of_other_deployment_is_not_resent() -> None:
 
 def test_reconciler_escalates_row_of_other_deployment() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     copy = copy_world(world)
 
@@ -108,7 +109,7 @@ def test_reconciler_escalates_row_of_other_deployment() -> None:
 
 def test_payment_of_other_deployment_is_not_canceled() -> None:
     world = make_world("dev", FakePayments(declines=True))
-    world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("close", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     copy = copy_world(world)
 

@@ -102,6 +102,6 @@ class NeverFreeWindows:
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
     reports.windows = windows = NeverFreeWindows()
-    with pytest.raises(UnavailableError, match="kept changing hands"):
+    with pytest.raises(UnavailableError, match="changed its holder"):
         reports.enqueue_report("b")
     assert windows.attempts == 3

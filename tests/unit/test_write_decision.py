@@ -145,7 +145,7 @@ def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -
     assert result.job is not None
     assert rig.row.status is Status.NEEDS_REVIEW
     assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
-    assert "charged as ch_1, but the local rows refuse: orders 18452" in rig.alerts.sent[0].text
+    assert "charged as ch_1, but a business write failed: orders 18452" in rig.alerts.sent[0].text
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
 
 

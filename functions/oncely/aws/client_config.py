@@ -1,11 +1,11 @@
-"""AWS clients whose timeouts and retries fit the budgets that the core counts on."""
+"""Timeouts and retries of the AWS clients, within the budgets that the engine relies on."""
 
 from typing import Final
 
 from botocore.config import Config
 
 # Two tries of 0.5 s to connect and 1 s to read, and a pause of at most 1 s between them: no
-# DynamoDB call takes longer than 4 s, and COMMIT_BUDGET in contract.py holds two of them.
+# DynamoDB call takes longer than 4 s, and COMMIT_BUDGET in domain/profiles.py holds two of them.
 DYNAMODB: Final = Config(
     connect_timeout=0.5,
     read_timeout=1,
@@ -16,7 +16,7 @@ DYNAMODB: Final = Config(
     parameter_validation=False,
     user_agent="oncely",
 )
-# Queues, topics and secrets: sending one of these twice does no harm.
+# Queues, topics and secrets: duplicates are harmless.
 MESSAGING: Final = Config(
     connect_timeout=1,
     read_timeout=5,

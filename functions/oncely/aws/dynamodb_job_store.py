@@ -1,4 +1,4 @@
-"""The job store on DynamoDB: every write conditional, the last one too."""
+"""The job store on DynamoDB. Every write is conditional."""
 
 import hashlib
 import time
@@ -42,8 +42,8 @@ from oncely.ports import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A write that met another transaction or a throttle is sent again after these pauses, in
-# seconds: well inside the commit budget. botocore does not retry a TransactionConflict by itself.
+# The pauses before a throttled or conflicting write is retried, well inside the commit budget.
+# botocore does not retry a TransactionConflict.
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
 
 _CONDITION_FAILED: Final = "ConditionalCheckFailed"
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class DynamoJobStore:
-    """Job rows in one table; local writes go to the tables that `tables` names."""
+    """Job rows in one table, with business writes to the tables that `tables` names."""
 
     client: "DynamoDBClient"
     table: str
@@ -87,7 +87,7 @@ class DynamoJobStore:
         return self.conditional_write(job.job_key, put, lambda row: interpret_create(job, row))
 
     def claim(self, claim: Claim) -> ClaimResult:
-        """Take a row that is absent or ready, in one write."""
+        """Claim a row that is absent or ready, in one write."""
         if claim.requires_failed is not None:
             return self._claim_after(claim, claim.requires_failed)
 
@@ -107,7 +107,7 @@ class DynamoJobStore:
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
-        """Replace `before` unless someone got there first; local writes all go along or none."""
+        """Replace `before` if it is unchanged, in one transaction with the business writes."""
         if business_writes:
             return self._swap_with_business_writes(before, after, business_writes)
 
@@ -160,11 +160,11 @@ class DynamoJobStore:
         try:
             return self.conditional_write(before.job_key, transact, seen, cancelled)
         except NotConfiguredError as error:
-            # A local table is missing or forbidden: the job row alone may still take the news.
+            # A business table is missing or forbidden. The job row alone may still be written.
             return BusinessWriteConflict(str(error))
 
     def _claim_after(self, claim: Claim, prerequisite: JobKey) -> ClaimResult:
-        """Claim only if another job has failed: both are looked at in one transaction."""
+        """Claim only if another job has failed, in one transaction."""
         check = {
             "TableName": self.table,
             "Key": {"job_key": serialize_field("job_key", prerequisite)},
@@ -204,7 +204,7 @@ class DynamoJobStore:
         interpret: Callable[[Job | None], _T | None],
         cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
     ) -> _T:
-        """Send a write and learn its fate; `seen` reads that from the row, None: not there."""
+        """Send a write and return its result. After a lost response, the row tells it."""
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             try:
                 return send()
@@ -226,14 +226,12 @@ class DynamoJobStore:
                     return result
             if pause is not None:
                 self.sleep(pause)
-        raise UnavailableError(
-            f"DynamoDB was too busy for the row of {key}; it will be tried again"
-        )
+        raise UnavailableError(f"DynamoDB is throttling the row of {key}; it is retried later")
 
     def _read_back(
         self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
     ) -> _T:
-        """A write of ours without an answer is itself unknown: look before anyone decides."""
+        """Read the row to learn the result of a write whose response was lost."""
         result = interpret(self.get(key))
         if result is None:
             raise self._translate(key, error) from error
@@ -244,7 +242,7 @@ class DynamoJobStore:
             return self.tables[write.table]
         except KeyError:
             raise NotConfiguredError(
-                f"the table {write.table!r} is written but not named in the contract's needs"
+                f"the table {write.table!r} is written, but the contract's resources do not name it"
             ) from None
 
     def _translate(self, key: JobKey, error: Exception) -> OncelyError:
@@ -254,17 +252,17 @@ class DynamoJobStore:
 
 
 def interpret_create(job: Job, row: Job | None) -> CreateResult | None:
-    """What the row tells of our wish to create it; None: it is not there."""
+    """The result of a create from the row. Returns None if there is no row."""
     if row is None:
         return None
-    # Equal, its owner token included: our own, and its first reply was lost.
+    # Equal with its owner token, so it is ours: the first response was lost.
     return Created(job) if row == job else AlreadyExists(row)
 
 
 def _interpret_claim(claim: Claim, row: Job | None) -> ClaimResult | None:
     if row is None:
         return None
-    # Our own token: the SDK had sent the claim again after its first reply was lost.
+    # Our own token: the SDK retried the claim after a lost response.
     return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
 
 
@@ -292,7 +290,7 @@ def _row_from_response(response: Mapping[str, Any]) -> Job | None:
 
 
 def _request_token(after: Job) -> str:
-    """The same for the same write, so that DynamoDB itself recognises a repetition."""
-    # The key and the time as well: not every row has an owner, and a decision made anew is another.
+    """The same for the same write, so that DynamoDB recognizes a retry."""
+    # With key and time: not every row has an owner, and a new decision is another write.
     write = (after.job_key, after.owner, after.version, after.status, after.updated_at)
     return hashlib.sha256(repr(write).encode()).hexdigest()[:36]

@@ -1,4 +1,4 @@
-"""Sweep leases on DynamoDB: a small item for each shard, beside the jobs."""
+"""Sweep leases: one item per shard in the job table."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from oncely.domain.text import format_time
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# No job type is spelled without a dot, so no job's key can begin like this.
+# Every job type has a dot, so no job key can begin like this.
 LEASE_KEY_PREFIX: Final = "sweep:"
 _EXPIRY_MARGIN: Final = timedelta(days=1)
 _NAMES: Final = {"#holder": "holder", "#until": "until"}
@@ -27,7 +27,7 @@ class DynamoSweepLeases:
     table: str
 
     def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        """Take or prolong the lease of a shard; False: another sweep has it."""
+        """Acquire or extend the lease of a shard. Returns False if another sweep holds it."""
         return self._update(
             shard,
             UpdateExpression="SET #holder = :holder, #until = :until, expires_at = :expires",
@@ -44,7 +44,7 @@ class DynamoSweepLeases:
         )
 
     def release(self, shard: int, *, holder: str) -> None:
-        """End the lease, if it is still this holder's."""
+        """Release the lease if it is still this holder's."""
         self._update(
             shard,
             UpdateExpression="SET #until = :ended",

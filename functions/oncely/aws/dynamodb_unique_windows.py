@@ -1,4 +1,4 @@
-"""Unique windows on DynamoDB: a small row, written in one transaction with its job."""
+"""Unique windows: an item in the job table, written in one transaction with its job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from oncely.ports import Created, CreateResult, UniqueWindow, WindowTaken
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# No job type is spelled without a dot, so no job's key can begin like this.
+# Every job type has a dot, so no job key can begin like this.
 _PREFIX: Final = "unique:"
 _EXPIRY_MARGIN: Final = timedelta(days=1)
 _CONDITION_FAILED: Final = "ConditionalCheckFailed"

@@ -1,4 +1,4 @@
-"""EventBridge: tells other systems that a job has ended."""
+"""EventBridge: publishes that a job has ended."""
 
 import json
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ SOURCE: Final = "oncely"
 
 @dataclass(frozen=True)
 class EventBridgeBus:
-    """Publishes one event for each end; `job_key` and `version` tell a repetition."""
+    """Publishes one event per end. `job_key` and `version` identify duplicates."""
 
     client: "EventBridgeClient"
     name: str
 
     def publish(self, job: Job) -> None:
-        """Put the event; a bus that does not take it raises, so that it is tried again."""
+        """Put the event. Raises if the bus does not accept it, so that it is retried."""
         detail = {
             "job_key": job.job_key,
             "job_type": job.job_type,
@@ -47,5 +47,5 @@ class EventBridgeBus:
             )
         if answer.get("FailedEntryCount"):
             raise UnavailableError(
-                f"event bus {self.name!r} did not take the event of {job.job_key}"
+                f"event bus {self.name!r} did not accept the event of {job.job_key}"
             )

@@ -1,4 +1,4 @@
-"""Builds DynamoDB's update and condition expressions; every name is a placeholder."""
+"""Builds DynamoDB's update and condition expressions. Every name is a placeholder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from oncely.domain.lifecycle import Status
 
 @dataclass
 class Expression:
-    """Collects placeholders while an expression is written; reserved words cannot hurt it."""
+    """Collects placeholders for names and values, so that reserved words do not matter."""
 
     values: dict[str, Any] = field(default_factory=dict)
     placeholders: dict[str, str] = field(default_factory=dict)  # by attribute
 
     def name(self, attribute_name: str) -> str:
-        """The placeholder of an attribute's name."""
+        """The placeholder of an attribute name."""
         return self.placeholders.setdefault(attribute_name, f"#n{len(self.placeholders)}")
 
     def value(self, serialized_value: Mapping[str, Any]) -> str:
@@ -39,14 +39,14 @@ class Expression:
         return placeholder
 
     def parameters(self) -> dict[str, Any]:
-        """What the SDK wants beside the expressions."""
+        """The names and values that the SDK needs beside the expressions."""
         names = {placeholder: name for name, placeholder in self.placeholders.items()}
         found: dict[str, Any] = {"ExpressionAttributeNames": names}
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found
 
 
 def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
-    """What `claimed` in domain/claims.py says, as one conditional update."""
+    """`apply_claim` of domain/claims.py as one conditional update."""
     e = Expression()
     one = e.value({"N": "1"})
     zero = e.value({"N": "0"})
@@ -100,7 +100,7 @@ _SET_IF_ABSENT = ("amount", "currency", "deployment", "fingerprint", "key_scope"
 def compare_and_swap_update(
     before: Job, after: Job, *, due_shards: int = DUE_SHARDS
 ) -> dict[str, Any]:
-    """Change what differs, if the row is still the one we saw: status, owner and version."""
+    """Change what differs, if status, owner and version are still those of `before`."""
     e = Expression()
     changed = {
         name: getattr(after, name)
@@ -112,8 +112,7 @@ def compare_and_swap_update(
         name: serialize_field(name, value) for name, value in changed.items() if name not in removes
     }
     if "due_at" in changed:
-        # Only a write that moves the entry anyway may move it to another partition: an end that
-        # leaves `due_at` alone leaves this alone as well.
+        # A write that keeps `due_at` keeps the partition too, so the index entry does not move.
         if after.due_at is None:
             removes.append(DUE)
         else:
@@ -124,11 +123,11 @@ def compare_and_swap_update(
         elif attention_partition(before.status, before.job_key):
             removes.append(ATTENTION)
     expected = [
-        # The row must exist: an append after its removal would make one without a status.
+        # The row must exist: an update after its removal would create one without a status.
         f"attribute_exists({e.name('job_key')})",
         f"{e.name('status')} = {e.value(serialize_field('status', before.status))}",
         f"{e.name('version')} = {e.value(serialize_field('version', before.version))}",
-        # A count cannot tell my write from yours; the owner token can.
+        # A version alone cannot tell two writers apart; the owner token can.
         f"attribute_not_exists({e.name('owner')})"
         if before.owner is None
         else f"{e.name('owner')} = {e.value(serialize_field('owner', before.owner))}",
@@ -142,7 +141,7 @@ def compare_and_swap_update(
 
 
 def business_update(write: BusinessWrite) -> dict[str, Any]:
-    """A contract's local write."""
+    """A business write of a contract."""
     e = Expression()
     expected = [
         *_existence_conditions(e, write),

@@ -1,4 +1,4 @@
-"""How a job stands in its DynamoDB row: the names and spellings that outside tools rely on."""
+"""Jobs as DynamoDB rows. External tools rely on these attribute names and formats."""
 
 import json
 import zlib
@@ -61,7 +61,7 @@ _NUMBER_FIELDS: Final = frozenset(
         "version",
     }
 )
-# Whatever a row that was edited by hand may raise.
+# What parsing a manually edited row may raise.
 _MALFORMED_ROW_ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
@@ -77,17 +77,17 @@ _DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != 
 
 
 def due_partition(status: Status, key: JobKey, shards: int = DUE_SHARDS) -> str:
-    """Where a row of this status stands in the index of due rows."""
+    """The partition of a row in the due index."""
     return due_partition_name(due_action(status), due_shard(key, shards))
 
 
 def due_partition_name(action: DueAction, shard: int) -> str:
-    """The name of one partition of that index."""
+    """The name of one partition of the due index."""
     return f"{action}#{shard}"
 
 
 def attention_partition(status: Status, key: JobKey) -> str | None:
-    """Where a job stands in the index of what operators act on. Returns None if it does not."""
+    """The partition of a job in the attention index. Returns None if it is not in it."""
     if status not in lifecycle.ATTENTION:
         return None
     return f"{status}#{_key_hash(key) % ATTENTION_SHARDS}"
@@ -98,7 +98,7 @@ def _key_hash(key: JobKey) -> int:
 
 
 def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
-    """The row of a job; a field at its default has no attribute."""
+    """The row of a job. A field with its default value has no attribute."""
     held = {name: getattr(job, name) for name in _FIELD_NAMES}
     row = {
         name: serialize_field(name, one) for name, one in held.items() if not is_omitted(name, one)
@@ -111,7 +111,7 @@ def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
 
 
 def deserialize_job(row: Mapping[str, Any]) -> Job:
-    """The job of a row; attributes that this version does not know are left alone."""
+    """Parse a row. Attributes that this version does not know are ignored."""
     try:
         known: dict[str, Any] = {
             name: _parse_field(name, row[name]) for name in _FIELD_NAMES if name in row
@@ -121,7 +121,7 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
             f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
-            "hand, or by a newer version that was rolled back; mend the row, or deploy that "
+            "hand, or by a newer version that was rolled back; fix the row, or deploy that "
             "version again"
         ) from error
 
@@ -137,7 +137,7 @@ def serialize_field(name: str, value: object) -> Attributes:
 
 
 def serialize(value: object) -> Attributes:
-    """Any plain value in the SDK's form; rows are made of these, and the SDK takes its time."""
+    """A plain value in the SDK's form. The SDK's own serializer is slow."""
     match value:
         case str():
             return {"S": value}
@@ -149,7 +149,7 @@ def serialize(value: object) -> Attributes:
             return {"NULL": True}
         case list():
             return {"L": [serialize(inner) for inner in value]}
-        case dict() | Mapping():  # a dict is told from others at once, a mapping is not
+        case dict() | Mapping():  # checking for a dict first is faster
             return {"M": {name: serialize(inner) for name, inner in value.items()}}
         case _:
             # boto3 takes a while to import, and rows hardly ever hold any other type.
@@ -160,7 +160,7 @@ def serialize(value: object) -> Attributes:
 
 
 def deserialize_row(row: Mapping[str, Any]) -> dict[str, object]:
-    """A whole row of some table as plain values; whole numbers become int."""
+    """A row of any table as plain values; whole numbers become int."""
     return {name: _deserialize(value) for name, value in row.items()}
 
 
@@ -216,14 +216,14 @@ def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # 
 
 
 def _check_type(name: str, value: object, expected_type: type) -> object:
-    """A value of another type would fail far from here, and take its neighbours along."""
+    """Fail here, before a value of a wrong type fails elsewhere."""
     if not isinstance(value, expected_type):
         raise TypeError(f"{name} is {type(value).__name__}")
     return value
 
 
 def _evidence_to_list(entry: EvidenceEntry) -> list[object]:
-    """One line of evidence: when, what, from which status, by whom, why; and what is not usual."""
+    """An evidence entry as a compact list, with rare fields in a mapping at the end."""
     line: list[object] = [
         format_time(entry.at),
         entry.event,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from oncely.aws.s3_history import S3HistoryStore
     from oncely.aws.s3_history_reader import HistoryFinishedJobs, S3HistoryReader
     from oncely.aws.sns import SnsNotifier
-    from oncely.aws.sqs import SqsMessageSender, SqsMessageSource
+    from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
     from oncely.aws.step_functions import StepFunctionsSweeps
     from oncely.run.table_guard import CheckedTable
 
@@ -127,15 +127,21 @@ class AwsPorts:
 
     @cached_property
     def message_source(self) -> "SqsMessageSource":
-        """The queue that feeds this worker, if one does, and the rejects queue."""
+        """The queue that feeds this worker."""
         from oncely.aws.sqs import SqsMessageSource
 
+        queue_url = self._get("queue_url")
+        return SqsMessageSource(client=self.clients.sqs, queue_url=queue_url)
+
+    @cached_property
+    def reject_queue(self) -> "SqsRejectQueue":
+        """The queue of rejected messages."""
+        from oncely.aws.sqs import SqsRejectQueue
+
         rejects_url = self._get("rejects_queue_url")
-        return SqsMessageSource(
-            client=self.clients.sqs,
-            queue_url=self.settings.queue_url or "",
-            rejects_url=rejects_url,
-        )
+        # The consumer of dead letters has no queue of its own in its settings.
+        source = (self.settings.queue_url or "dead-letters").rsplit("/", 1)[-1]
+        return SqsRejectQueue(client=self.clients.sqs, rejects_url=rejects_url, source=source)
 
     @cached_property
     def event_bus(self) -> "EventBridgeBus":

@@ -1,4 +1,4 @@
-"""SNS: tells a person."""
+"""SNS: sends alerts to operators."""
 
 import logging
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class SnsNotifier:
     topic_arn: str
 
     def notify(self, alert: Alert) -> bool:
-        """Publish; a topic that fails must not undo a job, which stays due until it is told."""
+        """Publish an alert. Returns False if it fails: the job stays due, and a sweep retries."""
         printable = "".join(c if c.isprintable() else " " for c in alert.subject)
         subject = printable.encode("ascii", "replace").decode()[:_MAX_SUBJECT_LENGTH]
         try:

@@ -1,4 +1,4 @@
-"""SQS: the queue a worker is fed from, and the one a producer sends to."""
+"""SQS: the queue that feeds a worker, and the one that a producer sends to."""
 
 import math
 import re
@@ -34,26 +34,34 @@ class SqsMessageSource:
 
     client: "SQSClient"
     queue_url: str
-    rejects_url: str
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        """Let a received message be delivered again after this time."""
+        """Redeliver a received message after this time."""
         self.client.change_message_visibility(
             QueueUrl=self.queue_url,
             ReceiptHandle=receipt,
-            # Whole seconds, and never too early: another receive would be spent for nothing.
+            # Rounded up: an early delivery would waste a receive.
             VisibilityTimeout=math.ceil(delay.total_seconds()),
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class SqsRejectQueue:
+    """The queue of rejected messages."""
+
+    client: "SQSClient"
+    rejects_url: str
+    source: str = ""  # the queue that the messages came from
+
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Put a message aside, with the reason beside the untouched body."""
+        """Keep a message with the reason beside the unchanged body."""
         self.client.send_message(
             QueueUrl=self.rejects_url,
             MessageBody=_sendable(body) or "(empty)",
             MessageAttributes={
                 "reason": _text(reason[:_MAX_REASON_LENGTH]),
                 "message_id": _text(message_id),
-                "queue": _text(self.queue_url.rsplit("/", 1)[-1]),
+                "queue": _text(self.source),
             },
         )
 
@@ -66,7 +74,7 @@ class SqsMessageSender:
     queue_url: str
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
-        """Send in batches within SQS's limits; what SQS does not take is tried again, briefly."""
+        """Send in batches within SQS's limits. Failed entries are retried a few times."""
         sent = [False] * len(bodies)
         for batch in split_into_batches(bodies):
             left = batch
@@ -117,5 +125,5 @@ def _text(value: str) -> "MessageAttributeValueTypeDef":
 
 
 def _sendable(text: str) -> str:
-    """What SQS does not take is spelled out, a lone surrogate too: no message may be lost."""
+    """Escape the characters that SQS rejects, so that no message is lost."""
     return _UNSENDABLE.sub(lambda found: ascii(found[0])[1:-1], text)

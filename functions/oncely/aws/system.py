@@ -1,4 +1,4 @@
-"""The machine's own clock and randomness."""
+"""The system clock and randomness."""
 
 import secrets
 from datetime import UTC, datetime
@@ -7,15 +7,15 @@ from oncely.domain.text import truncate_to_milliseconds
 
 
 class SystemClock:
-    """The wall clock; a process that was frozen reads the true time when it thaws."""
+    """The wall clock, which is right after a freeze as well."""
 
     def now(self) -> datetime:
-        """The time, in UTC, as a row keeps it."""
+        """The time in UTC, with the precision of a row."""
         return truncate_to_milliseconds(datetime.now(UTC))
 
 
 def new_owner_token() -> str:
-    """A fresh owner token: 128 random bits."""
+    """A new owner token: 128 random bits."""
     return secrets.token_urlsafe(16)
 
 

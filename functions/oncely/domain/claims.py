@@ -1,4 +1,4 @@
-"""The claim that makes a worker the owner of a row: what it writes, and why it is refused."""
+"""The claim that makes a worker the owner of a row: what it writes, and why it fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The one write that makes a worker the owner; it is also the recorded intent."""
+    """The conditional write that makes a worker the owner. It also records the intent."""
 
     job_key: JobKey
     job_type: str
@@ -27,14 +27,14 @@ class Claim:
     customer_id: str | None = None
     key_scope: str = ""
     deployment: str | None = None
-    subject: str | None = None  # the business id that people ask by
+    subject: str | None = None  # the business id that people search by
     amount: int | None = None  # in minor units of `currency`
     currency: str | None = None
-    requires_failed: JobKey | None = None  # another job that must have failed, in the same write
+    requires_failed: JobKey | None = None  # another job that must have failed, checked here
 
 
 def apply_claim(row: Job | None, claim: Claim) -> Job | None:
-    """The row after the claim, or None when it is refused. Stores do exactly this, atomically."""
+    """The row after the claim. Returns None if it fails. Stores do exactly this, atomically."""
     if row is None:
         row = Job(
             job_key=claim.job_key,
@@ -71,23 +71,23 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
 
 
 def has_conflict(row: Job, other: Claim | Job) -> bool:
-    """Whether the same key was used for other business values."""
+    """Whether the same key was used with other business values."""
     return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
 
 
 class ClaimFailure(Enum):
-    """Why a claim was refused, and so what becomes of the message."""
+    """Why a claim failed, which decides what happens to the message."""
 
-    CONFLICT = auto()  # same key, other business values: the message is wrong
-    ENDED = auto()  # answer with the stored result
-    LEASED = auto()  # another worker has it: come back when its lease ends
-    LEASE_EXPIRED = auto()  # the lease ran out: mark it, so that the reconciler asks
-    AWAITING_RESOLUTION = auto()  # the reconciler or a person owns it
-    RACE_LOST = auto()  # it became claimable in this very moment: come back
+    CONFLICT = auto()  # same key, other business values: reject the message
+    ENDED = auto()  # return the stored result
+    LEASED = auto()  # another worker owns it: retry when its lease ends
+    LEASE_EXPIRED = auto()  # mark it unknown, so that the reconciler looks it up
+    AWAITING_RESOLUTION = auto()  # the reconciler or an operator has it
+    RACE_LOST = auto()  # it became claimable just now: retry
 
 
 def classify_claim_failure(row: Job, claim: Claim) -> ClaimFailure:
-    """What the row that refused a claim says."""
+    """Why this row refused the claim."""
     if has_conflict(row, claim):
         return ClaimFailure.CONFLICT
     match row.status:
@@ -106,8 +106,8 @@ def classify_claim_failure(row: Job, claim: Claim) -> ClaimFailure:
 
 
 def on_prerequisite_not_met(row: Job | None, reason: str) -> Decision | None:
-    """A claim whose requirement another job does not meet; None: it is the message that is wrong.
+    """Escalate a ready row whose prerequisite has not failed. Returns None if the message is wrong.
 
-    A row that waits would be sent again, refused and told of every few minutes until its age ends.
+    Otherwise the row would be resent, refused and alerted about every few minutes.
     """
     return escalate(reason) if row and row.allows(Event.CLAIM) else None

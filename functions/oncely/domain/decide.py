@@ -1,4 +1,4 @@
-"""The next move of a job, given what its provider said: pure, total, read top to bottom."""
+"""Decides the next transition of a job from the outcome of its effect or lookup."""
 
 import math
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ from oncely.domain.text import single_line
 def guard_before_effect(
     job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime, deployment: str | None = None
 ) -> Decision | None:
-    """Whether a rule forbids the owner to act at all; None: go ahead."""
+    """Why the owner must not execute the effect. Returns None if it may."""
     if escalation := escalate_if_other_deployment(job, policy, deployment):
         return escalation
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
@@ -55,7 +55,7 @@ def guard_before_effect(
     if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(reason)
     if job.closing is not None:
-        return None  # closing twice does no harm, and needs no key
+        return None  # closing is safe to repeat, and needs no key
     if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=key_scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
@@ -64,14 +64,14 @@ def guard_before_effect(
 def escalate_if_other_deployment(
     job: Job, policy: RetryPolicy, deployment: str | None
 ) -> Decision | None:
-    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
+    """Escalate a row of another deployment, such as one of a copied table.
 
-    Its keys and its payments are the other's, which may work on it as well: one effect would then
-    end two jobs. Only a natural effect may be repeated here.
+    The other deployment may run it as well, and one effect would then end two jobs. Only a natural
+    effect may be repeated. Returns None if the row is ours.
     """
     if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
         return None
-    return escalate("its row belongs to another deployment, which may work on it as well")
+    return escalate("its row belongs to another deployment, which may run it as well")
 
 
 def decide(
@@ -83,9 +83,9 @@ def decide(
     key_scope: str = "",
     jitter: float = 0.0,
 ) -> Decision:
-    """The next move for a job whose effect was tried, or whose provider was asked.
+    """The decision for a job whose effect was attempted or looked up.
 
-    `spread` is drawn by the caller from [0, 1): it keeps many jobs from coming back at once.
+    `jitter` is drawn by the caller from [0, 1), so that many jobs do not retry at once.
     """
     match outcome:
         case Succeeded():
@@ -113,7 +113,6 @@ def decide(
 def _after_effect(
     job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
-    """STARTED, and the effect gave no definite answer."""
     match outcome:
         case NotSent():
             return _release_unsent(job, outcome, now, jitter)
@@ -126,7 +125,7 @@ def _after_effect(
         case uncertain if policy.safety is RetrySafety.NATURAL:
             return _retry_natural(job, policy, uncertain, now, jitter)
         case LeaseExpired():
-            # The lease stays as it was: the owner may have sent until its very end.
+            # Keep the lease: the owner may have sent until its end.
             return Decision(
                 event=Event.MARK_UNKNOWN,
                 reason=outcome.reason,
@@ -146,7 +145,6 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
     key_scope: str,
     jitter: float,
 ) -> Decision:
-    """UNKNOWN, and the provider was asked."""
     match outcome:
         case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
             return _requeue_within_limits(
@@ -157,7 +155,7 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
         case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
-            return escalate(f"{reason}; the last answer was: {unresolved.reason}")
+            return escalate(f"{reason}; the last lookup: {unresolved.reason}")
         case Pending():
             return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
         case LookupFailed(retry_after=timedelta() as retry_after):
@@ -180,7 +178,7 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
     jitter: float,
 ) -> Decision:
     if now < absence_conclusive_at(job, policy):
-        # What went wrong is what a person will want to read, not that nobody can be asked.
+        # Operators want to read what went wrong, not that lookups are unsupported.
         due_at = absence_conclusive_at(job, policy)
         return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
     if policy.safety is RetrySafety.NATURAL:
@@ -188,9 +186,9 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
             job, policy, "safe to run again", now, jitter, key_number=job.key_number
         )
     if _can_resend(job, policy, key_scope=key_scope, now=now):
-        reason = "sent again under the same key, which the provider still remembers"
+        reason = "resent under the same key, which the provider still remembers"
         return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)
-    return escalate(f"it may have happened: {job.last_error or 'no answer'}; {outcome.reason}")
+    return escalate(f"it may have happened: {job.last_error or 'no response'}; {outcome.reason}")
 
 
 def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
@@ -204,7 +202,7 @@ def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime)
 
 
 def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) -> Decision:
-    """Nothing was sent: the attempt is given back, and so is the key's first use."""
+    """Nothing was sent, so give the attempt and the key's first use back."""
     times = job.unreachable + 1
     changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
     if outcome.retry_after is None:
@@ -224,18 +222,18 @@ def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) ->
 
 
 def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
-    """The wait that a provider asks for; a long one ends for many jobs at the same moment."""
+    """The wait that the provider asks for, with jitter if many jobs would resume together."""
     delay = min(retry_after, MAX_RETRY_AFTER)
     return delay + MAX_BACKOFF * jitter if delay > MAX_REDELIVERY_DELAY else delay
 
 
 def _add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
-    """A wait that a provider asks for does not count as age."""
+    """A wait that the provider asks for does not count as age."""
     return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
 
 
 def _close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
-    """Declined, and this run could not close it: the next one does, and does nothing else."""
+    """This run could not close what was declined. The next run only closes it."""
     times = job.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     released = requeue(
@@ -255,7 +253,7 @@ def _close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> 
 def _hand_over_to_close(
     job: Job, policy: RetryPolicy, outcome: StillOpen, now: datetime
 ) -> Decision:
-    """Whoever asks may not act: a worker closes it, and only then has the job failed."""
+    """The reconciler only reads, so a worker closes it before the job fails."""
     if job.attempts >= policy.limits.max_attempts:
         return escalate(f"{job.attempts} attempts were made; now: {_still_open_reason(outcome)}")
     if age_reason := job.past_max_age(policy.limits.max_age, now):
@@ -274,13 +272,13 @@ def _still_open_reason(outcome: StillOpen) -> str:
 
 
 def _continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
-    """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
+    """Progress is saved, so give the attempt back and continue with a new message."""
     released = requeue(
         Event.RELEASE,
         outcome.reason,
         run_at=now,
         attempts=job.attempts - 1,
-        first_sent_at=None,  # what was sent so far is known, and part of the progress
+        first_sent_at=None,  # everything sent so far is part of the progress
         key_scope=None,
         last_error=None,
     )
@@ -290,7 +288,7 @@ def _continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
 def _retry_natural(
     job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
-    """There is nothing to ask: a natural effect is simply run again."""
+    """Run a natural effect again instead of looking it up."""
     timeouts = job.timeouts + isinstance(outcome, Ambiguous)
     if timeouts >= policy.limits.max_consecutive_timeouts:
         return escalate(f"{timeouts} timeouts in a row; the last: {outcome.reason}")
@@ -301,9 +299,9 @@ def _retry_natural(
 def _requeue_within_limits(
     job: Job, policy: RetryPolicy, reason: str, now: datetime, jitter: float, *, key_number: int
 ) -> Decision:
-    """UNKNOWN to READY, unless a stop rule says that enough is enough."""
+    """Requeue, unless a limit is reached."""
     if policy.safety is RetrySafety.AT_MOST_ONCE:
-        return escalate(f"it may have happened: {job.last_error or 'no answer'}; now: {reason}")
+        return escalate(f"it may have happened: {job.last_error or 'no response'}; now: {reason}")
     if job.timeouts >= policy.limits.max_consecutive_timeouts:
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= policy.limits.max_attempts:
@@ -315,13 +313,13 @@ def _requeue_within_limits(
         changes |= {"key_number": key_number, "first_sent_at": None, "key_scope": None}
     delay = retry_delay(job.timeouts, jitter)
     if delay:
-        # Longer than a queue can hold a message back: it is sent when the row falls due.
+        # Longer than SQS can delay a message, so the row resends it when due.
         changes["due_at"] = now + delay
     return requeue(Event.REQUEUE, reason, run_at=now + delay, **changes)
 
 
 def _finish(job: Job, outcome: Succeeded) -> Decision:
-    """A definite yes, with its result."""
+    """Mark the job finished, with its result."""
     return Decision(
         event=Event.CONFIRM,
         reason=outcome.reason,
@@ -335,7 +333,7 @@ def _finish(job: Job, outcome: Succeeded) -> Decision:
 
 
 def _fail(job: Job, outcome: Declined) -> Decision:
-    """A definite no, which is an end as well; one that was closed says why that was done."""
+    """Mark the job failed because the provider declined, or because it was closed."""
     closing: Mapping[str, Any] = job.closing or {}
     reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
     result = {
@@ -351,7 +349,7 @@ def _fail(job: Job, outcome: Declined) -> Decision:
 
 
 def _closing_fields(outcome: StillOpen) -> dict[str, object]:
-    """What a row keeps of a decline until what was prepared is closed."""
+    """What the row keeps of a decline until what was prepared is closed."""
     closing = {
         "reason": single_line(outcome.reason),
         "code": outcome.code,

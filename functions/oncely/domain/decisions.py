@@ -1,4 +1,4 @@
-"""The moves that a decision can make: which fields each changes, and how long each waits."""
+"""The decisions that rules build on: which fields each changes, and how long each waits."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -11,28 +11,28 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 
-# A message that was sent is worked within this time, or the row is taken to have lost it.
+# A message is processed within this time; after that, the row counts as having lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)
-# Four waits of 4, 8, 16 and 32 minutes: five timeouts in a row are spread over an hour.
+# Waits of 4, 8, 16 and 32 minutes spread five timeouts over an hour.
 TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 MAX_BACKOFF: Final = timedelta(minutes=15)
-# The longest limit of a provider is a day's.
+# The longest rate limits of providers are daily.
 MAX_RETRY_AFTER: Final = timedelta(hours=24)
-# Handing a message back costs one of its few receives: a longer wait is the row's.
+# A redelivery costs one of the few receives, so the row takes longer waits over.
 MAX_REDELIVERY_DELAY: Final = timedelta(hours=1)
 PENDING_RECHECK_INTERVAL: Final = timedelta(minutes=1)
-# One sweep has a row to itself for this long: a provider's slowest answer and the write after it.
+# How long a sweep has a row to itself: the slowest response of a provider, and the write.
 SWEEP_HOLD: Final = timedelta(minutes=2)
-# Telling a person takes at most this: a topic's three tries, and clocks that differ.
+# How long sending an alert may take: three attempts at SNS, and clock skew.
 ALERT_TIMEOUT: Final = timedelta(seconds=30)
-# A message that was given up is sent again after this; by then a deployment was rolled back.
+# A dead letter is resent after this time; a bad deployment is rolled back by then.
 DEAD_LETTER_RETRY_DELAY: Final = timedelta(minutes=30)
-# An outage of ours shorter than this must not end as a mass of reviews.
+# A shorter outage of ours must not send every job to review.
 DEAD_LETTER_ESCALATION_AFTER: Final = timedelta(hours=6)
 
 
-# What every end changes. Nobody sends any more, so the lease and the key's window mean nothing.
+# What every end changes. Nothing is sent any more, so the lease and the key window are over.
 ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
     {
         "timeouts": 0,
@@ -46,7 +46,7 @@ ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
 
 
 def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:
-    """The row may be claimed again, from `run_at` on."""
+    """Make the row claimable again from `run_at` on."""
     return Decision(
         event=event,
         reason=reason,
@@ -61,7 +61,7 @@ def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -
 
 
 def mark_unknown(reason: str, now: datetime, *, due_at: datetime, **changes: object) -> Decision:
-    """The owner itself does not know what happened; it sends nothing more, so its lease ends."""
+    """Mark the job unknown. The owner sends nothing more, so its lease ends now."""
     return Decision(
         event=Event.MARK_UNKNOWN,
         reason=reason,
@@ -75,7 +75,7 @@ def mark_unknown(reason: str, now: datetime, *, due_at: datetime, **changes: obj
 
 
 def recheck_at(reason: str, *, due_at: datetime, **changes: object) -> Decision:
-    """Asked, and not known yet: look again later."""
+    """Look up again later."""
     return Decision(
         event=Event.RECHECK,
         reason=reason,
@@ -84,7 +84,7 @@ def recheck_at(reason: str, *, due_at: datetime, **changes: object) -> Decision:
 
 
 def escalate(reason: str, **changes: object) -> Decision:
-    """No rule may decide: a person owns it, and it never expires."""
+    """Send the job to review: an operator decides, and it never expires."""
     kept = {name: value for name, value in changes.items() if value is not None}
     return Decision(
         event=Event.ESCALATE,
@@ -99,21 +99,21 @@ def escalate(reason: str, **changes: object) -> Decision:
 
 
 def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta) -> timedelta:
-    """`first`, doubled each time, and up to a quarter more so that jobs do not march in step."""
-    # 2**20 is past every limit in use; beyond, the number would only overflow.
+    """Exponential backoff with up to 25 % jitter."""
+    # 2**20 exceeds every limit in use; more would overflow.
     doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)
     return min(doubled, max_delay) * (1 + jitter / 4)
 
 
 def retry_delay(timeouts: int, jitter: float) -> timedelta:
-    """After a crash at once; after timeouts so that all of them are spread over an hour."""
+    """No delay after a crash. Timeouts are spread over an hour."""
     if timeouts == 0:
         return timedelta(0)
     return backoff(TIMEOUT_BACKOFF, timeouts, jitter=jitter, max_delay=timedelta(hours=2))
 
 
 def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
-    """What a definite answer does that comes from a worker who lost its ownership."""
+    """Keep the definite outcome of a worker that lost its job, or escalate a contradiction."""
     reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
     if _contradicts(row, outcome):
         return Decision(
@@ -129,7 +129,7 @@ def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> D
 
 
 def save_progress(progress: Mapping[str, Json]) -> Decision:
-    """A long job came further: only the attempts since then count."""
+    """Save a long job's progress. Only attempts since then count."""
     return Decision(
         event=Event.CHECKPOINT,
         reason="progress saved",
@@ -138,7 +138,7 @@ def save_progress(progress: Mapping[str, Json]) -> Decision:
 
 
 def save_reference(ref: str) -> Decision:
-    """The provider's reference, saved before it is acted on."""
+    """Save the provider reference before it is used."""
     return Decision(
         event=Event.CHECKPOINT,
         reason=f"prepared {ref}",
@@ -147,7 +147,7 @@ def save_reference(ref: str) -> Decision:
 
 
 def restore_reference(ref: str) -> Decision:
-    """The reference of an earlier run, which the row had lost in a restore."""
+    """Save the reference of an earlier run that the row lost in a restore."""
     return Decision(
         event=Event.CHECKPOINT,
         reason=f"the row was restored without its reference; {ref} was found at the provider",
@@ -158,35 +158,35 @@ def restore_reference(ref: str) -> Decision:
 def on_business_conflict(
     job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
 ) -> Decision:
-    """The effect is done, and our own rows do not take it: no loop, a person."""
+    """The effect happened, but a business write failed: retry if that is safe, else escalate."""
     if (
         policy
         and policy.safety is RetrySafety.NATURAL
         and job.attempts < policy.limits.max_attempts
     ):
-        # Somebody else changed the row first; looking at it again decides anew.
+        # Another writer changed the row first. The next run decides by what it reads then.
         event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
-        return requeue(event, f"the local rows changed: {reason}", run_at=now)
+        return requeue(event, f"the business rows changed: {reason}", run_at=now)
     if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
-        return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
-    # Rows that refuse for ever are for a person all the same.
+        return mark_unknown(f"the business rows changed: {reason}", now, due_at=now)
+    # Rows that conflict until the age limit still go to an operator.
     if (
         policy
         and policy.tolerates_row_changes
         and job.allows(Event.RECHECK)
         and not job.past_max_age(policy.limits.max_age, now)
     ):
-        return recheck_at(f"the local rows changed: {reason}", due_at=now)
+        return recheck_at(f"the business rows changed: {reason}", due_at=now)
     kept = {
         name: intended.changes[name]
         for name in ("provider_ref", "result")
         if name in intended.changes
     }
-    return escalate(f"{intended.reason}, but the local rows refuse: {reason}", **kept)
+    return escalate(f"{intended.reason}, but a business write failed: {reason}", **kept)
 
 
 def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
-    """When "not there" begins to count: the last possible send has been seen through."""
+    """From when a lookup that finds nothing proves absence: every possible send is over."""
     last_send = job.lease_until or job.updated_at
     lag = policy.profile.lookup_lag or timedelta(0)
     return last_send + policy.profile.request_timeout + lag
@@ -195,7 +195,7 @@ def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
 def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
     match row.status:
         case Status.FINISHED:
-            # The reference names the one effect; a request id, say, differs with every answer.
+            # The reference identifies the effect; other fields may differ between responses.
             return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
         case Status.FAILED:
             return isinstance(outcome, Succeeded)

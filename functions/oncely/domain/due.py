@@ -1,4 +1,4 @@
-"""What a row asks for by its status and its due time, and what is done about it."""
+"""What a due row needs, by its status, and the decisions of a sweep about it."""
 
 import zlib
 from dataclasses import replace
@@ -20,30 +20,30 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
 
-# Partitions of each action in the due index, at least: producers know no other number.
+# The fewest partitions of each action in the due index, and what producers use.
 DUE_SHARDS: Final = 8
 
-# The last thing that happened to a marked row whose next message was not sent yet.
+# The last event of a stranded row whose next message was not sent yet.
 _AWAITING_SEND_EVENTS: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 
 
 class SweepStep(Enum):
-    """What a row that is due asks of the reconciler."""
+    """What the reconciler does with a row."""
 
-    LOOK_UP = auto()  # the provider knows what became of it
-    EXPIRE_LEASE = auto()  # its owner is certainly dead
-    RESEND = auto()  # it has lost its message
-    PUBLISH = auto()  # it has ended, and owes follow-ups or an event
-    ALERT = auto()  # it needs review, and no person was told
-    NONE = auto()  # not due, held by its owner, a person's, or ended
+    LOOK_UP = auto()  # ask the provider for the outcome
+    EXPIRE_LEASE = auto()  # its owner is certainly gone
+    RESEND = auto()  # it lost its message
+    PUBLISH = auto()  # it ended, and may have follow-ups or an event to send
+    ALERT = auto()  # it needs review, and no alert was delivered
+    NONE = auto()  # not due, or held by its owner
 
 
 class DueAction(StrEnum):
-    """What due rows wait for. Each has its own partitions of the index, so none hides another."""
+    """What due rows wait for. Each has its own index partitions, so none hides another."""
 
-    LOOK_UP = "ask"  # only a sweep resolves it
-    RESEND = "send"  # a message is on its way, or was lost
-    PUBLISH = "publish"  # the stream, or an alert, may still be at work on it
+    LOOK_UP = "ask"  # only a sweep resolves these
+    RESEND = "send"  # a message is on the way, or was lost
+    PUBLISH = "publish"  # the stream or an alert may still be busy with these
 
 
 def due_action(status: Status) -> DueAction:
@@ -60,14 +60,14 @@ def due_action(status: Status) -> DueAction:
 
 
 def due_shard(key: JobKey, shards: int) -> int:
-    """The shard of a job in the due index: always the same one, and evenly spread."""
+    """The shard of a job in the due index: stable and evenly spread."""
     return zlib.crc32(key.encode()) % shards
 
 
 def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep:
-    """What to do about a row that was found due; it may have moved on since.
+    """What to do with a row that was due when found; it may have changed since.
 
-    `asked_for`: somebody wants this very job looked at, though its time has not come.
+    `on_demand`: an operator requested this job, so it need not be due.
     """
     is_due = row.due_at is not None and now >= row.due_at
     match row.status:
@@ -86,32 +86,32 @@ def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep
 
 
 def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
-    """The row with a later due time: whoever writes it has the look to itself for a while.
+    """Move the due time, so that one sweep has the row to itself for a while.
 
-    Without jitter, two who look in the same millisecond would write the same row, and each would
-    take it for its own.
+    Without jitter, two sweeps in the same millisecond would write equal rows, and both would take
+    the write for their own.
     """
     jitter_delay = timedelta(milliseconds=int(1000 * jitter))
     return replace(row, version=row.version + 1, due_at=now + SWEEP_HOLD + jitter_delay)
 
 
 def reserve_alert(review: Job, now: datetime) -> Job:
-    """A review whose own write takes the right to tell of it: nobody else does for a while."""
+    """Reserve the alert with the write that causes it, so that nobody else sends one."""
     return replace(review, due_at=now + SWEEP_HOLD)
 
 
 def alert_reservation_valid(row: Job, now: datetime) -> bool:
-    """Whether whoever wrote this row can still tell of it before somebody else may."""
+    """Whether there is time to send the alert before the reservation ends."""
     return row.due_at is not None and now + ALERT_TIMEOUT <= row.due_at
 
 
 def mark_alerted() -> Decision:
-    """A person was told: nothing is due any more until that person rules."""
-    return Decision(event=Event.ALERT, reason="a person was told", changes={"due_at": None})
+    """The alert was delivered: nothing is due until an operator decides."""
+    return Decision(event=Event.ALERT, reason="alert delivered", changes={"due_at": None})
 
 
 def mark_stranded(job: Job, now: datetime) -> Job:
-    """A ready row whose message was given up, marked, and due later."""
+    """Mark a ready row whose message was dead-lettered, and make it due later."""
     since = job.stranded_since if job.stranded_fence == job.fence else None
     return replace(
         job,
@@ -122,7 +122,7 @@ def mark_stranded(job: Job, now: datetime) -> Job:
 
 
 def on_dead_letter(row: Job, now: datetime) -> Decision | None:
-    """What a dead letter does to its row; None: the row carries the job anyway."""
+    """What a dead letter does to its row. Returns None if the row needs no message."""
     if not row.allows(Event.DEFER):
         return None
     marked = mark_stranded(row, now)
@@ -133,14 +133,14 @@ def on_dead_letter(row: Job, now: datetime) -> Decision | None:
         and now - marked.stranded_since >= DEAD_LETTER_ESCALATION_AFTER
     ):
         return escalate(
-            f"its message was given up again, and no worker has claimed it since "
+            f"its message was dead-lettered again, and no worker has claimed it since "
             f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
         )
     if is_repeated and row.evidence and row.evidence[-1].event in _AWAITING_SEND_EVENTS:
-        return None  # the same letter once more: nothing was sent since it was marked
+        return None  # the same dead letter again: nothing was sent since
     return Decision(
         event=Event.DEFER,
-        reason="its message came to the dead letters; it is tried again later",
+        reason="its message was dead-lettered; it is retried later",
         changes={
             "due_at": marked.due_at,
             "stranded_fence": marked.stranded_fence,
@@ -150,7 +150,7 @@ def on_dead_letter(row: Job, now: datetime) -> Decision | None:
 
 
 def escalate_if_values_changed(job: Job, current_fingerprint: str | None) -> Decision | None:
-    """A worker would refuse the row's own message: it must not be sent again and again."""
+    """Escalate if a worker would reject the row's own message, instead of resending it forever."""
     if None in {job.fingerprint, current_fingerprint} or job.fingerprint == current_fingerprint:
         return None
     return escalate("the business values changed since a worker first claimed it")
@@ -159,7 +159,7 @@ def escalate_if_values_changed(job: Job, current_fingerprint: str | None) -> Dec
 def flag_changed_values(
     job: Job, outcome: EffectOutcome, current_fingerprint: str | None
 ) -> EffectOutcome:
-    """A definite answer, unless our rows stand for something else by now: then none may follow."""
+    """Turn a definite outcome into an anomaly if the business values changed since the claim."""
     escalation = escalate_if_values_changed(job, current_fingerprint)
     if escalation is None or not isinstance(outcome, Succeeded | Declined | StillOpen | Anomalous):
         return outcome
@@ -168,11 +168,11 @@ def flag_changed_values(
 
 
 def resend(job: Job, policy: RetryPolicy, now: datetime) -> Decision:
-    """A ready row that lost its message gets another one, and time to be worked; not for ever."""
+    """Resend the message of a ready row, or escalate if the job is too old."""
     if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,
-        reason="the message was lost, or its time had come: sent again",
+        reason="the message was lost or is due: resent",
         changes={"due_at": now + MESSAGE_GRACE},
     )

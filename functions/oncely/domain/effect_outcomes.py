@@ -1,4 +1,4 @@
-"""What a provider can tell us, as values: `decide` turns each into a move of the life cycle."""
+"""What we know about an effect, as values. `decide` turns each into a decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True)
 class Precondition:
-    """What the row must hold for the write to be taken."""
+    """What the row must hold for the write to succeed."""
 
     name: str
     one_of: tuple[Json, ...]
     or_absent: bool = False
-    or_at_most: str | None = None  # or any text that sorts at or before this one, such as a time
+    or_at_most: str | None = None  # or any text that sorts at or before this, such as a time
 
     def is_met_by(self, row: Mapping[str, object]) -> bool:
-        """Whether a row holds it."""
+        """Whether the row meets it."""
         if self.name not in row:
             return self.or_absent
         value = row[self.name]
@@ -36,11 +36,11 @@ class BusinessWrite:
     set: Mapping[str, Json] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     preconditions: tuple[Precondition, ...] = ()
-    may_create: bool = False  # a row that is not there is made
-    must_be_new: bool = False  # a row that is there refuses
+    may_create: bool = False  # create the row if it is missing
+    must_be_new: bool = False  # fail if the row exists
 
     def applies_to(self, row: Mapping[str, object] | None) -> bool:
-        """Whether the row, as it was read, would take this write; None: there is no row."""
+        """Whether this write would succeed on the row that was read. None if there is no row."""
         if row is None:
             creates = self.may_create or self.must_be_new
             return creates and all(expect.or_absent for expect in self.preconditions)
@@ -52,17 +52,17 @@ class BusinessWrite:
 
 @dataclass(frozen=True)
 class Succeeded:
-    """A definite yes: the effect is in place, once."""
+    """The effect happened, once."""
 
     reason: str
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
-    writes: tuple[BusinessWrite, ...] = ()  # what was brought in, beside the contract's own writes
+    writes: tuple[BusinessWrite, ...] = ()  # fetched data, beside the contract's own writes
 
 
 @dataclass(frozen=True)
 class Declined:
-    """A definite no: the effect is not in place and this request will never bring it about."""
+    """The effect did not happen, and this request will never make it happen."""
 
     reason: str
     code: str
@@ -71,7 +71,7 @@ class Declined:
 
 @dataclass(frozen=True)
 class StillOpen:
-    """Declined, but what was prepared could still take effect: it is closed before the job fails.
+    """Declined, but what was prepared could still take effect, so it must be closed first.
 
     A confirmation that arrives late, or a customer who authenticates later, could still succeed.
     """
@@ -84,39 +84,37 @@ class StillOpen:
 
 @dataclass(frozen=True)
 class NotSent:
-    """Certainly no effect: the request never left, or was turned away at the door."""
+    """Certainly no effect: the request was never sent, or was rejected before processing."""
 
     reason: str
     retry_after: timedelta | None = None
-    credentials_rejected: bool = (
-        False  # our credentials or settings are wrong: waiting alone will not mend it
-    )
+    credentials_rejected: bool = False  # our credentials or settings are wrong: waiting won't help
 
 
 @dataclass(frozen=True)
 class Ambiguous:
-    """The provider may have acted: timeout, dropped connection, 5xx, 409, garbled answer."""
+    """The effect may have happened: timeout, dropped connection, 5xx, 409, malformed response."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class InProgress:
-    """A long job saved its progress and ran short of time: it goes on in another run."""
+    """A long job saved its progress and ran out of time: it continues in another run."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The provider has it and has not decided."""
+    """The provider is still processing it."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Anomalous:
-    """Found, but not as asked for: other amount, two of them, refunded. A person must look."""
+    """Found, but not as requested: another amount, two of them, refunded. Needs review."""
 
     reason: str
     ref: str | None = None
@@ -125,14 +123,14 @@ class Anomalous:
 
 @dataclass(frozen=True)
 class LeaseExpired:
-    """Not a provider's answer: the lease ran out, so its owner is certainly dead."""
+    """The lease expired, so the owner is certainly gone. Not a provider's answer."""
 
-    reason: str = "the lease ran out before the worker recorded an outcome"
+    reason: str = "the lease expired before the worker recorded an outcome"
 
 
 @dataclass(frozen=True)
 class NotFound:
-    """Asked: there is none. `proved` when none can appear later either."""
+    """The lookup found none. `conclusive` if none can appear later either."""
 
     reason: str
     conclusive: bool = False
@@ -140,7 +138,7 @@ class NotFound:
 
 @dataclass(frozen=True)
 class LookupFailed:
-    """Asked, and the provider could not say: down, rate limited, our key refused."""
+    """The lookup failed: the provider is down, rate limited, or rejects our API key."""
 
     reason: str
     retry_after: timedelta | None = None
@@ -148,9 +146,9 @@ class LookupFailed:
 
 @dataclass(frozen=True)
 class LookupUnsupported:
-    """This provider has no way to be asked."""
+    """This provider has no lookup."""
 
-    reason: str = "this provider cannot be asked what became of a request"
+    reason: str = "this provider has no lookup"
 
 
 EffectOutcome: TypeAlias = (
@@ -169,7 +167,7 @@ EffectOutcome: TypeAlias = (
 )
 
 
-# No definite answer: what follows depends on whether the effect was tried or looked up.
+# Not definite: the decision depends on whether the effect was attempted or looked up.
 IndefiniteOutcome: TypeAlias = (
     NotSent
     | Ambiguous
@@ -183,29 +181,29 @@ IndefiniteOutcome: TypeAlias = (
 
 
 def short_label(outcome: EffectOutcome) -> str:
-    """What an answer comes to, before its reason is read."""
+    """An outcome in two or three words."""
     match outcome:
         case Succeeded():
             return "succeeded"
         case Declined():
-            return "refused"
+            return "declined"
         case StillOpen():
-            return "refused, and still open"
+            return "declined, still open"
         case NotFound() | NotSent():
-            return "nothing was done"
+            return "not done"
         case Pending() | InProgress():
-            return "still under way"
+            return "in progress"
         case Anomalous():
-            return "not as asked for"
+            return "does not match the job"
         case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
-            return "no answer"
+            return "no response"
         case unreachable:
             assert_never(unreachable)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A reference at the provider that has moved nothing yet; it is saved before it is acted on."""
+    """A provider reference with no effect yet. It is saved before it is used."""
 
     ref: str
-    replayed: bool = False  # an earlier call with the same key made it: it is verified first
+    replayed: bool = False  # an earlier call with the same key created it, so verify it first

@@ -1,18 +1,18 @@
-"""Everything Oncely raises on purpose, split by who has to act.
+"""Every error that Oncely raises on purpose, split by who has to act.
 
 OncelyError
-├── InvalidInputError             the sender must mend it: reject the message with the reason
+├── InvalidInputError             the producer must fix it: reject the message with the reason
 │   ├── InvalidMessageError
 │   ├── InvalidKeyError
 │   ├── InvalidMoneyError
-│   └── InvalidRequestError   a person's, at the page or the command
-├── NotConfiguredError        the deployer must mend it: nothing was sent, hand the message back
-├── UnavailableError          AWS did not answer: the row tells later, hand the message back
-├── UnreadableRowError        a newer version wrote it: leave it alone, and deploy that again
-└── InvariantError            a bug: stop and page
+│   └── InvalidRequestError   an operator's, at the admin page or the CLI
+├── NotConfiguredError        fix the deployment: nothing was sent, redeliver the message
+├── UnavailableError          AWS did not respond: redeliver the message, the row tells later
+├── UnreadableRowError        a newer version wrote it: leave it, and deploy that version again
+└── InvariantError            a bug: stop
     └── IllegalTransitionError
 
-What a *provider* answers is never an exception; see answers.py.
+What a *provider* answers is never an exception; see effect_outcomes.py.
 """
 
 
@@ -21,11 +21,11 @@ class OncelyError(Exception):
 
 
 class InvalidInputError(OncelyError):
-    """What was sent can never be worked, however often it is tried."""
+    """Input that no retry can make valid."""
 
 
 class InvalidMessageError(InvalidInputError):
-    """A message that is not the JSON its job type describes."""
+    """A message that does not match its job type."""
 
 
 class InvalidKeyError(InvalidInputError):
@@ -37,27 +37,27 @@ class InvalidMoneyError(InvalidInputError):
 
 
 class InvalidRequestError(InvalidInputError):
-    """What a person asked for cannot be understood, or says too little."""
+    """An operator's request that is invalid or incomplete."""
 
 
 class NotConfiguredError(OncelyError):
-    """A table, queue, secret or variable that the deployment should have provided is missing."""
+    """A table, queue, secret or variable of the deployment is missing or not usable."""
 
 
 class UnavailableError(OncelyError):
-    """AWS could not be reached, or a write's fate could not be learned in time."""
+    """AWS did not respond, or the result of a write is not known."""
 
 
 class UnreadableRowError(OncelyError):
-    """A row that this deployment does not understand, such as one of a newer version's."""
+    """A row that this version cannot read, such as one of a newer version."""
 
 
 class InvariantError(OncelyError):
-    """Something that the rest of the code makes impossible has happened."""
+    """A bug: the rest of the code makes this impossible."""
 
 
 class IllegalTransitionError(InvariantError):
-    """An event that the life cycle does not allow in this status."""
+    """The life cycle does not allow this event in this status."""
 
     def __init__(self, status: str | None, event: str) -> None:
         super().__init__(f"a job that is {status or 'absent'} cannot take the event {event}")

@@ -1,4 +1,4 @@
-"""Gaps of the history: changes that the stream's consumer gave up on before they were written."""
+"""Gaps of the history: stream records that were never written to the archive."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,8 +8,8 @@ from typing import Any, Final, Self
 from oncely.domain.text import format_time
 
 _TIME_FIELDS: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
-# A row says when its change was decided; the stream, when the table took it. The first may be
-# earlier by a worker's slow write and by what two clocks differ.
+# A row holds when its change was decided, the stream when it was written. The first may be
+# earlier, by a slow write and by clock skew.
 _MAX_WRITE_DELAY: Final = timedelta(minutes=15)
 
 
@@ -28,7 +28,7 @@ class _Document:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Read it back; fields that this version does not know are left alone."""
+        """Parse it. Fields that this version does not know are ignored."""
         names = [field.name for field in fields(cls) if field.name in stored]
         held: dict[str, Any] = {
             name: datetime.fromisoformat(stored[name]) if name in _TIME_FIELDS else stored[name]
@@ -39,7 +39,7 @@ class _Document:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryGap(_Document):
-    """A part of one shard of the stream. Its rows' changes are not in the history."""
+    """A range of one stream shard that is missing in the history."""
 
     name: str  # the same for the same part
     recorded_at: datetime
@@ -53,9 +53,9 @@ class HistoryGap(_Document):
     last_at: datetime | None = None
 
     def is_closed_by(self, *, scanned_since: datetime, rows_from: datetime | None) -> bool:
-        """Whether a scan that began then saw everything that this gap lost.
+        """Whether a scan that began then covers everything that this gap lost.
 
-        `rows_from` is the oldest change that the scan recorded; None: it recorded every row.
+        `rows_from` is the oldest change that the scan recorded. None if it recorded every row.
         """
         if self.recorded_at > scanned_since:
             return False
@@ -66,7 +66,7 @@ class HistoryGap(_Document):
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillProgress(_Document):
-    """How far a scan of the job table came; one that was interrupted goes on from there."""
+    """How far a scan of the job table got. An interrupted scan resumes there."""
 
     generation: str
     started_at: datetime
@@ -78,7 +78,7 @@ class BackfillProgress(_Document):
     done: bool = False
 
     def can_continue_as(self, wanted: "BackfillProgress") -> bool:
-        """Whether it was interrupted, and doing the rest of it does what is wanted."""
+        """Whether it was interrupted and may be resumed as the wanted scan."""
         return not self.done and (self.generation, self.rows_from) == (
             wanted.generation,
             wanted.rows_from,

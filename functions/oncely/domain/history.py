@@ -20,40 +20,40 @@ from oncely.domain.text import format_time, single_line
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-# An id that is longer is left out as a whole: half of an id finds nothing, or something else.
+# A longer id is left out: half of an id finds nothing, or something else.
 MAX_HISTORY_ID_LENGTH: Final = 255
-# Fields of a message or a result: more are no ids.
+# The most fields of a message or a result that are kept.
 MAX_FIELDS: Final = 32
 MAX_NAME_LENGTH: Final = 64
-# The job type of a row that was edited by hand until none could be read.
+# The job type of a row that was edited by hand and has none.
 UNKNOWN_JOB_TYPE: Final = "unknown"
-# Beyond it, readers such as DuckDB and Athena cannot hold an integer.
+# The largest integer of readers such as DuckDB and Athena.
 MAX_INTEGER: Final = 2**63 - 1
 
 # An id, a code or a time as text: no space, so no sentence; no "@", so no email address.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
-# The stream tells times to the second, and clocks differ.
+# Stream times are in whole seconds, and clocks differ.
 _MAX_TIME_DIFFERENCE: Final = timedelta(seconds=1) + CLOCK_SKEW
 _TIME_FIELDS: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
 
 
 class HistoryRecordType(StrEnum):
-    """Why a line was written. The values are stored; do not rename them."""
+    """Why a line was written. The values are stored, so never rename them."""
 
-    CHANGE = "change"  # a new status or expiry, a saved reference, or what an operator did
+    CHANGE = "change"  # a new status, expiry or reference, or an operator's action
     BACKFILL = "backfill"  # the row as a scan found it, after a gap in the stream
     UNREADABLE = "unreadable"  # a change of a row that this version cannot read
     EXPIRED = "expired"  # TTL removed the row
-    DELETED = "deleted"  # somebody else removed the row
+    DELETED = "deleted"  # another process or person removed the row
 
 
-# Two lines of one version: the one that says more is kept.
+# Of two lines of one version, the earlier type here is kept.
 _PREFERENCE: Final = tuple(HistoryRecordType)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryLine:
-    """One change of one job. `status` is None once the row is gone, `old_status` before it was."""
+    """One change of one job. `status` is None after it, `old_status` before it existed."""
 
     record: HistoryRecordType
     generation: str  # the `TableId` of the job table
@@ -87,17 +87,17 @@ class HistoryLine:
 
     @property
     def identity(self) -> tuple[str, str, datetime | None, int | None]:
-        """What makes two lines one: versions count anew in a row that follows an expired one."""
+        """Equal for duplicate lines. A new row after an expired one restarts its versions."""
         return (self.generation, self.job_key, self.created_at, self.version)
 
     def to_dict(self) -> dict[str, object]:
-        """The line as JSON holds it; a field without a value is left out."""
+        """The line as JSON, without empty fields."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _to_json(value) for name, value in held.items() if value not in (None, ())}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "HistoryLine":
-        """The line that JSON holds; fields that this version does not know are left alone."""
+        """Parse a line. Fields that this version does not know are ignored."""
         names = (field.name for field in fields(cls))
         held: dict[str, Any] = {
             name: _from_json(name, line[name]) for name in names if name in line
@@ -110,7 +110,7 @@ def history_line(
 ) -> HistoryLine | None:
     """The line of one write. Returns None if it changed nothing that the history records.
 
-    `at` is when a row was removed; a change has its own time.
+    `at` is the time of a removal; a change has its own time.
     """
     if new is None:
         return (
@@ -121,7 +121,7 @@ def history_line(
     entry = _new_entry(old, new)
     status_changed = old is None or old.status is not new.status
     reference_changed = new.provider_ref != (old.provider_ref if old else None)
-    # The write that clears a debt sets the expiry: a restore must not send it all again.
+    # Publishing sets the expiry. Without this line, a restore would publish again.
     expiry_changed = old is not None and old.expires_at != new.expires_at
     if not (
         status_changed
@@ -145,7 +145,7 @@ def history_line(
 
 
 def backfill_line(job: Job, *, generation: str) -> HistoryLine:
-    """The line of a row as a scan found it: what it is now, not how it came to be."""
+    """The line of a row as a scan found it."""
     last = job.evidence[-1] if job.evidence else None
     entry = last if last is not None and last.at == job.updated_at else None
     return _line(
@@ -175,7 +175,7 @@ def unreadable_line(
 
 
 def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
-    """One line for each version of a row: the archive is written at least once."""
+    """Drop duplicate lines: the archive is written at least once."""
     kept: dict[tuple[object, ...], HistoryLine] = {}
     for line in lines:
         other = kept.get(line.identity)
@@ -185,10 +185,10 @@ def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
 
 
 def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
-    """Whether a line of the same key describes a later state of the row, or says more of it."""
+    """Whether a line of the same key describes a later state, or has more fields."""
     if other is None:
         return True
-    # Of a row that this version cannot read, only the key, the version and the time are known.
+    # An unreadable row has only a key, a version and a time.
     if (
         other.record is HistoryRecordType.UNREADABLE
         and line.record is not HistoryRecordType.UNREADABLE
@@ -203,12 +203,12 @@ def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
 
 
 def code_or_none(text: str) -> str | None:
-    """A text that can only be an id or a code. Returns None for everything else."""
+    """The text if it can only be an id or a code. Returns None if not."""
     return text if len(text) <= MAX_HISTORY_ID_LENGTH and _CODE.fullmatch(text) else None
 
 
 def scalar_fields(document: Mapping[str, object] | None) -> tuple[dict[str, Scalar], bool]:
-    """The ids, codes and numbers of a document, and whether that is all it holds."""
+    """The ids, codes and numbers of a document, and whether it has nothing else."""
     held = {} if document is None else dict(document)
     kept = {
         name: value
@@ -224,21 +224,21 @@ def _removal_line(old: Job, *, generation: str, at: datetime, expired: bool) -> 
         record=HistoryRecordType.EXPIRED if expired else HistoryRecordType.DELETED,
         generation=generation,
         at=at,
-        # A version of its own, so that it is not taken for a repetition of the last change.
+        # Its own version, so that it is not a duplicate of the last change.
         version=old.version + 1,
         old_status=str(old.status),
     )
 
 
 def _new_entry(old: Job | None, new: Job) -> EvidenceEntry | None:
-    """The entry that this write added or counted on."""
+    """The entry that this write added or counted."""
     last = new.evidence[-1] if new.evidence else None
     before = old.evidence[-1] if old is not None and old.evidence else None
     return None if last == before else last
 
 
 def _cause(old: Job | None, new: Job, entry: EvidenceEntry | None) -> tuple[str | None, str | None]:
-    """What happened and who did it; a claim leaves no entry, since it must cost one write."""
+    """The event and its actor. A claim adds no entry, since it must cost one write."""
     if new.fence > (old.fence if old else 0):
         return str(Event.CLAIM), "worker"
     if entry is None:
@@ -300,7 +300,7 @@ def _line(  # the fields of the row are the same in every line
 
 
 def _job_type(name: str) -> str:
-    """A job type, which names a folder of the archive as well."""
+    """The job type, which also names a folder of the archive."""
     return name if len(name) <= MAX_HISTORY_ID_LENGTH and is_job_type(name) else UNKNOWN_JOB_TYPE
 
 
@@ -328,7 +328,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _follows(unreadable: HistoryLine, known: HistoryLine) -> bool:
-    """Whether a newer version wrote the row after this line. An edit by hand counts no version."""
+    """Whether a newer version wrote the row after this line. A manual edit adds no version."""
     in_time = unreadable.at + _MAX_TIME_DIFFERENCE >= known.at
     return in_time and (unreadable.version or 0) > (known.version or 0)
 

@@ -1,4 +1,4 @@
-"""The record of one job, its evidence, and how an event changes it."""
+"""The record of one job, its evidence, and how a decision changes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,26 +20,26 @@ from oncely.domain.lifecycle import (
 )
 from oncely.domain.text import single_line, truncate_to_milliseconds
 
-# A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
+# Bounds the row far below DynamoDB's 400 kB; each entry is bounded as well.
 MAX_EVIDENCE_ENTRIES: Final = 100
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
 # Longer than a year, so that a yearly replay or audit still finds the row.
 PROOF_RETENTION: Final = timedelta(days=400)
-# Books are kept for years, and "was I charged twice?" is asked of them.
+# "Was I charged twice?" is asked years later.
 MONEY_RETENTION: Final = timedelta(days=7 * 365)
-# The stream publishes within seconds; a sweep looks at what it missed after this.
+# The stream publishes within seconds. A sweep publishes what it missed after this time.
 PUBLISH_GRACE: Final = timedelta(minutes=5)
-# A version that was rolled back is deployed again within this time, or is not.
+# A version that was rolled back is redeployed within this time, or never.
 ROLLBACK_GRACE: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceEntry:
-    """One line of a job's history: who did what, when, and why.
+    """One entry of the audit trail: who did what, when, and why.
 
-    A newer version may have left an event or a status that this one does not know: it stays text.
+    An event or status that only a newer version knows stays text.
     """
 
     at: datetime
@@ -53,22 +53,22 @@ class EvidenceEntry:
 
     @property
     def actor_name(self) -> str:
-        """Who did it, as people read it."""
+        """The actor's display name."""
         return display_name(self.actor)
 
     @property
     def is_operator_note(self) -> bool:
-        """Whether a person did something that moved nothing: it proves nothing about the job."""
+        """Whether an operator did something that changed no status: it proves nothing."""
         return self.from_status == self.to_status and is_operator(self.actor)
 
     def equals_except_time(self, other: "EvidenceEntry") -> bool:
-        """Whether the two differ in time only."""
+        """Whether the two differ only in time."""
         return replace(self, at=other.at, count=other.count, last_at=other.last_at) == other
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job as its row holds it. Frozen: `apply` gives the next one, a store swaps them."""
+    """A job as its row holds it. `apply` returns the next version, and a store swaps them."""
 
     job_key: JobKey
     job_type: str
@@ -79,11 +79,11 @@ class Job:
     owner: str | None = None
     fence: int = 0  # claims so far
     version: int = 1  # writes so far
-    attempts: int = 0  # claims that count: one released because nothing was sent is given back
-    timeouts: int = 0  # unclear answers in a row
+    attempts: int = 0  # claims that may have called; one that sent nothing is given back
+    timeouts: int = 0  # ambiguous outcomes in a row
     unreachable: int = 0  # times in a row that the provider could not be reached
-    paused_seconds: int = 0  # how long providers asked us to wait: not counted as age
-    key_number: int = 1  # raised when, and only when, absence is proved
+    paused_seconds: int = 0  # how long providers asked us to wait, which is not age
+    key_number: int = 1  # raised only when absence is proved
     key_scope: str | None = None
     deployment: str | None = None  # the identity of the deployment that first claimed it
     first_sent_at: datetime | None = None  # first send under this key number that is still open
@@ -91,31 +91,31 @@ class Job:
     lease_until: datetime | None = None
     due_at: datetime | None = None
     fingerprint: str | None = None
-    since: datetime | None = None  # when it got a status that operators act on
-    subject: str | None = None  # the business id that people ask by
+    since: datetime | None = None  # when it entered a status that operators act on
+    subject: str | None = None  # the business id that people search by
     customer_id: str | None = None
     amount: int | None = None  # in minor units of `currency`
     currency: str | None = None
     provider_ref: str | None = None
     result: Mapping[str, Json] | None = None
-    # Why the job fails once what was prepared is closed; the next run only closes it.
+    # Set if the provider declined but something is still open: the next run only closes that.
     closing: Mapping[str, Json] | None = None
-    progress: Mapping[str, Json] | None = None  # how far a long job has come
+    progress: Mapping[str, Json] | None = None  # how far a long job got
     last_error: str | None = None
-    stranded_fence: int | None = None  # the claims so far when its message was last given up
+    stranded_fence: int | None = None  # the fence when its message was last dead-lettered
     stranded_since: datetime | None = None  # and since when no worker has claimed it
-    reopened_at: datetime | None = None  # when a person returned it to ready: its age begins anew
+    reopened_at: datetime | None = None  # when an operator reopened it: its age restarts
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     expires_at: datetime | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing routine will touch this job again."""
+        """Whether it is finished or failed."""
         return self.status in ENDED
 
     @property
     def unresolved(self) -> bool:
-        """Whether the machine still has to bring it to an end."""
+        """Whether workers or the reconciler still have to end it."""
         return self.status in UNRESOLVED
 
     @property
@@ -125,12 +125,12 @@ class Job:
 
     @property
     def age_starts_at(self) -> datetime:
-        """From when its age counts: an operator's return begins it anew, a pause moves it."""
+        """From when its age counts. Reopening restarts it, and a provider's pause moves it."""
         return (self.reopened_at or self.created_at) + timedelta(seconds=self.paused_seconds)
 
     @property
     def status_since(self) -> datetime:
-        """When it got its present status, as well as the row can tell."""
+        """When it entered its status, as far as the row tells."""
         if self.status is Status.STARTED and self.claimed_at is not None:
             return self.claimed_at
         moves = [
@@ -142,7 +142,7 @@ class Job:
 
     @property
     def has_ambiguous_send(self) -> bool:
-        """Whether a send before this claim, under the same key, has an unknown outcome."""
+        """Whether an earlier send under the same key has an open outcome."""
         return (
             self.first_sent_at is not None
             and self.claimed_at is not None
@@ -160,13 +160,13 @@ class Job:
         return f"the job is older than {max_age}"
 
     def lease_expired(self, now: datetime) -> bool:
-        """Whether the owner is certainly dead; allows asking, never acting."""
+        """Whether the owner is certainly gone. Allows lookups, never effects."""
         return self.lease_until is None or now >= self.lease_until
 
     def apply(
         self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
     ) -> "Job":
-        """The job after `event`, one version on, with its line of evidence."""
+        """The job after `event`: the next version, with one more evidence entry."""
         status = next_status(self.status, event)
         entry = EvidenceEntry(
             at=now,
@@ -192,26 +192,26 @@ class Job:
         return now if status in ATTENTION else None
 
     def same_owner_and_status_as(self, row: "Job") -> bool:
-        """Whether `row` has the same owner and status: others have at most added evidence."""
+        """Whether `row` has the same owner and status, so others at most added evidence."""
         return row.owner == self.owner and row.status is self.status
 
 
 def _as_stored(value: object) -> object:
-    """A wait with a random part ends at a time that no row could hold."""
+    """Jitter makes times finer than the milliseconds that a row holds."""
     return truncate_to_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def append_evidence(
     evidence: tuple[EvidenceEntry, ...], entry: EvidenceEntry
 ) -> tuple[EvidenceEntry, ...]:
-    """Evidence with one more entry; an equal one is counted, and what proves least makes room."""
+    """Add an entry. Equal entries in a row are counted; operator notes make room first."""
     if evidence and entry.equals_except_time(evidence[-1]):
         last = evidence[-1]
         return (*evidence[:-1], replace(last, count=last.count + 1, last_at=entry.at))
     longer = (*evidence, entry)
     if len(longer) <= MAX_EVIDENCE_ENTRIES:
         return longer
-    # The first entry tells how the job began, and the last what happens now: both are kept.
+    # The first entry tells how the job began, and the last what happens now, so both stay.
     middle = range(1, len(longer) - 1)
     dropped = next((place for place in middle if longer[place].is_operator_note), middle[0])
     return (*longer[:dropped], *longer[dropped + 1 :])
@@ -229,9 +229,9 @@ def new_job(
     owner: str | None = None,
     subject: str | None = None,
 ) -> Job:
-    """The row a producer or the healer writes before it sends the message.
+    """The row that a producer or the reconciler writes before it sends the message.
 
-    `owner` is a fresh token too: it tells a producer's own row from an equal one of another's.
+    `owner` is a fresh token, so that a producer recognizes its own row after a lost response.
     """
     status = next_status(NO_ROW, Event.ENQUEUE)
     entry = EvidenceEntry(
@@ -257,12 +257,12 @@ def new_job(
 
 
 def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
-    """Whether `row` shows that our write over `before` arrived, though its reply did not."""
+    """Whether `row` shows that our write over `before` was applied: its response was lost."""
     if row.owner != write.owner or row.version < write.version:
         return False
     if row == write:
         return True
-    # Others may have added evidence since; what else we changed must still stand.
+    # Others may have added evidence since, but everything else we changed must still be there.
     bookkeeping = {"version", "updated_at", "evidence"}
     changed = {
         name
@@ -276,21 +276,19 @@ def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One move along the table, with the fields it changes."""
+    """A transition, with the fields it changes."""
 
     event: Event
     reason: str
     changes: Mapping[str, object] = field(default_factory=dict)
-    alert: bool = False  # a person is told about this job
-    credentials_rejected: bool = (
-        False  # our side of the provider is broken for every job: one alarm, not many
-    )
-    resend_when_due: bool = False  # the wait is long: the row is due at its end and sends a message
-    send_new_message: bool = False  # the job goes on with a new message; this one has done its part
-    run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
+    alert: bool = False  # operators are alerted about this job
+    credentials_rejected: bool = False  # affects every job of the provider: one alarm, not many
+    resend_when_due: bool = False  # the wait is long: the row becomes due and resends the message
+    send_new_message: bool = False  # a long job continues with a new message
+    run_at: datetime | None = None  # when a job that returns to ready may be retried
 
     def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
-        """The job after this decision; one that a person must hear of is due until it is told."""
+        """The job after this decision. If it needs an alert, it is due until one is delivered."""
         alert_changes = {"due_at": now} if self.alert else {}
         changes = {**self.changes, **alert_changes}
         return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
@@ -299,10 +297,9 @@ class Decision:
 def finalize_if_ended(
     before: Job, after: Job, *, retention: timedelta, must_publish: bool, now: datetime
 ) -> Job:
-    """The row that a write leads to: a job that ends by it expires, or owes something first.
+    """Give a job that ends with this write its expiry, or leave it due if it must publish first.
 
-    A row that owes stays due as it was, so that the index has nothing to move; the write that
-    clears the debt sets the expiry.
+    Its due time stays, so that the index entry does not move. Publishing sets the expiry.
     """
     if before.ended or not after.ended:
         return after
@@ -312,21 +309,21 @@ def finalize_if_ended(
 
 
 def awaits_publishing(job: Job) -> bool:
-    """Whether an ended job has follow-ups or an event that may not be sent yet."""
+    """Whether an ended job may have follow-ups or an event to send."""
     return job.ended and job.due_at is not None
 
 
 def mark_published(job: Job, *, retention: timedelta, now: datetime) -> Job:
-    """The row after everything that it owed was sent: it may expire. No line of evidence for it."""
+    """The row after everything was published: it may expire. Adds no evidence."""
     return replace(
         job, version=job.version + 1, due_at=None, expires_at=expiry_time(now, retention)
     )
 
 
 def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
-    """Whether an end whose follow-ups are not known here is cleared without them.
+    """Whether an ended job of an unknown contract may expire without its follow-ups.
 
-    A person closed it, or the version that knew them did not come back for a day.
+    An operator resolved it, or the version that knows them was not redeployed for a day.
     """
     moves = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
     return moves[-1:] in ([Event.RESOLVE_FINISHED], [Event.RESOLVE_FAILED]) or (
@@ -335,6 +332,6 @@ def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
 
 
 def expiry_time(now: datetime, retention: timedelta) -> datetime:
-    """When a row that ends now may go."""
-    # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
+    """When a row that ends now expires."""
+    # Whole seconds, as the row stores them: a lost response must still match the row.
     return (now + retention).replace(microsecond=0)

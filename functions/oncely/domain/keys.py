@@ -12,22 +12,22 @@ from oncely.domain.errors import InvalidKeyError
 JobKey = NewType("JobKey", str)
 IdempotencyKey = NewType("IdempotencyKey", str)
 
-# A business id longer than this is a mistake of the sender's, such as a whole document.
+# A longer business id is a producer's mistake, such as a whole document.
 MAX_ID_LENGTH: Final = 128
-# What Stripe takes, and most providers.
+# Most providers accept this much.
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
-# The rest of a provider's key holds the step and the number of `provider_key`.
+# Leaves room for the deployment, the step and the number in an idempotency key.
 MAX_KEY_LENGTH: Final = 200
 
 _SEPARATOR: Final = ":"
-# Never left by `_escape`, so a producer's token cannot collide with a business id.
+# `_escape` never produces it, so a producer's token cannot collide with a business id.
 _TOKEN_PREFIX: Final = "~"  # noqa: S105  # no password
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
 
 def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
-    """The key of a job from its business ids, such as `payment.charge:order_18452`."""
+    """Build a job key from business ids, such as `payment.charge:order_18452`."""
     if not parts:
         raise InvalidKeyError(f"the job key of {job_type} needs at least one business id")
     first, *rest = (_escape(part) for part in parts)
@@ -35,7 +35,7 @@ def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
 
 
 def token_key(job_type: str, token: str) -> JobKey:
-    """The key of a job that has no business id, from a token that the producer made and keeps."""
+    """Build the key of a job without a business id, from a token that the producer keeps."""
     return _build_key(job_type, _TOKEN_PREFIX + _escape(token))
 
 
@@ -47,9 +47,9 @@ def idempotency_key(
     deployment: str | None = None,
     max_length: int = MAX_IDEMPOTENCY_KEY_LENGTH,
 ) -> IdempotencyKey:
-    """The idempotency key of one step; its number moves on only when absence was proved.
+    """Build the idempotency key of one step. The number rises only when absence is proved.
 
-    It begins with the row's deployment: two stacks on one provider account never share a key.
+    It starts with the row's deployment, so two stacks on one provider account never share a key.
     """
     parts = (job, step, str(number))
     plain = _SEPARATOR.join((deployment, *parts) if deployment else parts)
@@ -59,29 +59,31 @@ def idempotency_key(
 
 
 def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
-    """What a provider's event names one claim of a job by; a digest, for tags take few letters."""
+    """The tag that identifies one claim in a provider's events: a digest, since tags are short."""
     text = _SEPARATOR.join((deployment or "", job, str(fence)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def job_type_of(key: JobKey) -> str:
-    """The job type that a key begins with."""
+    """The job type of a key."""
     return key.partition(_SEPARATOR)[0]
 
 
 def indexable_id(business_id: str | None) -> str | None:
-    """A business id as an index can hold it; one that it cannot is not asked for by people."""
+    """The business id, if an index can hold it. Returns None if not."""
     return business_id if business_id and len(business_id) <= MAX_KEY_LENGTH else None
 
 
 def is_job_type(name: str) -> bool:
-    """Whether `name` may name a job type: lower case, with a dot, as in `payment.charge`."""
+    """Whether `name` is a valid job type: lower case with a dot, as in `payment.charge`."""
     return _JOB_TYPE.fullmatch(name) is not None
 
 
 def _build_key(job_type: str, *parts: str) -> JobKey:
     if not is_job_type(job_type):
-        raise InvalidKeyError(f"{job_type!r} is no job type; write it like 'payment.charge'")
+        raise InvalidKeyError(
+            f"{job_type!r} is not a valid job type: write it like 'payment.charge'"
+        )
     key = _SEPARATOR.join((job_type, *parts))
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidKeyError(
@@ -111,9 +113,9 @@ def _percent_encode(character: str) -> str:
 
 
 def fingerprint(values: Mapping[str, object]) -> str:
-    """A digest of resolved business values; order, spacing and number spelling do not matter."""
+    """Digest the resolved business values; order, spacing and number format do not matter."""
     canonical = json.dumps(_plain(values), sort_keys=True, separators=(",", ":"))
-    # 128 bits: it is only ever compared with that of the same key, and every row holds one.
+    # 128 bits are enough: it is only compared with fingerprints of the same key.
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 

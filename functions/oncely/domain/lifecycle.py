@@ -1,4 +1,4 @@
-"""The life cycle of a job: its statuses, and the one table of moves between them."""
+"""The life cycle of a job: its statuses, and the one table of transitions between them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,14 +9,14 @@ from oncely.domain.errors import IllegalTransitionError
 
 
 class Status(StrEnum):
-    """Where a job is. The values are stored; do not rename them."""
+    """Where a job is. The values are stored, so never rename them."""
 
-    READY = "ready"  # may be claimed; a message is, or will be, on its way
+    READY = "ready"  # may be claimed; its message is on the way, or will be
     STARTED = "started"  # one owner holds the lease
-    UNKNOWN = "unknown"  # the provider may have acted; the reconciler owns it
-    FINISHED = "finished"  # the outside action is confirmed and recorded
-    FAILED = "failed"  # the provider refused it, nothing is left open there, and that is recorded
-    NEEDS_REVIEW = "needs_review"  # no rule may decide; a person owns it
+    UNKNOWN = "unknown"  # the effect may have happened; the reconciler looks it up
+    FINISHED = "finished"  # the effect is confirmed and recorded
+    FAILED = "failed"  # the provider declined, and nothing is left open there
+    NEEDS_REVIEW = "needs_review"  # no automatic rule applies; an operator decides
 
     @property
     def label(self) -> str:
@@ -35,32 +35,28 @@ class Status(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a job. Evidence names it, so the values are stored as well."""
+    """What can happen to a job. Evidence stores these values, so never rename them."""
 
-    ENQUEUE = "enqueue"  # a producer, or the healer, wrote the row before its message
-    RESEND = "resend"  # the row lost its message: another was sent
-    DEFER = "defer"  # its message came to the dead letters: it is tried again later
+    ENQUEUE = "enqueue"  # a producer or the reconciler wrote the row before its message
+    RESEND = "resend"  # the row had lost its message, so another was sent
+    DEFER = "defer"  # its message was dead-lettered; it is retried later
     CLAIM = "claim"  # a worker became the owner
-    CHECKPOINT = "checkpoint"  # the owner saved the provider's reference
-    CONFIRM = "confirm"  # a definite yes
-    DECLINE = "decline"  # a definite no
-    RELEASE = "release"  # nothing was sent, or it is safe to send again
-    MARK_UNKNOWN = (
-        "mark_unknown"  # the provider may have acted: timeout, garbled answer, lease over
-    )
-    RECHECK = "recheck"  # asked, and not known yet
-    REQUEUE = "requeue"  # the provider certainly did not act
-    ESCALATE = "escalate"  # no rule may decide
-    ALERT = "alert"  # a person was told that it needs review
-    CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
-    RESTORE = "restore"  # the job table was restored: what this job did may be lost
+    CHECKPOINT = "checkpoint"  # the owner saved the provider reference or its progress
+    CONFIRM = "confirm"  # the provider confirmed the effect
+    DECLINE = "decline"  # the provider declined
+    RELEASE = "release"  # nothing was sent, or a resend is safe
+    MARK_UNKNOWN = "mark_unknown"  # ambiguous: timeout, malformed response, expired lease
+    RECHECK = "recheck"  # looked up, and still not known
+    REQUEUE = "requeue"  # the effect certainly did not happen
+    ESCALATE = "escalate"  # no automatic rule applies
+    ALERT = "alert"  # operators were alerted that it needs review
+    CONTRADICT = "contradict"  # new evidence contradicts the recorded result
+    RESTORE = "restore"  # the job table was restored, so what this job did may be lost
     NOTE = "note"  # evidence that changes nothing
-    RESOLVE_FINISHED = "resolve_finished"  # a person, with a reason
-    RESOLVE_FAILED = "resolve_failed"  # a person, with a reason
-    REOPEN = "reopen"  # a person, with proof of absence
-    CLOSE_AND_FAIL = (
-        "close_and_fail"  # a person wants it failed; a worker closes what is open first
-    )
+    RESOLVE_FINISHED = "resolve_finished"  # by an operator, with a reason
+    RESOLVE_FAILED = "resolve_failed"  # by an operator, with a reason
+    REOPEN = "reopen"  # by an operator, with proof that nothing happened
+    CLOSE_AND_FAIL = "close_and_fail"  # by an operator; a worker closes what is open first
 
 
 NO_ROW: Final = None
@@ -97,7 +93,7 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
     }
 )
 
-# An ended job moves again only when evidence contradicts its end; nothing routine touches it.
+# An ended job changes its status again only if evidence contradicts its result.
 ENDED: Final = frozenset(
     status
     for status in Status
@@ -110,14 +106,14 @@ ENDING: Final = frozenset(
     for (source, event), status in TRANSITIONS.items()
     if status in ENDED and source not in ENDED
 )
-# What the machine still has to bring to an end; a review is a person's.
+# What workers and the reconciler still have to end.
 UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
-# What operators act on, so that it is listed for them.
+# What operators act on; an index lists these.
 ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
 
 
 def next_status(status: Status | None, event: Event) -> Status:
-    """The status that follows, or IllegalTransitionError."""
+    """The status after `event`. Raises IllegalTransitionError if there is none."""
     try:
         return TRANSITIONS[status, event]
     except KeyError:

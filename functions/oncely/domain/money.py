@@ -1,4 +1,4 @@
-"""Money as a whole number of minor units, so that nothing is ever rounded."""
+"""Money in integer minor units, so that nothing is rounded."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Final, Self
 
 from oncely.domain.errors import InvalidMoneyError
 
-# Currencies that do not have two decimals, as Stripe counts them: it still takes two of UGX and
-# ISK, which have none by ISO 4217. Amounts are minor units all the same.
+# Currencies without two decimals, as payment providers count them: they still take two of UGX and
+# ISK, which have none by ISO 4217.
 _NO_DECIMALS: Final = frozenset(
     {
         "bif",
@@ -41,7 +41,7 @@ class Money:
 
     @classmethod
     def parse(cls, amount: object, currency: object) -> Self:
-        """Check what a row or a message holds; a DynamoDB number comes as a Decimal."""
+        """Parse the values of a row or a message. DynamoDB numbers are Decimals."""
         if isinstance(amount, Decimal) and amount.is_finite() and amount == int(amount):
             amount = int(amount)
         if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:

@@ -1,4 +1,4 @@
-"""What decisions rest on: how safe an effect is, what its provider offers, and when to stop."""
+"""What decisions depend on: retry safety, the provider's profile, and limits."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,56 +13,56 @@ COMMIT_BUDGET: Final = timedelta(seconds=8)
 
 
 class RetrySafety(StrEnum):
-    """What a second send of the same effect would do."""
+    """What sending the same effect twice would do."""
 
-    NATURAL = "natural"  # a set or an upsert: sending it again changes nothing
-    KEYED = "keyed"  # the provider deduplicates on our key, within a window
-    LOOKUP = "lookup"  # no key, but the provider can be asked
-    AT_MOST_ONCE = "at_most_once"  # neither: an unknown is never sent again by itself
+    NATURAL = "natural"  # a set or an upsert: a repeat changes nothing
+    KEYED = "keyed"  # the provider deduplicates on our key, for a time
+    LOOKUP = "lookup"  # no key, but the provider can look it up
+    AT_MOST_ONCE = "at_most_once"  # neither: never resent automatically
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderProfile:
-    """The facts about one provider that `decide` needs, each with its source in docs/."""
+    """The facts about a provider that decisions need; docs/providers.md has their sources."""
 
     name: str
     request_timeout: timedelta
-    max_calls: int  # the most requests one run of the effect can make, one after the other
-    max_closing_calls: int = 0  # and after a decline, to close what was prepared, if time is left
-    key_ttl: timedelta | None = None  # how long a key is remembered, from the first send
-    key_ttl_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
+    max_calls: int  # requests of one run, one after the other
+    max_closing_calls: int = 0  # requests after a decline, to close what was prepared
+    key_ttl: timedelta | None = None  # how long a key is remembered after the first send
+    key_ttl_margin: timedelta = timedelta(hours=1)  # left unused at the end of the window
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
-    key_scope: str = ""  # within what the key is unique: account, credential, region
-    lookup_lag: timedelta | None = None  # how long "not there" may be stale; None: cannot be asked
-    facts: tuple[str, ...] = ()  # what the numbers rest on, for docs/providers.md
+    key_scope: str = ""  # where the key is unique: account, credential, region
+    lookup_lag: timedelta | None = None  # how stale a lookup may be; None if there is no lookup
+    facts: tuple[str, ...] = ()  # for docs/providers.md
 
     @property
     def max_run_time(self) -> timedelta:
-        """Every call of the effect, each at its timeout."""
+        """Every call of the effect at its timeout."""
         return self.request_timeout * self.max_calls
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryLimits:
-    """When a job stops trying by itself and a person is asked."""
+    """When a job stops retrying and goes to review."""
 
     max_attempts: int = 8
     max_consecutive_timeouts: int = 5
     max_age: timedelta = timedelta(hours=24)
-    review_codes: frozenset[str] = frozenset()  # codes of refusals that are no plain "no"
+    review_codes: frozenset[str] = frozenset()  # decline codes that need review
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """What a contract has agreed to: `decide` reads nothing else about a job type."""
+    """Everything that decisions read about a job type."""
 
     safety: RetrySafety
     profile: ProviderProfile
     limits: RetryLimits = RetryLimits()
-    # Our own rows may rightly change while the effect runs: then the outcome is asked for again
-    # and judged by the rows as they are, instead of by a person.
+    # Business rows may change while the effect runs. The outcome is then looked up again and
+    # recorded by the rows as they are, instead of going to review.
     tolerates_row_changes: bool = False
-    # What is prepared stays open at the provider until it is closed; a job fails only after that.
+    # What is prepared stays open at the provider until it is closed; only then may the job fail.
     leaves_open: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""The identity of a deployment, and whether the job table is the one that holds its proofs."""
+"""The identity of a deployment, and whether its job table holds the proofs."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Final
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.text import format_minute
 
-# Lambda ends every invocation by then: no worker that began before a restore can still act.
+# The longest Lambda invocation: afterwards no worker from before a restore is running.
 MAX_INVOCATION_TIME: Final = timedelta(minutes=15)
 
 _DECLARE_HINT: Final = (
@@ -18,23 +18,23 @@ _DECLARE_HINT: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class TableIdentity:
-    """The identity item: which deployment the rows belong to, and in which table they are."""
+    """The identity item: the deployment of the rows, and the id of their table."""
 
     deployment: str
-    table_id: str  # DynamoDB's own id: a restored or copied table has another
+    table_id: str  # DynamoDB's own id, which a restored or copied table does not share
     restored_at: datetime | None = None
-    # Until then a message from before the restore may still arrive.
+    # Until then, messages from before the restore may still arrive.
     replays_until: datetime | None = None
 
     @property
     def opens_at(self) -> datetime | None:
-        """When the workers of the table before the restore are certainly gone."""
+        """When the workers from before the restore are certainly gone."""
         return self.restored_at and self.restored_at + MAX_INVOCATION_TIME + CLOCK_SKEW
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """What DynamoDB says about the job table. None where it did not answer."""
+    """What DynamoDB says about the job table. None if it did not respond."""
 
     name: str
     table_id: str
@@ -44,7 +44,7 @@ class TableFacts:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the table certainly lacks."""
+        """The features that the table certainly lacks."""
         features = {
             "stream": self.has_stream,
             "TTL": self.has_ttl,
@@ -56,7 +56,7 @@ class TableFacts:
 def blocking_reason(
     identity: TableIdentity | None, facts: TableFacts, *, now: datetime
 ) -> str | None:
-    """Why nothing may be claimed in this table. Returns None if it holds the proofs."""
+    """Why no job of this table may be claimed. Returns None if it holds the proofs."""
     table = f"the job table {facts.name}"
     if identity is None:
         return (
@@ -83,8 +83,8 @@ def blocking_reason(
 
 
 def may_have_lost_history(job: Job, replays_until: datetime | None) -> bool:
-    """Whether a restore may have lost what an earlier run of this job did.
+    """Whether a restore may have lost an earlier run of this job.
 
-    Rows from before the restore, and rows that a message from before it made anew.
+    True for rows from before the restore, and for rows made by messages from before it.
     """
     return replays_until is not None and job.created_at < replays_until

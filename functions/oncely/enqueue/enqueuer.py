@@ -1,4 +1,4 @@
-"""Unique enqueue: the row first, then the message, so that a crash in between loses nothing."""
+"""Enqueues jobs: writes the row, then sends the message, so that a crash loses nothing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +27,10 @@ from oncely.registry import ContractRegistry
 
 _ACTOR: Final = "producer"
 _WRITE_CONCURRENCY: Final = 8
-# A window changes hands at most once between a look at its holder and the next try.
+# A window rarely changes its holder between the read and the next attempt.
 _MAX_CAS_RETRIES: Final = 3
 _STILL_WRITTEN_NOTE: Final = (
-    "the job is written all the same, and is sent by the reconciler when it falls due"
+    "the row of the job exists, and the reconciler sends its message when due"
 )
 
 _ParsedMessage: TypeAlias = tuple[type[AnyContract], Message]
@@ -39,18 +39,18 @@ _Senders: TypeAlias = Mapping[str, MessageSender]
 
 @dataclass(frozen=True, kw_only=True)
 class EnqueueResult:
-    """The job that stands for a message: a new one, or the one that was there."""
+    """The job of a message: a new one, or the one that existed."""
 
     job_key: JobKey
     status: Status
     created: bool
-    sent: bool = False  # False for a new job: its row is there, and is sent when it falls due
-    conflict: str | None = None  # the message says something else than the job that was there
+    sent: bool = False  # if False for a new job, its row resends the message when due
+    conflict: str | None = None  # how the message differs from the existing job
 
 
 @dataclass(frozen=True)
 class _PendingEnqueue:
-    """A message on its way: its contract, and the row that stands for it."""
+    """A message with its contract and its row."""
 
     contract: type[AnyContract]
     message: Message
@@ -59,9 +59,9 @@ class _PendingEnqueue:
 
     @property
     def conflict(self) -> str | None:
-        """What this message and the first one of the same job both say, differently."""
+        """The first field in which this message differs from the first one of the job."""
         if self.row.job_key != self.contract.key(self.message):
-            return None  # another job, which holds the window
+            return None  # another job holds the window
         first, second = self.row.message, self.message.to_dict()
         for name in sorted(first.keys() & second.keys()):
             if first[name] != second[name]:
@@ -70,7 +70,7 @@ class _PendingEnqueue:
 
     @property
     def needs_sending(self) -> bool:
-        """A new job, or a message that says more than the first: the worker must check it."""
+        """Whether a worker must check it: a new job, or more fields than the first message."""
         if self.row.job_key != self.contract.key(self.message):
             return False
         more = self.message.to_dict().keys() - self.row.message.keys()
@@ -79,12 +79,12 @@ class _PendingEnqueue:
 
 @dataclass(frozen=True, kw_only=True)
 class Enqueuer:
-    """The producer's helper."""
+    """Enqueues messages for producers."""
 
     registry: ContractRegistry
     store: JobStore
     windows: UniqueWindows
-    sender_for_queue: Callable[[str], MessageSender]  # the queue by its short name
+    sender_for_queue: Callable[[str], MessageSender]  # by the short name of the queue
     clock: Clock
     new_token: Callable[[], str]
 
@@ -96,7 +96,7 @@ class Enqueuer:
         actor: str = _ACTOR,
         reason: str = "enqueued",
     ) -> EnqueueResult:
-        """Enqueue one job; a second time, the first job's key and status come back."""
+        """Enqueue one job. For a duplicate, returns the existing job's key and status."""
         parsed, senders = self._parse([message])
         pending = [self._write(one, unique_for, actor, reason) for one in parsed]
         return self._send(pending, senders)[0]
@@ -104,7 +104,10 @@ class Enqueuer:
     def enqueue_many(
         self, messages: Iterable[Mapping[str, object]], *, unique_for: timedelta | None = None
     ) -> list[EnqueueResult]:
-        """Enqueue many; answers in the same order. A bad message raises before anything is sent."""
+        """Enqueue many jobs, with results in the same order.
+
+        An invalid message raises before anything is written.
+        """
         parsed, senders = self._parse(messages)
         with ThreadPoolExecutor(max_workers=_WRITE_CONCURRENCY) as pool:
             pending = list(pool.map(lambda one: self._write(one, unique_for), parsed))
@@ -113,7 +116,7 @@ class Enqueuer:
     def _parse(
         self, messages: Iterable[Mapping[str, object]]
     ) -> tuple[list[_ParsedMessage], _Senders]:
-        """What is asked for, and where to send it: what is wrong is said before a row is there."""
+        """Parse all messages and find their queues before anything is written."""
         parsed = [self.registry.parse_mapping(message) for message in messages]
         for contract, message in parsed:
             contract.key(message)
@@ -162,7 +165,7 @@ class Enqueuer:
                     previous_holder = holder
                 case found:
                     return found
-        raise UnavailableError(f"the window {window.name} kept changing hands; try again")
+        raise UnavailableError(f"the window {window.name} changed its holder repeatedly; try again")
 
     def _send(self, pending: Sequence[_PendingEnqueue], senders: _Senders) -> list[EnqueueResult]:
         results = [
@@ -183,7 +186,7 @@ class Enqueuer:
             try:
                 accepted = senders[queue].send(bodies)
             except NotConfiguredError as error:
-                # Whoever asked must not take it for a no: the rows are there.
+                # The rows exist, so the caller must not take this for a refusal.
                 raise NotConfiguredError(f"{error}; {_STILL_WRITTEN_NOTE}") from error
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
@@ -200,7 +203,7 @@ def row_from_message(
     reason: str,
     owner: str | None = None,
 ) -> Job:
-    """The job that a message asks for, as its contract names it."""
+    """The row of a job that no worker has claimed yet."""
     return new_job(
         contract_type.key(message),
         contract_type.job_type,

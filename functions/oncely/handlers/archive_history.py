@@ -1,4 +1,4 @@
-"""Lambda: writes what the table's stream shows to the history, and the gaps in it."""
+"""Lambda: writes the changes in the table's stream, and gaps in it, to the history."""
 
 import os
 from typing import Any, Final
@@ -20,13 +20,13 @@ _QUEUE: Final = "aws:sqs"
 
 @once
 def get_history_writer() -> HistoryWriter:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return HistoryWriter(AwsPorts(Settings.from_env(os.environ)).history_store)
 
 
 @once
 def get_table_generation() -> TableGenerationReader:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     settings = Settings.from_env(os.environ)
     settings.require("jobs_table")
     return TableGenerationReader(AwsPorts(settings).clients.dynamodb, str(settings.jobs_table))
@@ -34,9 +34,9 @@ def get_table_generation() -> TableGenerationReader:
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Write a batch of the stream, or the gaps that the failure queue tells of.
+    """Write a batch of the stream, or the gaps that the failure queue reports.
 
-    An error hands the whole batch back: the same objects are written again.
+    After an error, Lambda retries the whole batch, which overwrites the same objects.
     """
     records = event.get("Records", [])
     if records and records[0]["eventSource"] == _QUEUE:

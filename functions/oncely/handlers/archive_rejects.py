@@ -1,4 +1,4 @@
-"""Lambda: archives rejected messages with their reasons, so that they can be mended and sent."""
+"""Lambda: archives rejected messages with their reasons, so that a producer can correct them."""
 
 import os
 from typing import Any
@@ -17,13 +17,13 @@ from oncely.telemetry import instrumented
 
 @once
 def get_archive() -> S3Archive:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return AwsPorts(Settings.from_env(os.environ)).reject_archive
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Keep each message; one that cannot be kept stays in the queue with all that came with it."""
+    """Archive each message. If one cannot be archived, the whole batch stays in the queue."""
     now = SystemClock().now()
     for record in SQSEvent(event).records:
         attributes = {

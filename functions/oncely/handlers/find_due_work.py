@@ -1,4 +1,4 @@
-"""Lambda: the schedule looks whether anything is due; the state machine gets a page of it."""
+"""Lambda: starts a sweep on schedule if work is due, and finds pages of due work for it."""
 
 import os
 from typing import Any
@@ -9,7 +9,7 @@ from oncely.app import App
 from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
-from oncely.reconcile.find_due_work import SweepRequest
+from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.reconcile.resolve_group import split_into_groups
 from oncely.signals import OLDEST_UNRESOLVED_AGE
 from oncely.telemetry import instrumented, telemetry
@@ -17,7 +17,7 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_app() -> App:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     app = app_from_env(os.environ, CONTRACTS)
     _ = app.due_work_finder, app.ports.sweeps
     return app
@@ -25,46 +25,47 @@ def get_app() -> App:
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Answer the state machine with one page in groups, and the schedule by starting a sweep."""
+    """Return one page in groups to the state machine, or start a sweep for the schedule."""
     return _find_page(event) if "execution" in event else _start_if_due()
 
 
 def _start_if_due() -> dict[str, Any]:
     telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_app().due_work_finder.oldest_age())
-    found = get_app().due_work_finder.find(SweepRequest(limit=1))
-    if found.table_refusal:
-        telemetry().table_blocked(found.table_refusal)
-    if found.error:
-        telemetry().missing_job_scan_failed(found.error)
-    if found.items:
+    due_work = get_app().due_work_finder.find(SweepRequest(limit=1))
+    _report_problems(due_work)
+    if due_work.items:
         get_app().ports.sweeps.start({})
     else:
         telemetry().sweep_finished(seconds=0)
-    return {"started": bool(found.items)}
+    return {"started": bool(due_work.items)}
 
 
 def _find_page(event: dict[str, Any]) -> dict[str, Any]:
     sweep, execution = SweepRequest.parse(event["sweep"]), event["execution"]
-    found = get_app().due_work_finder.find(sweep, holder=None if sweep.dry_run else execution)
-    if found.table_refusal:
-        telemetry().table_blocked(found.table_refusal)
-    if found.error:
-        telemetry().missing_job_scan_failed(found.error)
+    due_work = get_app().due_work_finder.find(sweep, holder=None if sweep.dry_run else execution)
+    _report_problems(due_work)
     telemetry().sweep_started(
-        due_count=len(found.items),
-        requested_count=found.requested_count,
-        busy_shards=found.busy_shards,
+        due_count=len(due_work.items),
+        requested_count=due_work.requested_count,
+        busy_shards=due_work.busy_shards,
     )
     return {
         "groups": split_into_groups(
-            found, size=get_app().settings.sweep_group_size, dry_run=sweep.dry_run
+            due_work, size=get_app().settings.sweep_group_size, dry_run=sweep.dry_run
         ),
         "sweep": {
             "execution": execution,
             "started_at": event["started_at"],
-            "shards": found.shards,
-            "busy": found.busy_shards,
+            "shards": due_work.shards,
+            "busy": due_work.busy_shards,
             "from": sweep.since,
-            "next": sweep.next_page(found.resume_at),
+            "next": sweep.next_page(due_work.resume_at),
         },
     }
+
+
+def _report_problems(due_work: DueWork) -> None:
+    if due_work.table_refusal:
+        telemetry().table_blocked(due_work.table_refusal)
+    if due_work.error:
+        telemetry().missing_job_scan_failed(due_work.error)

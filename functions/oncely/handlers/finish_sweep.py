@@ -1,4 +1,4 @@
-"""Lambda: the last step of a sweep; says what it did, and starts the next if more is due."""
+"""Lambda: the last step of a sweep; reports its results, and starts the next if more is due."""
 
 import os
 from typing import Any
@@ -15,17 +15,17 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_finisher() -> SweepFinisher:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return app_from_env(os.environ, ()).sweep_finisher
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Answer counts, and one short line for each job as far as they fit."""
+    """Return counts, and one short line for each job as far as they fit."""
     sweep = event["sweep"]
     done = get_finisher().finish(sweep, event["results"])
     telemetry().resolve_failures_counted(failed_count=done["counts"].get(ERROR, 0))
-    if done["counts"] or not sweep["busy"]:  # else it is another sweep that must say so
+    if done["counts"] or not sweep["busy"]:  # otherwise the sweep with the lease reports it
         took = SystemClock().now() - parse_time(sweep["started_at"])
         telemetry().sweep_finished(seconds=took.total_seconds())
     return done

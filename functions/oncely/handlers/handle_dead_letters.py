@@ -1,4 +1,4 @@
-"""Lambda: brings each dead letter to a known state; the row carries the job on."""
+"""Lambda: brings the job of each dead letter to a known status, and continues from its row."""
 
 import os
 from typing import Any
@@ -15,17 +15,17 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_dead_letter_handler() -> DeadLetterHandler:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return app_from_env(os.environ, CONTRACTS).dead_letter_handler
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Receive a batch of dead letters."""
+    """Handle a batch of dead letters, and report those that stay in the queue."""
     bodies = {record.message_id: record.body for record in SQSEvent(event).records}
     handled = get_dead_letter_handler().handle_batch(bodies)
     telemetry().dead_letters_handled(handled)
-    kept = (
+    left = (
         letter.message_id for letter in handled if letter.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
     )
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}

@@ -16,13 +16,13 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_worker() -> BatchProcessor:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return app_from_env(os.environ, CONTRACTS).batch_processor
 
 
 @instrumented
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Process the batch, and name the messages that stay in the queue."""
+    """Process the batch, and report the messages that stay in the queue."""
     clock = get_worker().clock
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     processed = get_worker().process(
@@ -30,8 +30,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         deadline=clock.now() + time_left,
     )
     telemetry().record_deliveries(processed)
-    kept = (one.delivery.message_id for one in processed if not one.acked)
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}
+    unacked = (one.delivery.message_id for one in processed if not one.acked)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unacked]}
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:

@@ -1,4 +1,4 @@
-"""Lambda: sends what each ended job owes that the table's stream shows: follow-ups and events."""
+"""Lambda: sends the follow-ups and the event of each ended job in the table's stream."""
 
 import os
 from typing import Any
@@ -16,21 +16,21 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_publisher() -> EndedJobPublisher:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return app_from_env(os.environ, CONTRACTS).publisher
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Publish each; the stream is read again from the first that failed, so it skips nothing."""
+    """Publish each job. Lambda rereads the stream from the first failure, so none is skipped."""
     changes = [record["dynamodb"] for record in event.get("Records", [])]
     failed = get_publisher().publish_batch(_job_key(change) for change in changes)
     for key, error in failed.items():
         telemetry().publish_failed(key, error)
-    # What a newer version wrote is not mended by a repetition: its row stays due for a sweep.
-    wanted = {key for key, error in failed.items() if not isinstance(error, UnreadableRowError)}
-    again = [change["SequenceNumber"] for change in changes if _job_key(change) in wanted]
-    return {"batchItemFailures": [{"itemIdentifier": number} for number in again]}
+    # Retrying cannot read the row of a newer version: it stays due for a sweep.
+    retryable = {key for key, error in failed.items() if not isinstance(error, UnreadableRowError)}
+    retries = [change["SequenceNumber"] for change in changes if _job_key(change) in retryable]
+    return {"batchItemFailures": [{"itemIdentifier": number} for number in retries]}
 
 
 def _job_key(change: dict[str, Any]) -> JobKey:

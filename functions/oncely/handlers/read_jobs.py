@@ -25,7 +25,7 @@ from oncely.telemetry import instrumented
 
 @once
 def get_app() -> App:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     app = app_from_env(os.environ, CONTRACTS)
     _ = app.job_queries
     return app
@@ -33,7 +33,7 @@ def get_app() -> App:
 
 @once
 def get_page_files() -> PageFiles:
-    """Load once per execution environment."""
+    """Build once per execution environment."""
     settings = get_app().settings
     settings.require("sign_in_url", "sign_in_client_id", "stack_name")
     return PageFiles.load(
@@ -44,7 +44,7 @@ def get_page_files() -> PageFiles:
 
 
 def current_user(request: ApiRequest) -> ApiResponse:
-    """The signed-in user, their permissions, and the deployed job types."""
+    """Return the signed-in user, their permissions, and the deployed job types."""
     user = request.require_user
     return ApiResponse.json(
         {
@@ -62,13 +62,13 @@ def search_jobs(request: ApiRequest) -> ApiResponse:
 
 
 def list_jobs(request: ApiRequest) -> ApiResponse:
-    """One page of a list."""
+    """Return one page of a list."""
     listed = get_app().job_queries.list_page(**vars(ListQuery.from_query_string(request.query)))
     return ApiResponse.json(listed.to_json())
 
 
 def get_job(request: ApiRequest) -> ApiResponse:
-    """One job with its timeline, repairs and contract."""
+    """Return one job with its timeline, repairs and contract."""
     view = get_app().job_queries.get(request.query.get("key", ""))
     if view is None:
         return ApiResponse.error(
@@ -78,7 +78,7 @@ def get_job(request: ApiRequest) -> ApiResponse:
 
 
 def get_counts(_request: ApiRequest) -> ApiResponse:
-    """Counts of what needs attention."""
+    """Return the counts of jobs that need attention."""
     return ApiResponse.json(get_app().job_queries.counts().to_json())
 
 

@@ -40,7 +40,7 @@ _STALE: Final = "the job changed since you opened it: reload and check again"
 
 @once
 def get_app() -> App:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     app = app_from_env(os.environ, CONTRACTS)
     _ = app.repairer, app.job_queries
     return app
@@ -79,7 +79,7 @@ def repair(request: ApiRequest) -> ApiResponse:
 
 
 def export(request: ApiRequest) -> ApiResponse:
-    """A list as a CSV file."""
+    """Return a list as a CSV file."""
     list_query = ListQuery.from_query_string(request.query)
     pages = get_app().job_queries.iter_pages(
         status=list_query.status,

@@ -1,4 +1,4 @@
-"""Lambda: the step of a sweep that resolves one group of jobs, side by side."""
+"""Lambda: the step of a sweep that resolves one group of jobs concurrently."""
 
 import os
 from datetime import timedelta
@@ -17,18 +17,18 @@ from oncely.telemetry import instrumented, telemetry
 
 @once
 def get_group_resolver() -> GroupResolver:
-    """Built once per execution environment."""
+    """Build once per execution environment."""
     return app_from_env(os.environ, CONTRACTS).group_resolver
 
 
 @instrumented
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Resolve the items of a group; what went wrong with one is an outcome as well."""
+    """Resolve the items of a group. An error with one is an outcome, not an exception."""
     dry_run = bool(event["dry_run"])
     clock = get_group_resolver().reconciler.clock
     left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     handled = get_group_resolver().resolve(
-        # In any order: if one kills this process, it is not the same others that wait each time.
+        # Shuffle: an item that kills this process then blocks different items each time.
         sample([SweepItem.from_json(item) for item in event["items"]], len(event["items"])),
         deadline=clock.now() + left,
         dry_run=dry_run,

@@ -1,4 +1,4 @@
-"""Lambda: the custom resource that gives a new job table its identity when its stack is made."""
+"""Lambda: the custom resource that gives the job table of a new stack its identity."""
 
 import json
 import os
@@ -13,17 +13,17 @@ from oncely.operate.set_up_table import TableInitializer
 from oncely.settings import Settings
 from oncely.telemetry import instrumented, telemetry
 
-# The same for every table: a stack whose table changes gets an update, which does nothing.
+# The same for every table, so a stack that replaces its table sends an Update, which does nothing.
 RESOURCE_ID: Final = "oncely-deployment-identity"
 _RESPONSE_TIMEOUT_SECONDS: Final = 10
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Set up a table on Create; on Update and Delete do nothing, so that no new table is opened."""
+    """Set up the table on Create. Update and Delete do nothing, so they never open a new table."""
     try:
         outcome = _set_up() if event["RequestType"] == "Create" else "nothing to do"
-    except Exception as error:  # CloudFormation must hear of it, or it waits an hour
+    except Exception as error:  # without a response, CloudFormation waits an hour
         _respond(event, "FAILED", f"{type(error).__name__}: {error}")
         raise
     telemetry().first_setup_finished(outcome)
@@ -37,15 +37,14 @@ def _set_up() -> str:
 
 
 def _respond(event: dict[str, Any], status: str, reason: str) -> None:
-    answer = {
+    response = {
         "Status": status,
         "Reason": reason,
         "PhysicalResourceId": event.get("PhysicalResourceId", RESOURCE_ID),
         **{name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")},
     }
-    # CloudFormation's own signed address.
-    request = Request(  # noqa: S310  # it is not ours to choose
-        event["ResponseURL"], data=json.dumps(answer).encode(), method="PUT"
+    request = Request(  # noqa: S310  # CloudFormation chooses this signed URL
+        event["ResponseURL"], data=json.dumps(response).encode(), method="PUT"
     )
     with urlopen(request, timeout=_RESPONSE_TIMEOUT_SECONDS):  # noqa: S310  # the same
         pass

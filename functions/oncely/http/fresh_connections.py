@@ -11,15 +11,15 @@ from oncely.http.request_deadline import apply_deadline
 
 
 class FreshConnectionPool(PoolManager):
-    """Never reuses a connection.
+    """A pool that never reuses a connection.
 
-    A Lambda is frozen between two invocations, and a provider drops connections that stay idle.
-    After the thaw such a connection still takes a request, and never answers it.
+    Lambda freezes a function between invocations, and a provider drops idle connections. After
+    the thaw, such a connection accepts a request but never returns a response.
     """
 
     def __init__(self, pace: Callable[[], None] = UNLIMITED, **options: Any) -> None:  # noqa: ANN401  # as inherited
         self._pace = pace
-        # Loading the trusted certificates takes about 25 ms, so all connections share them.
+        # Share the trusted certificates: loading them takes about 25 ms.
         context = create_urllib3_context()
         context.load_default_certs()
         super().__init__(**{**options, "ssl_context": context})
@@ -32,5 +32,5 @@ class FreshConnectionPool(PoolManager):
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
         self._pace()
-        with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
-            return once.urlopen(method, url, **options)
+        with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as pool:
+            return pool.urlopen(method, url, **options)

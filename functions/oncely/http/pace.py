@@ -1,4 +1,4 @@
-"""Keeps requests to a provider within a rate, however many threads send them."""
+"""A rate limiter for requests to a provider, shared by threads."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(eq=False)
 class RateLimiter:
-    """Each request waits for its turn; a rate of None lets all of them through."""
+    """A limiter that makes each request wait for its turn. A rate of None never waits."""
 
     per_second: float | None
     now: Callable[[], float] = time.monotonic

@@ -1,7 +1,7 @@
-"""A deadline for a whole HTTP request: an answer that trickles in does not hold a call for longer.
+"""A deadline for a whole HTTP request, so that a slow response cannot extend it.
 
-`urllib3` gives each read of a socket its timeout, so one byte a second never runs into it.
-Connecting has a limit of its own; what it takes is taken off the deadline.
+`urllib3` applies its timeout to each read, so a response of one byte a second never times out.
+Connecting has its own timeout; its time counts toward the deadline.
 """
 
 import io
@@ -15,13 +15,13 @@ from typing import Any, Final
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-# A request is made, and its answer read, by one thread.
+# One thread sends a request and reads its response.
 _REQUEST: Final = threading.local()
 
 
 @contextmanager
 def request_deadline(limit: timedelta) -> Iterator[None]:
-    """Give whatever this thread requests inside this long, all in all."""
+    """Limit the total time of the requests that this thread sends in this context."""
     _REQUEST.ends_at = time.monotonic() + limit.total_seconds()
     try:
         yield
@@ -30,19 +30,16 @@ def request_deadline(limit: timedelta) -> Iterator[None]:
 
 
 def _time_left(max_seconds: float | None) -> float | None:
-    """What one call of a socket may take; raises TimeoutError if no time is left."""
     ends_at: float | None = getattr(_REQUEST, "ends_at", None)
     if ends_at is None:
         return max_seconds
     left = ends_at - time.monotonic()
     if left <= 0:
-        raise TimeoutError("the request took longer than it may take all in all")
+        raise TimeoutError("the request exceeded its deadline")
     return left if max_seconds is None else min(left, max_seconds)
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads a socket, each time with the time that is left."""
-
     def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
         self._sock = sock
         self._file = sock.makefile("rb", buffering=0)
@@ -62,8 +59,6 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedSocket:
-    """A socket whose sends and reads end with the request's deadline."""
-
     def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
         self._sock = sock
 
@@ -99,6 +94,6 @@ class _TimedTlsPool(HTTPSConnectionPool):
 
 
 def apply_deadline(manager: PoolManager) -> PoolManager:
-    """Let `request_deadline` limit every request of this pool."""
+    """Make `request_deadline` apply to every request of this pool."""
     manager.pool_classes_by_scheme = {"http": _TimedPool, "https": _TimedTlsPool}
     return manager

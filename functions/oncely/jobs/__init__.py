@@ -1,4 +1,4 @@
-"""The job types of this deployment: one file each, and one line here."""
+"""The job types of this deployment. Each has its own file and one line here."""
 
 from typing import Final
 

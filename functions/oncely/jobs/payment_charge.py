@@ -50,9 +50,9 @@ _FAILED = "payment_failed"
 _UNPAID = ("payment_pending", _FAILED)
 
 CHARGE_SHARDS: Final = 16
-# The producer's own message is on its way; nobody else sends one before this.
+# The reconciler sends no message for an order before this: the producer's may be on its way.
 REQUEST_GRACE: Final = timedelta(minutes=5)
-# Business attempts of one order; nobody tries a card more often on purpose.
+# An order and its resubmissions; more than anyone would submit on purpose.
 MAX_ATTEMPTS: Final = 99
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
@@ -64,7 +64,7 @@ Currency = Annotated[
 
 
 class ChargeMessage(Message):
-    """Charge this order; what else is said is checked against the order, never used instead."""
+    """A request to charge an order. Other fields only check the order's values."""
 
     job: Literal["payment.charge"]
     v: Literal[1]
@@ -77,18 +77,18 @@ class ChargeMessage(Message):
 
 @dataclass(frozen=True)
 class Order:
-    """What there is to charge, as the order row says."""
+    """The charge that the order row describes."""
 
     order_id: str
     customer_id: str
     money: Money
-    stored_currency: str  # a row may say "EUR"; Stripe and we say "eur"
+    stored_currency: str  # the row may have "EUR"; Stripe and Oncely use "eur"
     payment: Payment
     attempt: int
 
 
 class PaymentCharge(Contract[ChargeMessage, Order]):
-    """Charges an order; see `words` for what that means."""
+    """The job type that charges an order."""
 
     job_type = _JOB
     message = ChargeMessage
@@ -102,50 +102,50 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         business_rows=(
             "the order becomes paid (with its charge_id) or payment_failed, with the job."
         ),
-        success="Stripe says that the payment of this order succeeded.",
+        success="Stripe reports that the payment of this order succeeded.",
         failure=(
-            "the card was declined, or the bank wants the customer to authenticate; the payment "
-            "was canceled, so that it cannot succeed later."
+            "the card was declined, or the bank requires the customer to authenticate. The payment "
+            "was canceled, so it cannot succeed later."
         ),
         review_when=(
-            "when the order is missing or cannot be charged as it stands",
-            "when the payment is found with another amount, or refunded",
+            "when the order is missing or cannot be charged",
+            "when the payment has another amount, or was refunded",
             "when the saved payment is not this job's: its key, customer, amount or mode differs",
-            "when Stripe refuses our key or our request",
+            "when Stripe rejects our API key or our request",
         ),
     )
 
     @classmethod
     def key(cls, message: ChargeMessage) -> JobKey:
-        """`payment.charge:order_18452`, and `…:2` for a second business attempt."""
+        """Return `payment.charge:order_18452`, and `…:2` for the first resubmission."""
         return _key(message.order_id, message.attempt)
 
     @classmethod
     def subject(cls, message: ChargeMessage) -> str:
-        """People ask by the order."""
+        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """Every business attempt, the first one first."""
+        """Derive the key of the first charge and of every resubmission."""
         return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPTS + 1))
 
     @classmethod
     def resubmission(cls, message: ChargeMessage) -> ChargeMessage | None:
-        """The same order, one business attempt on; what the first message said is said again."""
+        """Return the same message with the next attempt number."""
         if message.attempt == MAX_ATTEMPTS:
             return None
         return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """How much, how often, and by which charge."""
+        """Describe the amount and the charge."""
         result = job.result or {}
         charge = result.get("charge_id") or result.get("reference")
-        return f"Charged once: {_amount_label(job)} ({charge or 'no charge id is known'})."
+        return f"Charged once: {_amount_label(job)} ({charge or 'charge id unknown'})."
 
     def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
-        """Read the order; its values, not the message's, are what is charged."""
+        """Read the order. Oncely charges its values, not those of the message."""
         row = self.dependencies.table("orders").get({"order_id": message.order_id})
         if row is None:
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
@@ -166,7 +166,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         if row.get("status") == _PAID:
             return _already_resolved(_already_paid(row, order), order, values)
         if row.get("status") not in _UNPAID:
-            # It could not become paid: who is charged for it must be given the money back.
+            # Such an order cannot become paid, so its customer would need a refund.
             reason = f"order {order.order_id} cannot be charged: its status is {row.get('status')}"
             return _already_resolved(Anomalous(reason), order, values)
         previous_attempt = order.attempt - 1
@@ -179,24 +179,24 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def key_scope(self) -> str:
-        """The Stripe account that our key belongs to."""
+        """Return the Stripe account and mode of our API key."""
         return self.dependencies.provider(STRIPE).key_scope()
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
-        """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
+        """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
         return self.dependencies.provider(STRIPE).prepare(
             _payment(call), idempotency_key=call.idempotency_key("create")
         )
 
     def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
-        """List the customer's payments: a restored row may lack the reference of one."""
+        """Find this job's intent among the customer's payments."""
         return self.dependencies.provider(STRIPE).find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
-        """Confirm the intent whose reference is saved; one of another run is verified first."""
+        """Confirm the saved intent. If another run created it, verify it first."""
         ref = call.job.provider_ref
         if ref is None:
-            return Anomalous("there is no saved payment to confirm")
+            return Anomalous("no payment was prepared, so there is nothing to confirm")
         return self.dependencies.provider(STRIPE).execute(
             ref,
             _payment(call),
@@ -205,7 +205,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
-        """Read the intent; no reference means that nothing can have been confirmed."""
+        """Read the intent. Without a reference, nothing can have been confirmed."""
         ref = call.job.provider_ref
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
@@ -219,7 +219,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return self.dependencies.provider(STRIPE).close(ref, _payment(call), verified=call.verified)
 
     def lookup_closed(self, job: Job) -> EffectOutcome:
-        """Read whether the intent can still take money; without one, none can."""
+        """Read whether the intent can still take money. Without an intent, nothing can."""
         if job.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")
         return self.dependencies.provider(STRIPE).lookup_closed(
@@ -227,18 +227,18 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def on_success(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """The order becomes paid, if it is still the order that was charged."""
+        """Mark the order paid, if its values are still those that were charged."""
         result = job.result or {}
-        charge = result.get("charge_id") or result.get("reference")  # as a person gave it
+        charge = result.get("charge_id") or result.get("reference")  # from the operator
         return (_order_update(_PAID, facts, charge_id=charge),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """The order becomes payment_failed."""
+        """Mark the order payment_failed."""
         del job
         return (_order_update(_FAILED, facts),)
 
     def missing_jobs(self, *, now: datetime) -> Iterator[ChargeMessage]:
-        """Orders whose payment was asked for; one that is merely pending never asked."""
+        """Find orders whose charge was requested. A pending order alone requests nothing."""
         rows = self.dependencies.table("orders").query_index(
             REQUESTED_INDEX,
             partitions=(CHARGE_SHARD, [str(shard) for shard in range(CHARGE_SHARDS)]),
@@ -247,17 +247,13 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         for row in rows:
             if row.get("status") != "payment_pending":
                 continue
-            with suppress(ValidationError):  # an id that no message could carry
+            with suppress(ValidationError):  # the order id is not valid in a message
                 yield ChargeMessage.model_validate(
-                    {
-                        "job": _JOB,
-                        "v": 1,
-                        "order_id": row["order_id"],
-                    }
+                    {"job": _JOB, "v": 1, "order_id": row["order_id"]}
                 )
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """A receipt for what was paid, unless no mail is sent at all."""
+        """Return the receipt of a paid order, if email is configured."""
         if job.status is not Status.FINISHED or not self.dependencies.is_configured(SES):
             return ()
         order_id = job.message["order_id"]
@@ -267,22 +263,21 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
 
 def charge_shard(order_id: str) -> str:
-    """What to set `charge_shard` to; any of "0" to "15" will do, if orders spread over them."""
+    """Return the `charge_shard` of an order. Any even spread over "0" to "15" works."""
     return str(zlib.crc32(order_id.encode()) % CHARGE_SHARDS)
 
 
 def _payment(call: EffectCall[Order]) -> Payment:
-    """What to charge, in the name of the deployment that the row belongs to."""
     return replace(call.facts.payment, deployment=call.job.deployment)
 
 
 def _key(order_id: str, attempt: int) -> JobKey:
-    later = () if attempt == 1 else (attempt,)
-    return job_key(_JOB, order_id, *later, prefix="order_")
+    suffix = () if attempt == 1 else (attempt,)
+    return job_key(_JOB, order_id, *suffix, prefix="order_")
 
 
 def _amount_label(job: Job) -> str:
-    """What was charged, as the claim resolved it or as Stripe told it."""
+    # From the claim or, if it is missing there, from Stripe's response.
     result = job.result or {}
     try:
         return str(
@@ -293,7 +288,7 @@ def _amount_label(job: Job) -> str:
 
 
 def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
-    """The order as facts, or what is wrong with it."""
+    """Return the order as facts, or why it cannot be charged."""
     try:
         money = Money.parse(row.get("amount"), row.get("currency"))
     except InvalidMoneyError as error:
@@ -329,14 +324,14 @@ def _message_mismatch(message: ChargeMessage, order: Order) -> str | None:
     }
     for name, (theirs, ours) in compared.items():
         if theirs is not None and theirs != ours:
-            return f"the message says {name} {theirs}, order {order.order_id} says {ours}"
+            return f"the message has {name} {theirs}, but order {order.order_id} has {ours}"
     return None
 
 
 def _already_paid(row: Mapping[str, object], order: Order) -> Succeeded:
     charge = str(row.get("charge_id") or "")
     return Succeeded(
-        f"the order was paid already by charge {charge or 'unknown'}",
+        f"the order was already paid by charge {charge or 'unknown'}",
         result={
             "charge_id": charge,
             "amount": order.money.amount,
@@ -348,7 +343,7 @@ def _already_paid(row: Mapping[str, object], order: Order) -> Succeeded:
 def _already_resolved(
     outcome: Succeeded | Anomalous, order: Order, values: Mapping[str, object]
 ) -> AlreadyResolved[Order]:
-    """The end is known; what was asked for as well, for whoever must ask about an open charge."""
+    # With the facts, the reconciler can look up a charge that may still be open.
     return AlreadyResolved(
         outcome=outcome,
         facts=order,
@@ -366,8 +361,7 @@ def _order_update(status: str, order: Order, **more: object) -> BusinessWrite:
         remove=("charge_requested_at",),
         preconditions=(
             Precondition("status", _UNPAID),
-            # Charged is what the order said then; an order that says something else by now
-            # must not be called paid.
+            # If the order changed since the claim, the charge does not pay for it.
             Precondition("amount", (order.money.amount,)),
             Precondition("currency", (order.stored_currency,)),
             Precondition("customer_id", (order.customer_id,)),

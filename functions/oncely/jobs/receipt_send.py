@@ -1,4 +1,4 @@
-"""receipt.send: mail the receipt of a paid order, at most once."""
+"""receipt.send: email the receipt of a paid order, at most once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _RECEIPTS_OFF = "receipts are off: no sender address is configured"
 
 
 class ReceiptMessage(Message):
-    """Mail the receipt of this order."""
+    """A request to email the receipt of an order."""
 
     job: Literal["receipt.send"]
     v: Literal[1]
@@ -46,13 +46,13 @@ class ReceiptMessage(Message):
 
 @dataclass(frozen=True)
 class ReceiptEmail:
-    """What the mail says, and to whom."""
+    """The email to send."""
 
     email: Email
 
 
 class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
-    """Mails a receipt; see `words` for what that means."""
+    """The job type that emails a receipt."""
 
     job_type = "receipt.send"
     message = ReceiptMessage
@@ -61,39 +61,37 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
     resources = Resources(queue="mail", tables=(ORDERS,), providers=(SES,))
     description = Description(
         done_verb="sent",
-        effect="one e-mail goes to the order's receipt_email, or none.",
+        effect="one email goes to the order's receipt_email, or none.",
         business_rows="none.",
-        success="SES took the mail; its message id is kept.",
-        failure="SES refuses this one mail, for instance for its address.",
-        review_when=(
-            "when it is unclear whether the mail went out: it is never sent again by itself",
-        ),
+        success="SES accepted the email; its message id is stored.",
+        failure="SES declines this email, for example because of its address.",
+        review_when=("when SES may or may not have sent the email: Oncely never sends it again",),
     )
 
     @classmethod
     def key(cls, message: ReceiptMessage) -> JobKey:
-        """`receipt.send:order_18452`."""
+        """Return `receipt.send:order_18452`."""
         return job_key(cls.job_type, message.order_id, prefix="order_")
 
     @classmethod
     def subject(cls, message: ReceiptMessage) -> str:
-        """People ask by the order."""
+        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """An order has one receipt."""
+        """Derive the one key of an order."""
         return iter((job_key(cls.job_type, subject, prefix="order_"),))
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Whether a mail went out."""
+        """Describe whether an email was sent."""
         if job.provider_ref is None:
-            return "No receipt was sent: none was wanted, or receipts are off."
-        return f"One receipt was handed to the mail service ({job.provider_ref})."
+            return "No receipt was sent: the order has no receipt_email, or receipts are off."
+        return f"One receipt was accepted by the email provider ({job.provider_ref})."
 
     def precheck(self, message: ReceiptMessage) -> PrecheckResult[ReceiptEmail]:
-        """Read the order; one without an address wants no receipt."""
+        """Read the order. An order without an address needs no receipt."""
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
@@ -102,7 +100,7 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
         address = order.get("receipt_email")
         if not isinstance(address, str) or not address:
             return AlreadyResolved(
-                outcome=Succeeded("no receipt is wanted: the order has no receipt_email")
+                outcome=Succeeded("no receipt is needed: the order has no receipt_email")
             )
         if not self.dependencies.is_configured(SES):
             return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
@@ -110,7 +108,7 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
             money = Money.parse(order.get("amount"), order.get("currency"))
         except InvalidMoneyError as error:
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id}: {error}"))
-        mail = Email(
+        email = Email(
             to=address,
             subject=f"Receipt for order {message.order_id}",
             text=(
@@ -121,13 +119,13 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
         values = {"order_id": message.order_id, "to": address}
         customer = order.get("customer_id")
         return Proceed(
-            facts=ReceiptEmail(mail),
+            facts=ReceiptEmail(email),
             values=values,
             customer_id=customer if isinstance(customer, str) else None,
         )
 
     def execute(self, call: EffectCall[ReceiptEmail]) -> EffectOutcome:
-        """Hand the mail to SES; whatever is unclear after that is for a person."""
+        """Send the email. An ambiguous outcome needs review."""
         if not self.dependencies.is_configured(SES):
             return NotSent(_RECEIPTS_OFF)
         job = call.job

@@ -1,4 +1,4 @@
-"""sync.contact: bring one contact of the CRM into our records, newest version wins."""
+"""sync.contact: import one contact of the CRM into the records table; the newest version wins."""
 
 import hashlib
 import json
@@ -43,9 +43,9 @@ _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 def _validate_record(record: dict[str, Any]) -> dict[str, Any]:
     parse_time(record.get("updatedAt"))
     if not isinstance(record.get("id"), str):
-        raise ValueError("a record needs its id as text")  # noqa: TRY004  # pydantic's way to refuse
+        raise ValueError("the record's id must be a string")  # noqa: TRY004  # pydantic expects it
     if not isinstance(record.get("properties", {}), dict):
-        raise ValueError("a record's properties are an object")  # noqa: TRY004  # the same
+        raise ValueError("the record's properties must be an object")  # noqa: TRY004  # likewise
     return record
 
 
@@ -67,7 +67,7 @@ ContactRecord = Annotated[
 
 
 class ContactMessage(Message):
-    """Import this contact as it was at this event; without `record` it is fetched."""
+    """A request to import a contact as of an event. Without `record`, Oncely fetches it."""
 
     job: Literal["sync.contact"]
     v: Literal[1]
@@ -79,7 +79,7 @@ class ContactMessage(Message):
 
 @dataclass(frozen=True)
 class StoredContact:
-    """What we have of the contact before this event, and what the message brought."""
+    """The stored record of the contact before this event, and the message."""
 
     message: ContactMessage
     row: Mapping[str, Any] | None
@@ -91,7 +91,7 @@ class StoredContact:
 
 
 class SyncContact(Contract[ContactMessage, StoredContact]):
-    """Imports a contact; see `words` for what that means."""
+    """The job type that imports a contact."""
 
     job_type = "sync.contact"
     message = ContactMessage
@@ -105,30 +105,30 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
     policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
     resources = Resources(queue="sync", tables=(RECORDS, IMPORT_EVENTS), providers=(HUBSPOT,))
     description = Description(
-        effect="nothing; the contact is at most read from HubSpot.",
+        effect="none; Oncely at most reads the contact from HubSpot.",
         business_rows="the contact's record, if this version is newer, and one import event.",
-        success="the record is at this version or a newer one, and the event says which.",
-        failure="there is none: what HubSpot does not have is marked as gone.",
+        success="the record is at this version or a newer one; the import event says which.",
+        failure="never: a contact that HubSpot does not have is marked as gone.",
     )
 
     @classmethod
     def key(cls, message: ContactMessage) -> JobKey:
-        """`sync.contact:hubspot:4419:<event id>`."""
+        """Return `sync.contact:hubspot:4419:<event id>`."""
         return job_key(cls.job_type, message.source, message.source_id, message.event_id)
 
     @classmethod
     def subject(cls, message: ContactMessage) -> str:
-        """People ask by the record."""
+        """Return the record id."""
         return _record_id(message)
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """What the event did to our record."""
+        """Describe what the event changed."""
         result = str((job.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 
     def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
-        """Read our record; what to do is decided against it, and written only over it."""
+        """Read the record that the import is compared with, and may overwrite."""
         facts = StoredContact(message, None)
         row = self.dependencies.table("records").get({"record_id": facts.record_id})
         values = {
@@ -139,17 +139,17 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         return Proceed(facts=StoredContact(message, row), values=values)
 
     def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
-        """Take the record from the message or fetch it, and compare."""
+        """Take the record from the message or fetch it, and compare versions."""
         message = call.facts.message
         if message.record is not None:
             return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)
         match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
-            case NotSent() as later:
-                return later
+            case NotSent() as not_sent:
+                return not_sent
             case RecordNotFound():
                 return _not_found_outcome(call.facts, call.job)
-            case CrmRecord(record_id=found) if found != message.source_id:
-                # Merged into another contact, which has events of its own.
+            case CrmRecord(record_id=crm_id) if crm_id != message.source_id:
+                # Merged into another contact, which has its own events.
                 return _not_found_outcome(call.facts, call.job)
             case CrmRecord() as record:
                 return _import_outcome(call.facts, record, is_fresh=True)
@@ -160,7 +160,7 @@ def _record_id(message: ContactMessage) -> str:
 
 
 def properties_checksum(record: Mapping[str, Json]) -> str:
-    """A digest of a record's properties that does not know their order."""
+    """Return a digest of a record's properties, independent of their order."""
     properties = record.get("properties", record)
     canonical = json.dumps(properties, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
@@ -176,10 +176,9 @@ def _from_message(record: Mapping[str, Any]) -> CrmRecord:
 
 
 def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) -> EffectOutcome:
-    """What this version means beside the one we have; a `fresh` one was read just now."""
     if record.record_id != facts.message.source_id:
         return Anomalous(
-            f"the record is {record.record_id}, the message names {facts.message.source_id}"
+            f"the record has id {record.record_id}, but the message has {facts.message.source_id}"
         )
     if record.archived:
         return _archived_outcome(facts, record.updated_at)
@@ -197,20 +196,13 @@ def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) 
 
 
 def _newest_version_time(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
-    """The time that a record must be newer than to change the row.
-
-    That the source had no such contact counts like a version of that time, except against a look
-    at the source that came later.
-    """
+    # A contact that was not found counts as a version of that time, except against a later fetch.
     names = ("source_updated_at",) if fresh else ("source_updated_at", "gone_at")
     return max((parse_time(row[name]) for name in names if row.get(name)), default=None)
 
 
 def _archived_outcome(facts: StoredContact, at: datetime) -> EffectOutcome:
-    """An archived record: marked, not deleted, so that what we knew of the contact stays.
-
-    The mark keeps its version, so that an older record which comes late does not undo it.
-    """
+    # Marked, not deleted, and with its version, so that a late older record does not undo it.
     stored_at = None if facts.row is None else _newest_version_time(facts.row, fresh=True)
     if stored_at is not None and at < stored_at:
         return _event_outcome("skipped_stale", facts, at, None)
@@ -218,11 +210,11 @@ def _archived_outcome(facts: StoredContact, at: datetime) -> EffectOutcome:
 
 
 def _not_found_outcome(facts: StoredContact, job: Job) -> EffectOutcome:
-    """The source was asked, and has no such contact: whatever record is older comes late."""
     if facts.row is not None and facts.row.get("gone"):
         return _event_outcome("gone", facts, None, None)
-    asked_at = job.claimed_at or job.updated_at  # the claim came before the question
-    return _event_outcome("gone", facts, None, None, _gone_write(facts, "gone_at", asked_at))
+    # The claim came before the fetch, so every record older than it is stale.
+    gone_at = job.claimed_at or job.updated_at
+    return _event_outcome("gone", facts, None, None, _gone_write(facts, "gone_at", gone_at))
 
 
 def _gone_write(facts: StoredContact, name: str, at: datetime) -> BusinessWrite:
@@ -251,7 +243,7 @@ def _imported_outcome(
 def _record_write(
     facts: StoredContact, columns: Mapping[str, Json], *, remove: tuple[str, ...] = ()
 ) -> BusinessWrite:
-    """Write over exactly the row that was compared with; one that moved on refuses."""
+    # Overwrite only the version that was compared.
     version = 0 if facts.row is None else int(facts.row["version"])
     return BusinessWrite(
         table="records",
@@ -272,12 +264,12 @@ def _event_outcome(
         "checksum": mark,
         "result": result,
     }
-    written = BusinessWrite(
+    event_write = BusinessWrite(
         table="import_events",
         key={"record_id": facts.record_id, "event_id": facts.message.event_id},
         set=event,
         may_create=True,
     )
     return Succeeded(
-        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, written)
+        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, event_write)
     )

@@ -37,7 +37,7 @@ from oncely.providers.interfaces import CrmPage, CrmRecord
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
-# A page, its ten batches of messages and the cursor: no new page is begun with less time left.
+# Time to read a page, send its ten batches of messages and save the cursor.
 PAGE_TIME_BUDGET: Final = HUBSPOT.profile.request_timeout * 2
 
 
@@ -56,7 +56,7 @@ Timestamp = Annotated[
 
 
 class ImportMessage(Message):
-    """Import every contact, or those that changed since a time, as one batch."""
+    """A request to import every contact, or those changed since a time, as one batch."""
 
     job: Literal["sync.import"]
     v: Literal[1]
@@ -67,7 +67,7 @@ class ImportMessage(Message):
 
 @dataclass(frozen=True)
 class ImportProgress:
-    """How far an import has come; people see it on the job."""
+    """The progress of an import, shown on the job."""
 
     after: str | None = None
     pages: int = 0
@@ -76,12 +76,12 @@ class ImportProgress:
 
     @classmethod
     def from_job(cls, job: Job) -> Self:
-        """What the last saved page left."""
+        """Read the last saved progress."""
         saved: dict[str, Any] = dict(job.progress or {})
         return cls(**saved)
 
     def after_page(self, page: CrmPage) -> Self:
-        """One page further; all of it was sent."""
+        """Return the progress after all records of a page were sent."""
         count = len(page.records)
         return replace(
             self,
@@ -92,12 +92,12 @@ class ImportProgress:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """What the row keeps."""
+        """Return the progress as the row stores it."""
         return {"after": self.after, "pages": self.pages, "seen": self.seen, "sent": self.sent}
 
 
 class SyncImport(Contract[ImportMessage, ImportMessage]):
-    """Imports contacts page by page; see `words` for what that means."""
+    """The job type that imports contacts page by page."""
 
     job_type = "sync.import"
     message = ImportMessage
@@ -110,40 +110,40 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
     policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
     resources = Resources(queue="sync", providers=(HUBSPOT,), sends_to=("sync",))
     description = Description(
-        effect="nothing; contacts are read from HubSpot, a hundred at a time.",
-        business_rows="none itself: each contact becomes a sync.contact job of its own.",
+        effect="none; Oncely reads contacts from HubSpot, 100 at a time.",
+        business_rows="none; each contact becomes its own sync.contact job.",
         success="every page was read once and every contact on it was sent.",
-        failure="there is none.",
-        review_when=("when HubSpot gives the same page again and again",),
+        failure="never.",
+        review_when=("when HubSpot returns the same page repeatedly",),
     )
 
     @classmethod
     def key(cls, message: ImportMessage) -> JobKey:
-        """`sync.import:hubspot:<batch id>`."""
+        """Return `sync.import:hubspot:<batch id>`."""
         return job_key(cls.job_type, message.source, message.batch_id)
 
     @classmethod
     def subject(cls, message: ImportMessage) -> str:
-        """People ask by the batch."""
+        """Return the batch id."""
         return message.batch_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """There is one source."""
+        """Derive the one key of a batch: HubSpot is the only source."""
         return iter((job_key(cls.job_type, "hubspot", subject),))
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """How much was read."""
+        """Describe how many contacts and pages were imported."""
         result = job.result or {}
         return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
 
     def precheck(self, message: ImportMessage) -> PrecheckResult[ImportMessage]:
-        """There is nothing of ours to look at."""
+        """Proceed: an import has no business rows."""
         return Proceed(facts=message, values=message.to_dict())
 
     def execute(self, call: EffectCall[ImportMessage]) -> EffectOutcome:
-        """Go on behind the last saved page; a page is saved only when all of it was sent."""
+        """Continue after the last saved page. A page is saved once all of it was sent."""
         progress = ImportProgress.from_job(call.job)
         pages_before = progress.pages
         while call.has_time_for(PAGE_TIME_BUDGET):
@@ -151,19 +151,19 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             if isinstance(page, NotSent):
                 return page
             if page.after is not None and page.after == progress.after:
-                return Anomalous(f"HubSpot's cursor does not move on from {page.after}")
+                return Anomalous(f"HubSpot's cursor does not advance from {page.after}")
             bodies = [_message_body(call.facts.source, record) for record in page.records]
             if not all(self.dependencies.message_sender(self.resources.queue).send(bodies)):
-                return NotSent("the queue did not take every message of a page")
+                return NotSent("the queue did not accept every message of a page")
             progress = progress.after_page(page)
             if page.after is None:
-                # Its end is what is saved: a cursor that points nowhere would begin anew.
+                # Save no cursor after the last page: an empty one would start over.
                 summary = f"{progress.sent} contacts sent from {progress.pages} pages"
                 return Succeeded(summary, result=progress.to_json())
             call.save_progress(progress.to_json())
         if progress.pages == pages_before:
             return NotSent("too little time was left for a page", retry_after=timedelta(0))
-        return InProgress(f"short of time after {progress.pages} pages; goes on from there")
+        return InProgress(f"out of time after {progress.pages} pages; the next run continues")
 
     def _list_page(self, message: ImportMessage, after: str | None) -> CrmPage | NotSent:
         crm = self.dependencies.provider(HUBSPOT)
@@ -173,14 +173,14 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
 
 def _message_body(source: str, record: CrmRecord) -> str:
-    """A message that carries the record, unless that is too large: then it will be fetched."""
     message: dict[str, Json] = {
         "job": "sync.contact",
         "v": 1,
         "source": source,
         "source_id": record.record_id,
-        # The record's own time, so that the same version is the same job in every import.
+        # The time of the version, so that it is the same job in every import.
         "event_id": format_time(record.updated_at),
     }
-    whole = encode_message({**message, "record": dict(record.body)})
-    return whole if len(whole.encode()) <= MAX_MESSAGE_BYTES else encode_message(message)
+    full = encode_message({**message, "record": dict(record.body)})
+    # sync.contact fetches a record that does not fit.
+    return full if len(full.encode()) <= MAX_MESSAGE_BYTES else encode_message(message)

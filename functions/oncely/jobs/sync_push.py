@@ -1,4 +1,4 @@
-"""sync.push: bring our current record to the CRM; an older push never lands over a newer one."""
+"""sync.push: push the current record to the CRM. An older push never overwrites a newer one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,13 +53,13 @@ _OUT_OF_TIME: Final = NotSent(
     "too little time was left for the next request; nothing was written",
     retry_after=timedelta(0),
 )
-# The CRM writes these itself and refuses them from others.
+# The CRM sets these, and rejects writes to them.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
 _READ_ONLY_PREFIX: Final = "hs_"
 
 
 class PushMessage(Message):
-    """Bring this version of a record to the CRM."""
+    """A request to push one version of a record to the CRM."""
 
     job: Literal["sync.push"]
     v: Literal[1]
@@ -70,7 +70,7 @@ class PushMessage(Message):
 
 @dataclass(frozen=True)
 class RecordSnapshot:
-    """A record as it stands in our table."""
+    """A record as read from the records table."""
 
     record_id: str
     version: int
@@ -79,7 +79,7 @@ class RecordSnapshot:
 
 
 class SyncPush(Contract[PushMessage, RecordSnapshot]):
-    """Pushes a record; see `words` for what that means."""
+    """The job type that pushes a record."""
 
     job_type = "sync.push"
     message = PushMessage
@@ -93,45 +93,45 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     policy = RetryPolicy(
         safety=RetrySafety.LOOKUP,
         profile=HUBSPOT.profile,
-        # Our two properties may be missing in the account: a mistake of ours, for every record.
+        # Our two properties may be missing in the account, which would fail every record.
         limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
         tolerates_row_changes=True,
     )
     resources = Resources(queue="sync", tables=(RECORDS,), providers=(HUBSPOT,), sends_to=("sync",))
     description = Description(
         effect=(
-            "the one HubSpot contact that carries our id is created or updated. A contact that "
-            "has the record's email and none of our ids is given our id instead."
+            "the one HubSpot contact with our id is created or updated. A contact that has the "
+            "record's email and none of our ids gets our id instead."
         ),
-        business_rows="the record keeps the contact's id at HubSpot and the version that is there.",
-        success="HubSpot shows this version of the record, or a newer one.",
+        business_rows="the record stores the contact's HubSpot id and the version pushed there.",
+        success="HubSpot has this version of the record, or a newer one.",
         failure="HubSpot does not accept the record's values.",
         review_when=(
             "when the record does not exist, or not yet in this version",
-            "when HubSpot has the contact already and it is not certainly this record's",
+            "when HubSpot already has the contact and it may not be this record's",
         ),
     )
 
     @classmethod
     def key(cls, message: PushMessage) -> JobKey:
-        """`sync.push:hubspot:<record id>:<version>`."""
+        """Return `sync.push:hubspot:<record id>:<version>`."""
         return job_key(cls.job_type, message.target, message.record_id, message.version)
 
     @classmethod
     def subject(cls, message: PushMessage) -> str:
-        """People ask by the record."""
+        """Return the record id."""
         return message.record_id
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Whether this version arrived, or a newer one took its place."""
+        """Describe whether this version was pushed or superseded."""
         result = job.result or {}
         if result.get("crm_id"):
-            return f"Pushed once: HubSpot contact {result['crm_id']} holds this version."
-        return f"Not pushed: version {result.get('superseded_by', 'a newer one')} took its place."
+            return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
+        return f"Not pushed: superseded by version {result.get('superseded_by', 'unknown')}."
 
     def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
-        """Only the current version is ever sent; an older one is left to the newer push."""
+        """Proceed with the current version only. The newer push replaces an older one."""
         row = self._row(message.record_id)
         if row is None:
             return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
@@ -152,28 +152,28 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return Proceed(facts=facts, values=values)
 
     def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
-        """Take the record's one place for a push, so that two versions are never under way."""
+        """Reserve the record, so that two versions are never pushed at the same time."""
         now = call.job.claimed_at or call.job.updated_at
         free = Precondition("push_until", (), or_absent=True, or_at_most=format_time(now))
-        # Its own from before: this job is ready again only when its earlier push is certainly over.
+        # Its own earlier reservation: a job gets ready again only once its push has surely ended.
         own = Precondition("push_job", (call.job.job_key,))
         if self._reserve_push(call, free) or self._reserve_push(call, own):
             return None
         return self._reservation_conflict(call.facts, now)
 
     def execute(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
-        """Create or update by our unique id; never a blind create."""
+        """Create or update the contact by our unique id, never by a blind create."""
         crm_id = call.facts.crm_id
         match self._push(call, crm_id):
             case CrmConflict() as taken if crm_id is not None:
-                return _needs_review(f"our contact is {crm_id}, and {taken.reason}", taken)
+                return _needs_review(f"our contact is {crm_id}, but {taken.reason}", taken)
             case RecordNotFound() if crm_id is not None:
                 return self._push_by_our_id(call)
-            case answer:
-                return self._link_if_taken(call, answer)
+            case outcome:
+                return self._link_if_taken(call, outcome)
 
     def _push_by_our_id(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
-        """The contact that we knew was deleted: our unique id says which one it is now."""
+        # The known contact was deleted; our unique id finds its successor, if there is one.
         if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
         return self._link_if_taken(call, self._push(call, None))
@@ -183,86 +183,86 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         call: EffectCall[RecordSnapshot],
         outcome: EffectOutcome | CrmConflict | RecordNotFound,
     ) -> EffectOutcome:
-        """The answer to a push by our id; a contact that exists already is linked if it may be."""
         match outcome:
             case CrmConflict(record_id=str() as existing) as taken if not taken.properties - {
                 EMAIL_PROPERTY
             }:
                 return self._link(call, taken, existing)
             case CrmConflict() as taken:
-                which = f"contact {taken.record_id} exists already" if taken.record_id else ""
+                which = f"contact {taken.record_id} already exists" if taken.record_id else ""
                 by = f"it shares {', '.join(sorted(taken.properties))}" if taken.properties else ""
                 parts = (which, by, taken.reason)
                 return _needs_review("; ".join(part for part in parts if part), taken)
             case RecordNotFound():
-                return Ambiguous("HubSpot says that there is no contact to update by our id")
+                return Ambiguous("HubSpot returned 404 to an upsert by our id")
             case _:
                 return outcome
 
     def _link(
         self, call: EffectCall[RecordSnapshot], taken: CrmConflict, existing: str
     ) -> EffectOutcome:
-        """Give an existing contact our id, if what HubSpot shows of it proves whose it is."""
+        # Only if HubSpot's data proves that the contact is this record's.
         facts = call.facts
         match self.dependencies.provider(HUBSPOT).find_by_external_id(
             facts.record_id, crm_id=existing
         ):
             case LookupFailed(reason=reason):
-                return NotSent(f"contact {existing} exists already and cannot be read: {reason}")
-            case Anomalous() as odd:
-                return odd
+                return NotSent(f"contact {existing} already exists but cannot be read: {reason}")
+            case Anomalous() as anomalous:
+                return anomalous
             case RecordNotFound():
-                return _needs_review(f"contact {existing} is not there: {taken.reason}", taken)
-            case CrmRecord() as found if why := _link_obstacle(facts, found, existing):
-                return _needs_review(f"contact {existing} exists already, and {why}", taken)
-            case CrmRecord(external_id=facts.record_id) as found if (
-                _version(found) >= facts.version
+                return _needs_review(f"contact {existing} was not found: {taken.reason}", taken)
+            case CrmRecord() as contact if obstacle := _link_obstacle(facts, contact, existing):
+                return _needs_review(f"contact {existing} already exists, but {obstacle}", taken)
+            case CrmRecord(external_id=facts.record_id) as contact if (
+                _version(contact) >= facts.version
             ):
-                return self._outcome_from_version(call, found)
+                return self._outcome_from_version(call, contact)
         if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
         match self._push(call, existing):
             case CrmConflict() | RecordNotFound():
-                return _needs_review(f"contact {existing} changed while it was linked", taken)
-            case answer:
-                return answer
+                return _needs_review(f"contact {existing} changed during linking", taken)
+            case outcome:
+                return outcome
 
     def _push(
         self, call: EffectCall[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         facts = call.facts
-        answer = self.dependencies.provider(HUBSPOT).upsert_contact(
+        outcome = self.dependencies.provider(HUBSPOT).upsert_contact(
             facts.record_id, facts.properties, crm_id=crm_id
         )
-        return self._pushed_outcome(call, answer.ref) if isinstance(answer, Succeeded) else answer
+        if isinstance(outcome, Succeeded):
+            return self._pushed_outcome(call, outcome.ref)
+        return outcome
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
-        """Read our id back, and which version it carries."""
+        """Read the contact with our id, and compare its version."""
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
-            case (LookupFailed() | Anomalous()) as unread:
-                return unread
+            case (LookupFailed() | Anomalous()) as outcome:
+                return outcome
             case RecordNotFound():
                 return NotFound(f"HubSpot has no contact for {call.facts.record_id}")
-            case CrmRecord() as found:
-                return self._outcome_from_version(call, found)
+            case CrmRecord() as contact:
+                return self._outcome_from_version(call, contact)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """A version that moved on meanwhile is pushed under its own key."""
+        """Return the push of the newer version, if there is one."""
         newer = (job.result or {}).get("superseded_by")
         if not isinstance(newer, int):
             return ()
         return (PushMessage.model_validate({**job.message, "version": newer}),)
 
     def _outcome_from_version(
-        self, call: EffectCall[RecordSnapshot], found: CrmRecord
+        self, call: EffectCall[RecordSnapshot], contact: CrmRecord
     ) -> Succeeded | NotFound:
-        """What the version of our contact says about this push."""
-        version = _version(found)
+        version = _version(contact)
         if version > call.facts.version:
             return _superseded_outcome(call.facts, version)
         if version == call.facts.version:
-            return self._pushed_outcome(call, found.record_id)
-        return NotFound(f"contact {found.record_id} is still at version {version}")
+            return self._pushed_outcome(call, contact.record_id)
+        return NotFound(f"contact {contact.record_id} is still at version {version}")
 
     def _reserve_push(self, call: EffectCall[RecordSnapshot], precondition: Precondition) -> bool:
         job, facts = call.job, call.facts
@@ -291,7 +291,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         )
 
     def _pushed_outcome(self, call: EffectCall[RecordSnapshot], crm_id: str | None) -> Succeeded:
-        """Look at our row once more: it may have moved on while the push was under way."""
+        # Read the row again: a producer may have changed it during the push.
         facts = call.facts
         row = self._row(facts.record_id) or {}
         current = int(row.get("version", facts.version))
@@ -300,9 +300,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             result["superseded_by"] = current
         newest = max(facts.version, int(row.get("pushed_version", 0)))
         holder = row.get("push_job")
-        # Only what was looked at is written over, and only our own place is given up.
+        # Write only over the row that was read, and release only this job's reservation.
         held = Precondition("push_job", (holder,) if holder else (), or_absent=not holder)
-        written = BusinessWrite(
+        record_write = BusinessWrite(
             table="records",
             key={"record_id": facts.record_id},
             set={"crm_id": crm_id, "pushed_version": newest},
@@ -310,7 +310,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             preconditions=(Precondition("version", (current,)), held),
         )
         summary = f"HubSpot contact {crm_id} is at version {facts.version}"
-        return Succeeded(summary, ref=crm_id, result=result, writes=(written,))
+        return Succeeded(summary, ref=crm_id, result=result, writes=(record_write,))
 
 
 def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot:
@@ -338,21 +338,19 @@ def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:
 
 
 def _needs_review(reason: str, taken: CrmConflict) -> Anomalous:
-    """Nothing was written; the contact's id is what the operator looks for."""
     return Anomalous(reason, result={"existing_crm_id": taken.record_id})
 
 
-def _link_obstacle(facts: RecordSnapshot, found: CrmRecord, existing: str) -> str | None:
-    """Why an existing contact must not be linked to our record; None if it may be."""
-    if found.record_id != existing:
-        return f"it was merged into contact {found.record_id}"
-    if found.external_id == facts.record_id:
+def _link_obstacle(facts: RecordSnapshot, contact: CrmRecord, existing: str) -> str | None:
+    if contact.record_id != existing:
+        return f"it was merged into contact {contact.record_id}"
+    if contact.external_id == facts.record_id:
         return None
-    if found.external_id:
-        return f"it belongs to our record {found.external_id}"
+    if contact.external_id:
+        return f"it belongs to our record {contact.external_id}"
     ours = _normalized_email(facts.properties)
-    if not ours or ours != _normalized_email(found.body.get("properties")):
-        return f"its {EMAIL_PROPERTY} is not the one of our record"
+    if not ours or ours != _normalized_email(contact.body.get("properties")):
+        return f"its {EMAIL_PROPERTY} is not that of our record"
     return None
 
 
@@ -360,7 +358,7 @@ def _normalized_email(properties: Any) -> str:  # noqa: ANN401  # ours, or the C
     return str((properties or {}).get(EMAIL_PROPERTY) or "").strip().casefold()
 
 
-def _version(found: CrmRecord) -> int:
-    properties: Any = found.body.get("properties") or {}
+def _version(contact: CrmRecord) -> int:
+    properties: Any = contact.body.get("properties") or {}
     text = str(properties.get(VERSION_PROPERTY) or "0")
     return int(text) if text.isdecimal() else 0

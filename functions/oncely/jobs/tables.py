@@ -4,15 +4,15 @@ from typing import Final
 
 from oncely import IndexSchema, KeySchema, TableSchema
 
-# Orders whose charge was requested and is not done. The partition is an attribute that the
-# producer sets with `charge_requested_at`: a single partition would limit it to 500 a second.
+# Orders whose charge was requested and is not done. The producer sets the partition attribute
+# with `charge_requested_at`: a single partition would limit it to 500 requests a second.
 REQUESTED_INDEX: Final = "charge_requested"
 CHARGE_SHARD: Final = "charge_shard"
 
 ORDERS: Final = TableSchema(
     name="orders",
     key=KeySchema(partition="order_id"),
-    # Sparse: the transaction that ends the job removes charge_requested_at.
+    # Sparse: the transaction that ends the job removes charge_requested_at from the order.
     indexes=(
         IndexSchema(
             name=REQUESTED_INDEX,

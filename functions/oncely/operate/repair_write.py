@@ -132,9 +132,9 @@ class ManualResolution:
             and finishes
         ):
             writes = precheck.writes
-            return lambda _: writes  # our rows say so already
+            return lambda _: writes  # the business rows say so already
         if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
-            return lambda _: ()  # what another did stays done
+            return lambda _: ()  # keep what another job or an operator did
         moved_on = values_changed_since(row, precheck)
         facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:
@@ -143,7 +143,7 @@ class ManualResolution:
         if finishes:
             reason = moved_on or _VALUES_UNKNOWN
             return f"{reason}: fix them, or undo it at the provider and mark it as failed"
-        # What is not done outside changes none of our rows, whatever they say by now.
+        # An effect that did not happen changes no business rows.
         return lambda _: ()
 
 

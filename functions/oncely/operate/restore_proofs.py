@@ -142,7 +142,7 @@ class ProofRestorer:
             )
             if after is not None and not dry_run and not self._write(before, after):
                 return RestoreRefused(
-                    f"{after.job_key} is being changed by somebody else: stop the workers, and "
+                    f"{after.job_key} was changed by another process: stop the workers, then "
                     "run this again"
                 )
             report(declaration)
@@ -150,7 +150,9 @@ class ProofRestorer:
             now = self.clock.now()
             identity = replace(identity, restored_at=now, replays_until=now + replays_for)
         if not dry_run and not self.table.write(identity, replacing=found):
-            return RestoreRefused("the identity item was changed by somebody else: run this again")
+            return RestoreRefused(
+                "the identity item was changed by another process: run this again"
+            )
         return replace(declaration, identity=identity)
 
     def _restored_rows(

@@ -1,1 +1,1 @@
-"""One folder per provider; `interfaces` is what jobs see of them."""
+"""The providers, one folder each. `interfaces` has the Protocols that jobs use."""

@@ -1,4 +1,4 @@
-"""The providers outside, as the jobs that ship see them: payments, a CRM and mail."""
+"""The providers as the shipped jobs see them: payments, a CRM and email."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,123 +16,123 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 
-# The version of our record that a contact holds.
+# The version of our record in a contact.
 VERSION_PROPERTY: Final = "oncely_version"
-# Proves that an existing contact is the same person.
+# Proves that an existing contact is this record's.
 EMAIL_PROPERTY: Final = "email"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Payment:
-    """What to charge, and for what."""
+    """A payment to charge, and what it is for."""
 
     money: Money
     customer: str
     method: str
     job_key: JobKey
     order_id: str
-    deployment: str | None = None  # of the job's row
+    deployment: str | None = None  # the identity in the job's row
 
 
 class PaymentProvider(Protocol):
-    """Moves money once per prepared payment, however often it is asked."""
+    """A provider that moves money at most once per prepared payment."""
 
     def key_scope(self) -> str:
-        """Within what our keys are unique; it differs when the account does."""
+        """Return the scope in which idempotency keys are unique: it changes with the account."""
 
     def prepare(
         self, payment: Payment, *, idempotency_key: IdempotencyKey
     ) -> Prepared | EffectOutcome:
-        """Make a payment that has moved nothing yet."""
+        """Create a payment that has not moved money yet."""
 
     def execute(
         self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
     ) -> EffectOutcome:
-        """Move the money of a prepared payment; unless `verified`, see first that it is ours."""
+        """Move the money of a prepared payment. Unless `verified`, first check that it is ours."""
 
     def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
-        """Tell what became of a prepared payment; changes nothing."""
+        """Look up the outcome of a prepared payment. Read-only."""
 
     def find(self, payment: Payment) -> Prepared | EffectOutcome:
-        """Find this job's payment without its reference; one that moved money comes first.
+        """Find this job's payment without its reference. One that moved money comes first.
 
-        `NotFound` says that there is none. Changes nothing.
+        Returns `NotFound` if there is none. Read-only.
         """
 
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
-        """Make sure that a prepared payment never moves money; `Declined` says that it cannot."""
+        """Close a prepared payment. Returns `Declined` once it can never move money."""
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
     ) -> EffectOutcome:
-        """Tell whether a prepared payment can still move money for this job; changes nothing."""
+        """Look up whether a prepared payment can still move money for this job. Read-only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrmRecord:
     """A record of the CRM, as its API returns it."""
 
-    record_id: str  # the CRM's own id
+    record_id: str  # the CRM's id
     updated_at: datetime
     archived: bool
     body: Mapping[str, Json]  # the whole object: id, properties, createdAt, updatedAt, archived
-    external_id: str | None = None  # our id on it; only `find` reads that
+    external_id: str | None = None  # our id; only `find_by_external_id` reads it
 
 
 @dataclass(frozen=True)
 class RecordNotFound:
-    """The CRM has no such record, or has none any more."""
+    """A record that the CRM does not have, or no longer has."""
 
 
 @dataclass(frozen=True)
 class CrmConflict:
-    """Nothing was written: another record of the CRM has a value that must be unique."""
+    """A write that conflicts with a unique value of another CRM record. Nothing was written."""
 
     reason: str
-    record_id: str | None = None  # which record, if the CRM says so
-    properties: frozenset[str] = frozenset()  # the properties that collided, if the CRM says so
+    record_id: str | None = None  # the other record, if the CRM returns its id
+    properties: frozenset[str] = frozenset()  # the properties that collide, if the CRM names them
 
 
 @dataclass(frozen=True)
 class CrmPage:
-    """Some records in a stable order; `after` goes on behind them, None: that was the last."""
+    """A page of records in a stable order."""
 
     records: tuple[CrmRecord, ...]
-    after: str | None
+    after: str | None  # the cursor of the next page; None on the last page
 
 
 class Crm(Protocol):
-    """The CRM that contacts come from and go to; one request a call, no retries inside."""
+    """The CRM that contacts are imported from and pushed to. Each call is one request."""
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        """Read a contact by its id, with all its properties; failing to read changes nothing."""
+        """Read a contact by its id, with all its properties."""
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
-        """List contacts, a hundred at a time."""
+        """List contacts, 100 at a time."""
 
     def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
-        """List contacts that changed since then, by id, without an end at 10,000."""
+        """List contacts that changed since then, by id, without the limit of 10,000 results."""
 
     def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         """Create or update the one contact with our unique external id, or with this CRM id.
 
-        Gone: there is no contact with this CRM id, so nothing was written.
+        Returns `RecordNotFound` if no contact has this CRM id; then nothing was written.
         """
 
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
-        """Read the contact that carries our external id, or the one with this CRM id.
+        """Read the contact with our external id, or the one with this CRM id.
 
-        Odd: the CRM cannot be asked for such an id, so nothing was sent.
+        Returns `Anomalous` if the id cannot be in a request; then nothing was sent.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Email:
-    """One e-mail."""
+    """An email."""
 
     to: str
     subject: str
@@ -140,7 +140,7 @@ class Email:
 
 
 class Mailer(Protocol):
-    """Sends e-mail; what it may have sent can never be asked for."""
+    """An email provider without lookups."""
 
     def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
-        """Send once, whatever happens on the way; the message id is the reference."""
+        """Send at most once. The reference is the message id."""

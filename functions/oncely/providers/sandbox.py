@@ -13,20 +13,20 @@ from oncely.providers.hubspot.sandbox.records import HubSpotLedger
 from oncely.providers.ses.sandbox.api import SesApi
 from oncely.providers.ses.sandbox.records import SesLedger
 from oncely.providers.stripe.sandbox.api import StripeApi
+from oncely.providers.stripe.sandbox.idempotency_keys import KEY_WINDOW
 from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.serializers import intent_body
 from oncely.testing.sandbox.faults import FaultSet
 from oncely.testing.sandbox.http_messages import NowFunction, now
-from oncely.testing.sandbox.idempotency_keys import KEY_WINDOW
 from oncely.testing.sandbox.server import Sandbox
 
 
 class Ledger(StripeLedger, HubSpotLedger, SesLedger):
-    """What happened at all of them."""
+    """The ledger of all three providers."""
 
 
 class ProviderSandbox(Sandbox[Ledger]):
-    """Use `with ProviderSandbox() as sandbox:` and point clients at `sandbox.url`."""
+    """The three providers on one port: `with ProviderSandbox() as sandbox: … sandbox.url`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ProviderSandbox(Sandbox[Ledger]):
             port=port,
             clock=clock,
             actions={
-                "settle": self._complete_pending,
+                "complete": self._complete_pending,
                 "add_contacts": self._add_contacts,
                 "update_contact": self._update_contact,
                 "archive_contact": self._archive_contact,
@@ -94,17 +94,17 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random faults")
     options = parser.parse_args()
-    ended = threading.Event()
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ending, lambda *_: ended.set())
+    stopped = threading.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stopped.set())
     with ProviderSandbox(
         port=options.port,
         honors_idempotency_keys=not options.ignore_keys,
         search_lag=timedelta(seconds=options.search_lag),
         seed=options.seed,
     ) as sandbox:
-        print(sandbox.url, flush=True)  # who started it reads the address
-        ended.wait()
+        print(sandbox.url, flush=True)  # the parent process reads it
+        stopped.wait()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes what a batch of the stream changed to the archive: one object per hour and type."""
+"""Writes the history: stream batches to the archive, and a backfill scan to close gaps."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -14,18 +14,18 @@ from oncely.ports import Clock, HistoryReader, HistoryStore, RowPage, RowScan
 
 @dataclass(frozen=True, kw_only=True)
 class RowChange:
-    """One write of one row. `unreadable`: this version cannot read the row after it."""
+    """One write of one row. `unreadable` if this version cannot read the new row."""
 
     job_key: str
-    at: datetime  # when the table took it, to the second
+    at: datetime  # when it was written, to the second
     old: Job | None = None
     new: Job | None = None
     expired: bool = False
     unreadable: bool = False
-    version: int | None = None  # of a row that is unreadable, if at least that could be read
+    version: int | None = None  # of an unreadable row, if known
 
     def to_history_line(self, generation: str) -> HistoryLine | None:
-        """The line of this write. Returns None if the history does not record it."""
+        """The history line of this write. Returns None if the history does not record it."""
         if self.unreadable:
             return unreadable_line(
                 self.job_key, generation=generation, at=self.at, version=self.version
@@ -37,27 +37,27 @@ class RowChange:
 
 @dataclass(frozen=True)
 class HistoryWriter:
-    """Safe to run again: the same batch writes the same objects."""
+    """Writes one object per hour and job type. A retried batch writes the same objects."""
 
     store: HistoryStore
 
     def write(self, changes: Iterable[RowChange], *, generation: str, batch: str) -> int:
-        """Write the lines of a batch, all or an error; `batch` is the same when it is retried.
+        """Write the lines of a batch, and return the number of objects.
 
-        Returns how many objects were written.
+        `batch` is the same when the batch is retried.
         """
         lines = (change.to_history_line(generation) for change in changes)
         groups = group_lines(line for line in lines if line is not None)
         for (hour, job_type), group in groups.items():
             first, last = group[0].at, group[-1].at
-            # Times first: a reader finds the objects of an hour without listing the whole day.
+            # Times first, so that readers find an hour without listing the whole day.
             name = f"{_format_clock(first)}-{_format_clock(last)}-{batch}"
             self.store.put(hour.date(), job_type, name, group)
         return len(groups)
 
 
 def group_lines(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequence[HistoryLine]]:
-    """The lines by their hour in UTC and their job type, in the order of their times."""
+    """Group lines by UTC hour and job type, each in order of time."""
     groups: defaultdict[tuple[datetime, str], list[HistoryLine]] = defaultdict(list)
     for line in sorted(lines, key=lambda one: one.at):
         hour = line.at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
@@ -69,13 +69,13 @@ def _format_clock(at: datetime) -> str:
     return f"{at.astimezone(UTC):%H%M%S}"
 
 
-# Rows come in no order of time. Many at once make few objects, and fit into 200 MB of memory.
+# Rows come in no order of time. Large buffers make few objects, and fit into 200 MB of memory.
 MAX_BUFFERED_LINES: Final = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillResult:
-    """What a backfill did, or would do."""
+    """What a backfill did, or would do in a dry run."""
 
     progress: BackfillProgress
     closed: tuple[HistoryGap, ...] = ()
@@ -84,7 +84,7 @@ class BackfillResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Backfill:
-    """Safe to interrupt and to run again: lines that were written twice are one to readers."""
+    """Scans the job table to close gaps. Safe to interrupt and to repeat."""
 
     scan: RowScan
     store: HistoryStore
@@ -100,7 +100,7 @@ class Backfill:
         dry_run: bool = False,
         report: Callable[[BackfillProgress], None] = lambda _: None,
     ) -> BackfillResult:
-        """Write the lines of all rows, or of those that changed since; then close the gaps."""
+        """Write a line for each row that changed since `rows_from`, or for all; then close gaps."""
         progress = BackfillProgress(
             generation=generation, started_at=self.clock.now(), rows_from=rows_from
         )
@@ -127,8 +127,8 @@ class Backfill:
         return self._close_gaps(progress, dry_run=dry_run)
 
     def _write(self, lines: Sequence[HistoryLine], progress: BackfillProgress) -> BackfillProgress:
-        """Write lines, and only then how far they go."""
-        # The same names when the rest of an interrupted scan is done.
+        """Write lines, then save the progress."""
+        # The same names when an interrupted scan resumes.
         name = f"backfill-{progress.started_at:%Y%m%dT%H%M%S}-{progress.batches:06d}"
         groups: defaultdict[tuple[date, str], list[HistoryLine]] = defaultdict(list)
         for line in lines:

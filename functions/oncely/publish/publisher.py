@@ -1,4 +1,4 @@
-"""Sends what an ended job owes: its follow-ups, and an event if its contract wants one."""
+"""Publishes ended jobs: sends follow-ups, and an event if the contract asks for one."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +20,13 @@ from oncely.domain.keys import JobKey
 from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
 from oncely.registry import ContractRegistry
 
-# Three calls, one after the other, are mostly waiting: one at a time, a shard of the stream would
-# fall behind the workers that fill it.
+# Publishing is mostly waiting. One job at a time, a stream shard would fall behind the workers.
 MAX_CONCURRENCY: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndedJobPublisher:
-    """Safe to run again at any point: each step is harmless twice, and the last is conditional."""
+    """Publishes ended jobs. Safe to repeat: duplicates are harmless."""
 
     registry: ContractRegistry
     dependencies: Dependencies
@@ -35,12 +34,12 @@ class EndedJobPublisher:
     event_bus: EventBus
     sender_for_queue: Callable[[str], MessageSender]
     clock: Clock
-    row_retention: timedelta  # the stage's, for natural effects
+    row_retention: timedelta  # of the stage, for natural effects
 
     def publish_batch(self, keys: Iterable[JobKey]) -> dict[JobKey, Exception]:
-        """Publish some side by side; gives what went wrong with which, and the others are done.
+        """Publish jobs concurrently. Returns the error of each that failed.
 
-        No order is lost: each is read anew, and a key that comes twice is published once.
+        Order does not matter: each row is read again, and a key that comes twice is published once.
         """
         with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
             done = {key: pool.submit(self.publish, key) for key in dict.fromkeys(keys)}
@@ -48,7 +47,7 @@ class EndedJobPublisher:
         return {key: error for key, error in failed if isinstance(error, Exception)}
 
     def publish(self, key: JobKey) -> bool:
-        """Send what a job owes; False: it owes nothing any more, or it changed meanwhile."""
+        """Publish one job. Returns False if there is nothing to publish, or if the row changed."""
         job = self.store.get(key)
         if job is None or not awaits_publishing(job):
             return False
@@ -58,7 +57,7 @@ class EndedJobPublisher:
             if contract.publishes_events:
                 self.event_bus.publish(job)
             self._send(follow_ups, job)
-        # The last step: a row may expire only when nothing is owed any more.
+        # The last step: a row may expire only when everything was sent.
         now = self.clock.now()
         retention = (
             contract.effective_retention(self.row_retention) if contract else MONEY_RETENTION
@@ -70,10 +69,12 @@ class EndedJobPublisher:
         for message in follow_ups:
             queue = self.registry.contract(message.job).resources.queue
             if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):
-                raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
+                raise UnavailableError(
+                    f"queue {queue!r} did not accept a follow-up of {job.job_key}"
+                )
 
     def _contract(self, job: Job) -> AnyContract | None:
-        """The job's contract; None: it is not known here, and is not waited for any more."""
+        """The job's contract. Returns None if it is unknown and the row may expire without it."""
         try:
             self.registry.parse_mapping(job.message)
             contract_type = self.registry.contract(job.job_type)
@@ -81,8 +82,8 @@ class EndedJobPublisher:
             if publishable_without_follow_ups(job, self.clock.now()):
                 return None
             raise UnreadableRowError(
-                f"what follows {job.job_key} is not known here ({error}): was a newer version "
-                f"rolled back? If so, deploy it again; {ROLLBACK_GRACE} after its end it is closed "
-                "without what would follow"
+                f"the follow-ups of {job.job_key} are not known here ({error}). If a newer version "
+                "was rolled back, deploy it again; the row is closed without them "
+                f"{ROLLBACK_GRACE} after the job ended"
             ) from error
         return contract_type(self.dependencies)

@@ -1,4 +1,4 @@
-"""Finds what the reconciler should look at: due rows, and work that never became a row."""
+"""Finds the work of a sweep: due rows, and messages that were never sent."""
 
 import heapq
 import json
@@ -29,23 +29,23 @@ from oncely.ports import (
 )
 from oncely.registry import ContractRegistry
 
-# A sweep by hand lists each job that it looked at, and Step Functions hands on 256 kB at most.
+# A manual sweep lists every job, and Step Functions passes at most 256 kB between states.
 MAX_SWEEP_LIMIT: Final = 200
 PAGE_SIZE: Final = 1000
-# The items of a page; what is done about them needs as much again.
+# For the items of a page; their results need as much again.
 MAX_PAGE_BYTES: Final = 110_000
-# Rows that one sweep reads to see whether work that our own rows ask for has a job.
+# Rows that one sweep reads to find business rows without a job.
 MAX_LOOKUPS: Final = 200
-# Rows that are read to tell the age of the oldest: those that have been due for longest.
+# Rows that are read to find the oldest age: those due for longest.
 MAX_AGE_READS: Final = 25
-# Longer than a page takes unless its provider is slow; then two sweeps ask, which does no harm.
+# Longer than a page usually takes. If a provider is slow, two sweeps look up, which is harmless.
 SWEEP_LEASE: Final = timedelta(minutes=5)
-_ROTATION_INTERVAL: Final = timedelta(minutes=1)  # each sweep of the schedule looks at other ones
+_ROTATION_INTERVAL: Final = timedelta(minutes=1)  # each scheduled sweep checks other ones
 _UNRESOLVED_ACTIONS: Final = (DueAction.LOOK_UP, DueAction.RESEND)
 
 
 class SweepRequest(BaseModel):
-    """What to look for; the same input from the schedule, the page, the command and by hand."""
+    """The input of a sweep, from the schedule, the admin page, the CLI or StartExecution."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -53,13 +53,13 @@ class SweepRequest(BaseModel):
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)] | None = None
     since: str | None = Field(default=None, alias="from")
     until: str | None = Field(default=None, alias="to")
-    # Without one, a sweep goes on until nothing is due.
+    # None: the sweep continues until nothing is due.
     limit: Annotated[int, Field(ge=1, le=MAX_SWEEP_LIMIT)] | None = None
     dry_run: bool = False
 
     @classmethod
     def parse(cls, event: object) -> Self:
-        """Check an input; what is wrong is said in one sentence."""
+        """Parse an input. Raises InvalidMessageError with every fault."""
         try:
             sweep = cls.model_validate(event or {})
             for time in (sweep.since, sweep.until):
@@ -73,7 +73,7 @@ class SweepRequest(BaseModel):
         return sweep
 
     def next_page(self, resume_at: datetime | None) -> dict[str, Json] | None:
-        """The input of the sweep that goes on from there; None: this one was all."""
+        """The input of the next page. Returns None if this was the last."""
         if resume_at is None or self.limit is not None or self.dry_run:
             return None
         request: dict[str, Json] = self.model_dump(exclude_defaults=True, by_alias=True)
@@ -82,43 +82,43 @@ class SweepRequest(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepItem:
-    """One thing to resolve: a row by its key, or a message that has no row yet."""
+    """One job to resolve: a row by its key, or a message without a row."""
 
     key: JobKey
     message: dict[str, Json] | None = None
-    on_demand: bool = False  # by its key: it is looked at though its time has not come
+    on_demand: bool = False  # requested by key, so it need not be due
 
     def to_json(self) -> dict[str, Json]:
-        """The item as the state machine hands it on: a key alone, nearly always."""
+        """The item as JSON: usually only its key."""
         more: dict[str, Json] = {} if self.message is None else {"message": self.message}
-        return {"key": self.key, **more, **({"asked_for": True} if self.on_demand else {})}
+        return {"key": self.key, **more, **({"on_demand": True} if self.on_demand else {})}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> Self:
-        """The item of such a mapping."""
+        """Parse an item."""
         return cls(
             key=JobKey(item["key"]),
             message=item.get("message"),
-            on_demand=bool(item.get("asked_for")),
+            on_demand=bool(item.get("on_demand")),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueWork:
-    """One page of items, and what there is to know about the rest."""
+    """One page of items, and how to continue."""
 
     items: tuple[SweepItem, ...] = ()
-    shards: tuple[int, ...] = ()  # those that this sweep has the lease of
-    busy_shards: int = 0  # shards that another sweep is at work on
-    resume_at: datetime | None = None  # from where the next page goes on; None: there is none
-    requested_count: int = 0  # how much work our own rows ask for, with a job or without
-    error: str | None = None  # why work that was never sent could not be looked for
-    table_refusal: str | None = None  # why nothing of this table may be looked at
+    shards: tuple[int, ...] = ()  # leased by this sweep
+    busy_shards: int = 0  # shards leased by another sweep
+    resume_at: datetime | None = None  # where the next page starts; None if this is the last
+    requested_count: int = 0  # jobs that business rows ask for, existing or not
+    error: str | None = None  # why missing jobs could not be searched
+    table_refusal: str | None = None  # why the table is blocked
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueWorkFinder:
-    """Reads the sparse indexes; never the table."""
+    """Reads the sparse indexes, never the whole table."""
 
     registry: ContractRegistry
     dependencies: Dependencies
@@ -130,10 +130,10 @@ class DueWorkFinder:
     page_size: int = PAGE_SIZE
 
     def find(self, sweep: SweepRequest, *, holder: str | None = None) -> DueWork:
-        """One page of what a sweep should resolve; with a holder, of shards whose lease it gets.
+        """Find one page of work. With a holder, only in shards that it can lease.
 
-        What only a sweep resolves gets half of a full page, and the others share the rest: however
-        many ended jobs a dead stream leaves behind, they hide no charge that is unknown.
+        Lookups get half of a full page and the other actions share the rest, so unpublished jobs
+        never hide an unknown charge.
         """
         table = self.guard.check()
         if isinstance(table, TableBlocked):
@@ -158,7 +158,7 @@ class DueWorkFinder:
         )
 
     def oldest_age(self) -> timedelta:
-        """How long the oldest unresolved job waits, of those that have been due for longest."""
+        """The age of the oldest unresolved job, among those due for longest."""
         now = self.clock.now()
         queues = (
             self.index.due(action, shard, since=None, until=now)
@@ -172,12 +172,12 @@ class DueWorkFinder:
         try:
             row = self.store.get(entry.job_key)
         except OncelyError:
-            return entry.due_at  # too old is a question, too young would be a silence
+            return entry.due_at  # too old raises an alarm, too young would hide one
         return row.age_starts_at if row is not None and row.unresolved else now
 
 
 class _LeasedShards:
-    """The shards that one sweep has to itself, and their due rows."""
+    """The shards that one sweep leased, and their due rows."""
 
     def __init__(
         self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime, holder: str | None
@@ -214,7 +214,7 @@ class _LeasedShards:
 
 
 class _DueQueue(Iterator[SweepItem]):
-    """Due rows, longest due first; the first that was not taken can be looked at."""
+    """Due rows, longest due first, with a peek at the next."""
 
     def __init__(self, rows: Iterator[DueEntry]) -> None:
         self._rows = rows
@@ -230,14 +230,14 @@ class _DueQueue(Iterator[SweepItem]):
 
 
 class _MissingJobs(Iterator[SweepItem]):
-    """Work that our own rows ask for and that has no job; read when the first is wanted."""
+    """Jobs that business rows ask for and that do not exist, read lazily."""
 
     def __init__(
         self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime, *, knows_every_job: bool
     ) -> None:
         self.requested_count = 0
         self.error: str | None = None
-        # After a restore an order without a job may have been paid by one whose row is lost.
+        # After a restore, an order without a job may have been paid by a job whose row is lost.
         self._found = self._find(finder, sweep, now) if knows_every_job else iter(())
 
     def __next__(self) -> SweepItem:
@@ -253,13 +253,13 @@ class _MissingJobs(Iterator[SweepItem]):
                 if finder.store.get(item.key) is None:
                     yield item
         except OncelyError as error:
-            self.error = str(error)  # what is due must be resolved all the same
+            self.error = str(error)  # due rows are resolved in any case
 
 
 def _requested_items(
     finder: DueWorkFinder, sweep: SweepRequest, now: datetime
 ) -> Iterator[SweepItem]:
-    """What our own rows ask for; each may have a job, and most do."""
+    """The jobs that business rows ask for; most of them exist."""
     for contract_type in finder.registry:
         if sweep.job_type not in (None, contract_type.job_type):
             continue
@@ -271,13 +271,13 @@ def _requested_items(
 
 
 def _none_if_empty(rows: Iterator[DueEntry]) -> Iterator[DueEntry] | None:
-    """The same rows, or None if there are none."""
+    """The same rows. Returns None if there are none."""
     first = next(rows, None)
     return None if first is None else chain((first,), rows)
 
 
 def _take_turns(sources: Iterable[Iterator[SweepItem]]) -> Iterator[SweepItem]:
-    """One of each in turn; one that has no more is left out."""
+    """Take one of each source in turn."""
     waiting = deque(sources)
     while waiting:
         source = waiting.popleft()
@@ -287,7 +287,7 @@ def _take_turns(sources: Iterable[Iterator[SweepItem]]) -> Iterator[SweepItem]:
 
 
 def _take_while_fitting(items: Iterable[SweepItem]) -> Iterator[SweepItem]:
-    """As many as one page can carry with their messages; the others are found again."""
+    """As many items as fit one page with their messages."""
     size = 0
     for item in items:
         size += len(json.dumps(item.to_json()))
@@ -297,9 +297,9 @@ def _take_while_fitting(items: Iterable[SweepItem]) -> Iterator[SweepItem]:
 
 
 def _rotate(requested: Sequence[SweepItem], now: datetime) -> Sequence[SweepItem]:
-    """Some of them, and each minute other ones.
+    """A part of the items, another one each minute.
 
-    Many that wait for a person then hide none that is lost, and no sweep reads a row for each.
+    So no sweep reads a row for each, and many items in review hide no missing job.
     """
     if len(requested) <= MAX_LOOKUPS:
         return requested

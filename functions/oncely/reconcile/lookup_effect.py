@@ -1,4 +1,4 @@
-"""Asks what became of an effect: our own rows first, then the provider; nothing is changed."""
+"""Looks up an effect: business rows first, then the provider. Changes nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,37 +23,37 @@ from oncely.ports import TableOpen
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What was heard; without facts there is nothing local to write."""
+    """The outcome of a lookup. Without facts there are no business writes."""
 
     outcome: EffectOutcome
     facts: Any = None  # the contract's own type
-    restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row had lost
+    restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row lost
 
 
 def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
-    """Whether what was prepared can still take effect; whatever goes wrong is no answer."""
+    """Look up whether what was prepared is closed. Any error is a failed lookup."""
     try:
         return contract.lookup_closed(row)
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
 def lookup_effect(
     row: Job, contract: AnyContract, message: Message, table: TableOpen
 ) -> LookupResult:
-    """Whatever goes wrong is an answer as well: looking changes nothing, and is done again."""
+    """Look up the effect of a job. Any error is a failed lookup, which is repeated later."""
     try:
         precheck = contract.precheck(message)
-    except Exception as error:  # noqa: BLE001  # whatever our own rows or a contract raise
+    except Exception as error:  # noqa: BLE001  # whatever the business rows or a contract raise
         return LookupResult(
-            LookupFailed(f"our own rows could not be read: {type(error).__name__}: {error}")
+            LookupFailed(f"the business rows could not be read: {type(error).__name__}: {error}")
         )
     if isinstance(precheck, Mismatch):
         return LookupResult(Anomalous(precheck.reason))
     if precheck.facts is None:
-        return LookupResult(Anomalous("our own rows do not tell any more what was asked for"))
+        return LookupResult(Anomalous("the business rows no longer say what the job should do"))
     try:
-        # The same key as when it was sent: another one would find nothing.
+        # The same key as when it was sent; another would find nothing.
         key_length = contract.policy.profile.max_key_length
         call = EffectCall(job=row, facts=precheck.facts, max_key_length=key_length)
         if may_have_lost_history(row, table.replays_until):
@@ -61,7 +61,7 @@ def lookup_effect(
         else:
             answer, found = contract.lookup(call), {}
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        lookup_failed = LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        lookup_failed = LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
         return LookupResult(lookup_failed, precheck.facts)
     values = None if precheck.values is None else fingerprint(precheck.values)
     checked_outcome = flag_changed_values(row, answer, values)
@@ -73,24 +73,24 @@ def lookup_effect(
 def find_lost_reference(
     row: Job, contract: AnyContract, message: Message, table: TableOpen
 ) -> Prepared | EffectOutcome | None:
-    """What a restored row without a reference has at its provider. Returns None if it lost none."""
+    """Find the reference that a restore lost. Returns None if it lost none."""
     if row.provider_ref is not None or not may_have_lost_history(row, table.replays_until):
         return None
     try:
         precheck = contract.precheck(message)
         if isinstance(precheck, Mismatch) or precheck.facts is None:
-            return None  # nothing tells whose it would be: the repair itself says so
+            return None  # without facts there is nothing to search by; the repair itself says so
         return contract.find_prepared(
             EffectCall(job=_with_deployment(row, table), facts=precheck.facts)
         )
-    except Exception as error:  # noqa: BLE001  # whatever our own rows or a provider's SDK raise
-        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  # whatever the business rows or a provider's SDK raise
+        return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
 def _lookup_after_restore(
     contract: AnyContract, call: EffectCall[Any], table: TableOpen
 ) -> tuple[EffectOutcome, dict[str, str | None]]:
-    """The row may lack its reference: by deployment and job key the provider still knows it."""
+    """Look up by deployment and job key first: the row may have lost its reference."""
     call = replace(call, job=_with_deployment(call.job, table))
     found: dict[str, str | None] = {}
     if call.job.provider_ref is None:
@@ -104,13 +104,13 @@ def _lookup_after_restore(
                 return answer, {}
     answer = contract.lookup(call)
     if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:
-        # Its key may have been used in what the restore lost: no window makes a resend safe.
+        # The lost part may have used its key, so no key window makes a resend safe.
         answer = Anomalous(f"the job table was restored, so it may have happened; {answer.reason}")
     return answer, found
 
 
 def _is_recorded(outcome: EffectOutcome, precheck: Proceed[Any] | AlreadyResolved[Any]) -> bool:
-    """Whether our own rows name this very effect: only the job's row was lost."""
+    """Whether the business rows name this effect already, so only the job's row was lost."""
     known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
     return (
         isinstance(outcome, Succeeded)
@@ -120,5 +120,5 @@ def _is_recorded(outcome: EffectOutcome, precheck: Proceed[Any] | AlreadyResolve
 
 
 def _with_deployment(row: Job, table: TableOpen) -> Job:
-    """A row that lost its first claim lost the deployment with it."""
+    """The row with its deployment, which it lost together with its first claim."""
     return replace(row, deployment=row.deployment or table.deployment)

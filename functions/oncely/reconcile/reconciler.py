@@ -1,6 +1,6 @@
-"""Resolves one thing that is due: asks the provider and records the answer; it never acts.
+"""Resolves one due job: looks it up at the provider and records the outcome. Never executes.
 
-Nor does it alert an operator: it says that an alert is owed, and its caller sees to that.
+It sends no alert either; its result tells the caller that one is needed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,21 +55,21 @@ _RowStep: TypeAlias = Literal[SweepStep.RESEND, SweepStep.EXPIRE_LEASE, SweepSte
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """What was done about one job, or would be."""
+    """What was done about one job, or would be in a dry run."""
 
     key: JobKey
     outcome: str
     from_status: Status | None = None
     to_status: Status | None = None
     reason: str = ""
-    lookup_failed: bool = False  # the provider could not say; counted apart
-    needs_alert: bool = False  # a person is to be told, and was not yet
-    job: Job | None = None  # the row as it is now, or would be; None: it was left alone
+    lookup_failed: bool = False  # counted separately
+    needs_alert: bool = False  # the caller must alert operators
+    job: Job | None = None  # the row after it; None if nothing was written
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reconciler:
-    """Brings an unresolved job one step further; two at once are harmless."""
+    """Takes an unresolved job one step further. Two at once are harmless."""
 
     registry: ContractRegistry
     dependencies: Dependencies
@@ -79,7 +79,7 @@ class Reconciler:
     sender_for_queue: Callable[[str], MessageSender]
     publisher: EndedJobPublisher
     guard: TableGuard
-    actor: str = ACTOR  # or the person who asked for this very job
+    actor: str = ACTOR  # or the operator who requested this job
 
     def resolve(
         self,
@@ -89,7 +89,7 @@ class Reconciler:
         on_demand: bool = False,
         dry_run: bool = False,
     ) -> Resolution:
-        """Look at one row and do what is due; a dry run says what it would do."""
+        """Do what is due for one job. A dry run only says what it would do."""
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return Resolution(key=key, outcome=FENCED, reason=table.reason)
@@ -109,7 +109,7 @@ class Reconciler:
                 assert_never(unreachable)
 
     def hold_row(self, row: Job) -> Job | None:
-        """Move the due time on, so that what cannot be resolved now makes room for what can."""
+        """Postpone a row, so that a job that cannot be resolved now does not block others."""
         held = hold_for_sweep(row, self.clock.now(), jitter=self.jitter())
         written = self.store.compare_and_swap(row, held)
         return written.job if isinstance(written, Swapped) else None
@@ -119,7 +119,9 @@ class Reconciler:
             return _no_resolution(row)
         if not dry_run:
             self.publisher.publish(row.job_key)
-        return _resolution(row, "published", row.status, "what it owes was not sent yet")
+        return _resolution(
+            row, "published", row.status, "its follow-ups or event were not sent yet"
+        )
 
     def _resolve_row(
         self, row: Job, step: _RowStep, table: TableOpen, *, dry_run: bool
@@ -135,15 +137,15 @@ class Reconciler:
     def _create_missing(
         self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
     ) -> Resolution:
-        """Our own rows ask for a job that nobody enqueued: a row, then its message."""
+        """Enqueue a job that the business rows ask for and that has no row."""
         if message is None:
-            return Resolution(key=key, outcome=ROW_MISSING, reason="there is no such job")
+            return Resolution(key=key, outcome=ROW_MISSING, reason="job not found")
         if not table.has_all_rows(self.clock.now()):
             return Resolution(
                 key=key, outcome=ROW_MISSING, reason="its row may be lost in a restore"
             )
         contract_type, read = self.registry.parse_mapping(message)
-        reason = "our own rows ask for it, and no job existed"
+        reason = "the business rows ask for it, and it had no job"
         resolution = Resolution(key=key, outcome="ready", to_status=Status.READY, reason=reason)
         if dry_run:
             return resolution
@@ -169,11 +171,11 @@ class Reconciler:
         return self.publisher.row_retention
 
     def resend_message(self, contract_type: type[AnyContract], job: Job) -> None:
-        """Send the job's message; if this fails, the row falls due again."""
+        """Send the job's message. If this fails, the row becomes due again."""
         self.sender_for_queue(contract_type.resources.queue).send([encode_message(job.message)])
 
     def decision_writer(self) -> DecisionWriter:
-        """The one way a decision reaches a row; without a teller, a review stays due."""
+        """Writes decisions without alerts: a review stays due."""
         return DecisionWriter(
             store=self.store,
             clock=self.clock,
@@ -184,7 +186,7 @@ class Reconciler:
 
 @dataclass(frozen=True)
 class _JobResolution:
-    """One look at one row."""
+    """The resolution of one row."""
 
     reconciler: Reconciler
     contract: AnyContract
@@ -199,7 +201,7 @@ class _JobResolution:
             case SweepStep.EXPIRE_LEASE:
                 return self._expire_lease(row)
             case SweepStep.LOOK_UP:
-                # Two sweeps at once may both ask: that changes nothing, and one of them writes.
+                # Two sweeps may both look up: that changes nothing, and only one of them writes.
                 return self._look_up(row, row.status)
             case unreachable:
                 assert_never(unreachable)
@@ -215,7 +217,7 @@ class _JobResolution:
     def _values_changed(self, row: Job) -> Decision | None:
         try:
             precheck = self.contract.precheck(self.message)
-        except Exception:  # noqa: BLE001  # a worker will say what is wrong; age ends it
+        except Exception:  # noqa: BLE001  # a worker reports it, and the age limit ends it
             return None
         if isinstance(precheck, Mismatch):
             return escalate(precheck.reason)
@@ -223,7 +225,7 @@ class _JobResolution:
         return escalate_if_values_changed(row, None if values is None else fingerprint(values))
 
     def _expire_lease(self, row: Job) -> Resolution:
-        """The owner is dead; whether it had acted is asked at once."""
+        """Mark the job unknown, and look it up at once."""
         decision = self._decide(row, LeaseExpired(), self.reconciler.clock.now())
         result = self._write(row, decision)
         job = result.job
@@ -233,7 +235,7 @@ class _JobResolution:
         return self._look_up(job, row.status)
 
     def _look_up(self, row: Job, old: Status) -> Resolution:
-        # Before the question: an answer may be old by the time that it is judged.
+        # Before the lookup: its result may be old by the time it is used.
         looked_up_at = self.reconciler.clock.now()
         deployment = self.table.deployment
         if elsewhere := escalate_if_other_deployment(row, self.contract.policy, deployment):
@@ -244,7 +246,7 @@ class _JobResolution:
     def _record_lookup(
         self, row: Job, old: Status, lookup: LookupResult, looked_up_at: datetime
     ) -> Resolution:
-        """Record an answer; without facts there is nothing local to write."""
+        """Record a lookup. Without facts there are no business writes."""
         answer, facts = lookup.outcome, lookup.facts
         decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)
         decision = replace(decision, changes={**lookup.restored_fields, **decision.changes})
@@ -291,7 +293,7 @@ class _JobResolution:
         )
 
     def _send_if_runnable(self, result: DecisionResult) -> None:
-        """A job that may run at once gets its message now; a later one when it falls due."""
+        """Send the message now if the job may run at once. Otherwise the row sends it when due."""
         now, run_at = self.reconciler.clock.now(), result.decision.run_at
         if result.job and run_at and run_at <= now and not self.dry_run:
             self.reconciler.resend_message(type(self.contract), result.job)
@@ -299,7 +301,7 @@ class _JobResolution:
     def _to_resolution(
         self, row: Job, result: DecisionResult, old: Status | None = None
     ) -> Resolution:
-        """What a settlement means for whoever runs the next step."""
+        """The resolution for the caller."""
         decision, job = result.decision, result.job
         if result.orphaned_outcome:
             return Resolution(
@@ -315,7 +317,7 @@ class _JobResolution:
 
 
 def _with_restored_fields(row: Job, lookup: LookupResult) -> Job:
-    """The row with what it had lost, such as the reference of a payment that was found."""
+    """The row with the fields that the lookup restored, such as a provider reference."""
     return replace(row, **lookup.restored_fields)  # type: ignore[arg-type]  # a mapping of fields by name
 
 
@@ -325,7 +327,7 @@ def _review_resolution(row: Job, reason: str, *, dry_run: bool) -> Resolution:
 
 
 def _no_resolution(row: Job) -> Resolution:
-    return _resolution(row, "nothing", row.status, "another has it, or nothing is due")
+    return _resolution(row, "nothing", row.status, "another process has it, or nothing is due")
 
 
 def _resolution(

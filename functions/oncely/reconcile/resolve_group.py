@@ -1,4 +1,4 @@
-"""Resolves a group of items side by side; one that fails never stops its neighbours."""
+"""Resolves a group of jobs concurrently, reports on the sweep, and ends it."""
 
 import json
 from collections import Counter
@@ -18,13 +18,13 @@ from oncely.reconcile.find_due_work import DueWork, SweepItem
 from oncely.reconcile.reconciler import ROW_MISSING, Reconciler, Resolution
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 
-# What a job of an unknown type may take: no provider is asked for it.
+# The budget of a job of an unknown type, for which no provider is called.
 _UNKNOWN_TYPE_DURATION: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandledItem:
-    """What became of one item; neither `done` nor `error`: there was no time left for it."""
+    """The result of one item. Without resolution and error, no time was left for it."""
 
     key: JobKey
     resolution: Resolution | None = None
@@ -34,7 +34,7 @@ class HandledItem:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupResolver:
-    """Resolves the items of one invocation, and returns only when every thread has ended."""
+    """Resolves the items of one invocation, and returns when every thread has ended."""
 
     reconciler: Reconciler
     alerter: ReviewAlerter
@@ -48,7 +48,7 @@ class GroupResolver:
         dry_run: bool = False,
         concurrency: int | None = None,
     ) -> list[HandledItem]:
-        """Resolve each item for which there is time; what is left stays due."""
+        """Resolve each item for which there is time. The others stay due."""
 
         def one(item: SweepItem) -> HandledItem:
             return self._resolve_item(item, deadline, dry_run=dry_run)
@@ -72,7 +72,7 @@ class GroupResolver:
                 resolution=done,
                 alert_delivery=self._alert(done) if done.needs_alert else None,
             )
-        except Exception as error:  # noqa: BLE001  # its neighbours go on, and the sweep lists it
+        except Exception as error:  # noqa: BLE001  # the others continue, and the sweep lists it
             if not dry_run:
                 self._postpone(key)
             return HandledItem(key=key, error=error)
@@ -87,36 +87,36 @@ class GroupResolver:
         if resolution.outcome != ROW_MISSING:
             return self.alerter.alert_if_due(resolution.key)
         if not self.alerter.alert_orphaned_outcome(resolution.key, resolution.reason):
-            # No row stays due for it, so this is the only trace.
+            # No row stays due for it, so this error is the only trace.
             raise UnavailableError(
-                f"nobody could be told that {resolution.key} has no row: {resolution.reason}"
+                f"no alert was delivered that {resolution.key} has no row: {resolution.reason}"
             )
         return AlertDelivery.DELIVERED
 
     def _postpone(self, key: JobKey) -> None:
-        """Let what cannot be looked at wait for a while: it must not stand before all others."""
-        with suppress(Exception):  # it is listed as failed anyway, and stays due
+        """Postpone a job that failed, so that it does not block the others."""
+        with suppress(Exception):  # it is listed as failed, and stays due
             row = self.reconciler.store.get(key)
             if row is not None and row.due_at is not None:
                 self.reconciler.hold_row(row)
 
 
-ERROR: Final = "error"  # nobody could say anything about the job; it stays due
-OUT_OF_TIME: Final = "later"  # there was no time left for it; it stays due
+ERROR: Final = "error"  # the job could not be processed; it stays due
+OUT_OF_TIME: Final = "later"  # no time was left; it stays due
 NO_CHANGE: Final = "nothing"
 
 GROUP_SIZE: Final = 25
-# Step Functions hands on 256 kB at most, and the items of a page need their part of it. Two
-# hundred lines, each with a key of 200 bytes, fit.
+# Step Functions passes at most 256 kB between states, and the items of a page need a part of it.
+# 200 lines with keys of 200 bytes fit.
 MAX_RESULT_BYTES: Final = 140_000
 MAX_REASON_BYTES: Final = 400
 
-# What people want to see if not all can be listed.
+# Listed first if not all lines fit.
 _LISTED_FIRST: Final = frozenset({ERROR, Status.NEEDS_REVIEW})
 
 
 def split_into_groups(due_work: DueWork, *, size: int, dry_run: bool) -> list[dict[str, Any]]:
-    """The inputs of the group workers, each with its part of what a sweep may say."""
+    """The inputs of the group workers, each with its share of the result size."""
     parts = [due_work.items[at : at + size] for at in range(0, len(due_work.items), size)]
     return [
         {
@@ -129,7 +129,7 @@ def split_into_groups(due_work: DueWork, *, size: int, dry_run: bool) -> list[di
 
 
 def build_group_summary(handled: Iterable[HandledItem], *, max_bytes: int) -> dict[str, Any]:
-    """What a group says: counts of all, and lines of as many as fit."""
+    """The output of a group: all counts, and as many lines as fit."""
     lines = sorted(
         map(_result_line, handled), key=lambda line: line["outcome"] not in _LISTED_FIRST
     )
@@ -144,7 +144,7 @@ def build_group_summary(handled: Iterable[HandledItem], *, max_bytes: int) -> di
 
 
 def build_report(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The output of a sweep, from what its groups say; a group may have come to nothing."""
+    """The output of a sweep from the outputs of its groups, some of which may have failed."""
     counts: Counter[str] = Counter()
     jobs: list[Mapping[str, Any]] = []
     for result in results:
@@ -160,7 +160,7 @@ def build_report(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def made_progress(counts: Mapping[str, int]) -> bool:
-    """Whether a sweep brought anything on: only then is it worth while to begin it again."""
+    """Whether a sweep resolved anything, so that repeating it makes sense."""
     return any(number for outcome, number in counts.items() if outcome not in _NO_PROGRESS_OUTCOMES)
 
 
@@ -188,7 +188,7 @@ def _error_line(key: str, reason: str) -> dict[str, Any]:
 
 
 def truncate_reason(reason: str) -> str:
-    """A reason of bounded size, without addresses: executions are kept, and read by many."""
+    """Bound a reason and mask email addresses: executions are kept and widely readable."""
     text = redacted_line(reason)
     while len(json.dumps(text)) > MAX_REASON_BYTES:
         text = text[: len(text) * 3 // 4]
@@ -197,7 +197,7 @@ def truncate_reason(reason: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepFinisher:
-    """What remains to be done when the groups of a page are through."""
+    """Ends a sweep after its groups."""
 
     leases: SweepLeases
     sweeps: Sweeps
@@ -205,10 +205,11 @@ class SweepFinisher:
     def finish(
         self, sweep: Mapping[str, Any], results: Iterable[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """Report, and start the next page, which takes the leases anew.
+        """Release the leases, start the next page if there is one, and report.
 
-        The next page begins later than this one, so rows that fail each time end no sweep. If it
-        cannot begin later, because many rows fell due at once, something must have moved.
+        The next page begins at a later due time, so rows that always fail cannot loop. If it
+        begins at the same time, because many rows became due at once, this page must have made
+        progress.
         """
         done = build_report(results)
         for shard in sweep["shards"]:

@@ -37,31 +37,32 @@ from oncely.run.review_alerts import ReviewAlerter
 
 _Outcome = TypeVar("_Outcome")
 _OTHER_OWNER: Final = "the job has another owner"
-# Each round was lost to someone who added evidence in that very moment; that does not go on.
+# Each retry lost a race with a writer that added evidence. Such races are rare, so a few retries
+# are enough.
 _MAX_CAS_RETRIES: Final = 5
 
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """What stands in the row now; None for `job` when it is not ours to say."""
+    """The row after the write. `job` is None if another owner decided first."""
 
     decision: Decision
     job: Job | None
-    orphaned_outcome: str | None = None  # a definite answer that no row could take: its row is gone
+    orphaned_outcome: str | None = None  # a definite outcome whose row is gone
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionWriter:
-    """The one way a decision reaches a row.
+    """Writes decisions to rows.
 
-    Without a teller a review is left due: whoever runs the next step tells a person.
+    Without an alerter a review stays due, and the caller of the next step alerts operators.
     """
 
     store: JobStore
     clock: Clock
     actor: str
     alerter: ReviewAlerter | None = None
-    row_retention: timedelta | None = None  # the stage's, for natural effects
+    row_retention: timedelta | None = None  # of the stage, for natural effects
 
     def write(
         self,
@@ -72,7 +73,7 @@ class DecisionWriter:
         outcome: EffectOutcome | None = None,
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
     ) -> DecisionResult:
-        """Write `decision`; if the row was lost meanwhile, keep a definite answer as evidence."""
+        """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
         for _ in range(_MAX_CAS_RETRIES):
             after = self._row_after(decision, job, contract)
             match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):
@@ -88,7 +89,7 @@ class DecisionWriter:
                 case VersionConflict(row=row) if row is not None and job.same_owner_and_status_as(
                     row
                 ):
-                    job = row  # someone left evidence on it: decide the same over that
+                    job = row  # only evidence was added: decide the same again
                 case VersionConflict(row=row):
                     return DecisionResult(decision, None, self._save_as_evidence(row, job, outcome))
                 case unreachable:
@@ -96,7 +97,7 @@ class DecisionWriter:
         raise _too_many_conflicts(job)
 
     def _row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
-        """The row after a decision; if we tell of it, the same write takes the right to."""
+        """The row after a decision. The same write reserves the alert, if we send it."""
         now = self.clock.now()
         after = row_after(
             decision,
@@ -115,12 +116,12 @@ class DecisionWriter:
     def _save_as_evidence(
         self, row: Job | None, job: Job, outcome: EffectOutcome | None
     ) -> str | None:
-        """Add a definite answer to whatever stands in the row; gives it back if there is none."""
+        """Add a definite outcome to the row as evidence. Returns it if there is no row."""
         if not isinstance(outcome, Succeeded | Declined):
             return None
         for _ in range(_MAX_CAS_RETRIES):
             if row is None:
-                # Never make a row here: one without its history would block the key for good.
+                # Never create a row here: one without its history would block the key forever.
                 return f"its row is gone, and now: {outcome.reason}"
             decision = on_late_outcome(row, outcome, fence=job.fence)
             after = self._row_after(decision, row)
@@ -156,9 +157,9 @@ def row_after(
     actor: str,
     row_retention: timedelta | None,
 ) -> Job:
-    """The row that a decision leads to; every path that can end a job writes this one.
+    """The row after a decision, with an expiry or something to publish if it ends the job.
 
-    A job of a contract that is not known here owes nothing that we know, and stays the longest.
+    A job of an unknown contract has nothing to publish that we know of, and stays the longest.
     """
     after = decision.apply_to(row, now=now, actor=actor)
     if decision.event not in ENDING:
@@ -171,8 +172,8 @@ def row_after(
 def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
     try:
         return contract.publishes_events or bool(contract.follow_ups(job))
-    except Exception:  # noqa: BLE001  # the effect is done: its end is written, whatever follows it
-        return True  # the publisher meets the same error, and says so until it is fixed
+    except Exception:  # noqa: BLE001  # the effect happened: its end is written in any case
+        return True  # the publisher reports the same error until it is fixed
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class EffectExecutor:
     def _close_declined(self, declined: StillOpen) -> EffectOutcome:
         """Close at once what was declined: only then has the job failed."""
         calls = self.contract.policy.profile.max_closing_calls
-        call = self._call(verified=True)  # a decline names an intent that was seen to be ours
+        call = self._call(verified=True)  # a decline names a reference that was verified
         match self._guarded_call(self.contract.close, call, calls=calls):
             case Declined(result=result):
                 return Declined(declined.reason, declined.code, {**declined.result, **result})
@@ -266,38 +267,38 @@ class EffectExecutor:
     def _guarded_lookup(
         self, lookup: Callable[[EffectCall[Any]], _Outcome]
     ) -> _Outcome | EffectOutcome:
-        """Look up, unless it is too late; nothing is sent, so no answer leaves nothing open."""
+        """Look up, unless too little time is left. A failed lookup leaves nothing open."""
         if not self._has_time(self.contract.policy.profile.max_run_time):
-            return NotSent("too little time was left to ask the provider", retry_after=timedelta())
+            return NotSent("too little time was left to look it up", retry_after=timedelta())
         try:
             return lookup(self._call())
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-            return NotSent(f"asking ended in {type(error).__name__}: {error}")
+            return NotSent(f"the lookup failed with {type(error).__name__}: {error}")
 
     def _guarded_call(
         self, step: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any], *, calls: int = 1
     ) -> _Outcome | EffectOutcome:
-        """Call the provider, unless it is too late; whatever it raises is an answer."""
+        """Call the provider, unless too little time is left. Exceptions become outcomes."""
         terms = self.contract.policy
-        # A process that was frozen thaws here: its lease may be over, and another may act.
+        # A frozen process may thaw here after its lease expired, when another may execute.
         if not self._has_time(terms.profile.request_timeout * calls):
             return NotSent("too little time was left to call the provider", retry_after=timedelta())
         try:
             return step(call)
         except NotConfiguredError as error:
-            # Preparing moves nothing and a natural effect may be repeated; an act may have acted.
+            # Preparing has no effect, and a natural effect may be repeated.
             harmless = step == self.contract.prepare or terms.safety is RetrySafety.NATURAL
             return (
                 NotSent(str(error), credentials_rejected=True)
                 if harmless
                 else Ambiguous(str(error))
             )
-        except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
+        except Exception as error:  # noqa: BLE001  # whatever it is, the effect may have happened
             return Ambiguous(f"the call ended in {type(error).__name__}: {error}")
 
 
 def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
-    """What an answer means for a job that has not sent anything in this run."""
+    """What a lookup means for a job that has not sent anything in this run."""
     if isinstance(outcome, LookupFailed):
         return NotSent(outcome.reason, retry_after=outcome.retry_after)
     if isinstance(outcome, LookupUnsupported):

@@ -1,4 +1,4 @@
-"""Brings a message that its worker gave up on to a known state; the row carries the job on."""
+"""Handles dead letters: makes sure that a row tracks the job, and alerts operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,30 +9,30 @@ from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.enqueue.enqueuer import row_from_message
-from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
+from oncely.ports import Clock, Created, JobStore, Notifier, RejectQueue, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
 from oncely.run.attempt import DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
 
 ACTOR: Final = "dead letters"
-# Each round was lost to someone who took, made or wrote the row in that very moment.
+# Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 5
 
 
 class DeadLetterOutcome(StrEnum):
-    """What became of a dead letter."""
+    """What was done with a dead letter."""
 
-    RETRY_SCHEDULED = "kept"  # a ready row carries it, and falls due later
-    ALREADY_TRACKED = "carried"  # its row is held, asked about, with a person, or ended
-    NEEDS_REVIEW = "needs_review"  # it was here before, and no worker ever took it
-    REJECTED = "rejected"  # it never was a job
-    LEFT_IN_QUEUE = "left"  # our own side failed: it stays in the queue
+    RETRY_SCHEDULED = "kept"  # its ready row is due later
+    ALREADY_TRACKED = "carried"  # its row is not ready, so it needs no message
+    NEEDS_REVIEW = "needs_review"  # dead-lettered again, and no worker claimed it
+    REJECTED = "rejected"  # not a valid job message
+    LEFT_IN_QUEUE = "left"  # our side failed: it stays in the queue
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandledDeadLetter:
-    """One dead letter, and what became of it."""
+    """One dead letter, and what was done with it."""
 
     message_id: str
     outcome: DeadLetterOutcome
@@ -42,20 +42,20 @@ class HandledDeadLetter:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetterHandler:
-    """The consumer of the dead letter queue."""
+    """Handles the batches of the dead letter queue."""
 
     registry: ContractRegistry
     store: JobStore
     notifier: Notifier
-    message_source: MessageSource
+    reject_queue: RejectQueue
     clock: Clock
     guard: TableGuard
     stack: str = ""  # names the deployment in alerts
 
     def handle_batch(self, bodies: Mapping[str, str]) -> list[HandledDeadLetter]:
-        """Receive each by its message id, and tell a person once for all of them.
+        """Handle each dead letter, and send one alert for all of them.
 
-        If nobody could be told, all stay in the queue: coming again changes no row.
+        If the alert fails, all stay in the queue. Handling one again changes no row.
         """
         handled = [self._handle(message_id, body) for message_id, body in bodies.items()]
         if not self._notify(handled):
@@ -68,7 +68,7 @@ class DeadLetterHandler:
         ]
 
     def _notify(self, handled: list[HandledDeadLetter]) -> bool:
-        """Tell of all but those that come again, and of those that their own alert tells of."""
+        """Alert about all but those that stay in the queue or have their own alert."""
         entries = [
             (letter.job_key or letter.message_id, letter.reason)
             for letter in handled
@@ -86,7 +86,7 @@ class DeadLetterHandler:
             return HandledDeadLetter(
                 message_id=message_id, outcome=DeadLetterOutcome.REJECTED, reason=str(error)
             )
-        except Exception as error:  # noqa: BLE001  # such as a newer version's row; its neighbours go on
+        except Exception as error:  # noqa: BLE001  # such as a newer version's row; the others continue
             reason = f"{type(error).__name__}: {error}"
             return HandledDeadLetter(
                 message_id=message_id, outcome=DeadLetterOutcome.LEFT_IN_QUEUE, reason=reason
@@ -95,10 +95,10 @@ class DeadLetterHandler:
 
     def _reject(self, dead_letter: HandledDeadLetter, body: str) -> HandledDeadLetter:
         try:
-            self.message_source.reject(
+            self.reject_queue.reject(
                 body, reason=dead_letter.reason, message_id=dead_letter.message_id
             )
-        except Exception as error:  # noqa: BLE001  # it stays in the queue; its neighbours go on
+        except Exception as error:  # noqa: BLE001  # it stays in the queue; the others continue
             return replace(
                 dead_letter,
                 outcome=DeadLetterOutcome.LEFT_IN_QUEUE,
@@ -107,7 +107,7 @@ class DeadLetterHandler:
         return dead_letter
 
     def _ensure_row(self, body: str) -> tuple[DeadLetterOutcome, str, JobKey]:
-        """Make sure that a row carries the job."""
+        """Make sure that a row tracks the job."""
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             raise UnavailableError(table.reason)
@@ -117,7 +117,7 @@ class DeadLetterHandler:
             row = self.store.get(key)
             now = self.clock.now()
             if row is None:
-                reason = "its message came to the dead letters before any worker took it"
+                reason = "its message was dead-lettered before any worker claimed it"
                 job = row_from_message(
                     contract_type, message, now=now, due_at=now, actor=ACTOR, reason=reason
                 )
@@ -137,7 +137,7 @@ class DeadLetterHandler:
                     decision.reason,
                     key,
                 )
-        raise UnavailableError(f"the row of {key} kept changing; it is looked at again")
+        raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 
     def _decision_writer(self) -> DecisionWriter:
         alerter = ReviewAlerter(

@@ -1,4 +1,4 @@
-"""How a run of a worker can end, as a closed union; entry points translate it."""
+"""The outcomes of a run, as a closed union that entry points translate."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +11,10 @@ from oncely.ports import JobResult
 
 
 class DuplicateReason(StrEnum):
-    """Why a message was a repetition; a log field and a metric's dimension."""
+    """Why a message was a duplicate; a log field and a metric dimension."""
 
-    FINISHED = "finished"  # it had ended, and the stored answer was given
-    IN_PROGRESS = "in_progress"  # someone has it
+    FINISHED = "finished"  # the job had ended; the stored result was returned
+    IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator has it
     CONFLICT = "conflict"  # same key, other business values
 
 
@@ -26,14 +26,14 @@ class _JobOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished(_JobOutcome):
-    """The effect is in place and recorded."""
+    """The effect happened and is recorded."""
 
     result: JobResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed(_JobOutcome):
-    """The provider refused, and that is recorded."""
+    """The provider declined, and that is recorded."""
 
     reason: str
     result: JobResult
@@ -41,7 +41,7 @@ class Failed(_JobOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate(_JobOutcome):
-    """Ended before: the first run's answer, unchanged."""
+    """The job had ended: the first run's result."""
 
     status: Status
     result: JobResult
@@ -49,28 +49,28 @@ class Duplicate(_JobOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown(_JobOutcome):
-    """The provider may have acted; the reconciler asks."""
+    """The effect may have happened; the reconciler looks it up."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeedsReview(_JobOutcome):
-    """A person must look, and was told."""
+    """An operator must decide, and was alerted."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwaitingResolution(_JobOutcome):
-    """The reconciler or a person has this job; the row carries it."""
+    """The reconciler or an operator has this job."""
 
     status: Status
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeasedElsewhere(_JobOutcome):
-    """Another worker has it."""
+    """Another worker owns it."""
 
     until: datetime
 
@@ -82,12 +82,12 @@ class NotAttempted(_JobOutcome):
     until: datetime
     reason: str
     credentials_rejected: bool = False
-    row_resends: bool = False  # the row is due at `until`, and sends a message then
+    row_resends: bool = False  # the row is due at `until` and resends the message
 
 
 @dataclass(frozen=True, kw_only=True)
 class Continued(_JobOutcome):
-    """A long job came further and goes on with a fresh message."""
+    """A long job made progress and continues with a new message."""
 
     progress: JobResult
     sent: bool
@@ -95,48 +95,48 @@ class Continued(_JobOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnershipLost(_JobOutcome):
-    """Someone else decided meanwhile; what we learned is kept as evidence."""
+    """Another owner decided first; our outcome is kept as evidence."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowMissing(_JobOutcome):
-    """The provider gave a definite answer, and the row is gone: the message keeps the answer."""
+    """The outcome is definite, but the row is gone: the rejected message keeps the outcome."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotStarted(_JobOutcome):
-    """Too little time left: nothing was claimed."""
+    """Too little time was left: nothing was claimed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFenced(_JobOutcome):
-    """The job table may not hold the proofs: nothing was sent, and the message waits."""
+    """The job table may not hold the proofs: nothing was sent, and the message is redelivered."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conflict(_JobOutcome):
-    """Same key, other business values; the first job is untouched."""
+    """Same key, other business values. The first job was not changed."""
 
     reason: str
-    alerted: bool = True  # whether a person was
+    alerted: bool = True  # whether operators were
 
 
 @dataclass(frozen=True)
 class InvalidMessage:
-    """No job at all."""
+    """Not a valid job message."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class InternalError:
-    """Our own side failed: nothing is decided, and the message stays in the queue."""
+    """Our side failed: nothing was decided, and the message stays in the queue."""
 
     error: Exception
 

@@ -1,4 +1,4 @@
-"""Works the messages of one invocation side by side; one bad record never fails its neighbours."""
+"""Processes the messages of one invocation concurrently; a bad one never fails the others."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
-from oncely.ports import Clock, MessageSource
+from oncely.ports import Clock, MessageSource, RejectQueue
 from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
@@ -30,41 +30,41 @@ from oncely.run.run_job import JobRunner
 
 # SQS keeps a message invisible for 12 hours at most, counted from its receipt.
 MAX_VISIBILITY_TIMEOUT: Final = timedelta(hours=11)
-# Workers that wait for the same lease come back spread over this time.
+# Spreads workers that wait for the same lease.
 NACK_JITTER: Final = timedelta(seconds=10)
 # After 1, 4, 16 and 64 minutes: five receives take 85 minutes. Then the dead letter queue holds the
-# message for days, and its consumer leaves it there while the table is refused.
+# message for days, and its consumer leaves it there while the table is blocked.
 FIRST_POSTPONE_DELAY: Final = timedelta(minutes=1)
 _POSTPONE_FACTOR: Final = 4
-# One receive is kept in reserve: the last one may be spent by a crash.
+# A crash may spend the last receive, so one is kept in reserve.
 RESERVED_RECEIVES: Final = 1
 
 
 @dataclass(frozen=True)
 class Ack:
-    """Done with the message: the row carries the job from here."""
+    """Delete the message: the row tracks the job from here."""
 
 
 @dataclass(frozen=True)
 class Nack:
-    """Deliver it again; None: as soon as possible."""
+    """Redeliver it at this time, or at once."""
 
     visible_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Postpone:
-    """Deliver it again, each time later: it may take hours until the cause is fixed."""
+    """Redeliver it with growing delays: the cause may take hours to fix."""
 
 
 @dataclass(frozen=True)
 class LeaveInvisible:
-    """Deliver it again when its visibility timeout is over."""
+    """Redeliver it when its visibility timeout ends."""
 
 
 @dataclass(frozen=True)
 class Reject:
-    """It can never be worked: put it aside with the reason."""
+    """Move it to the rejects queue: no retry can make it valid."""
 
     reason: str
 
@@ -84,21 +84,22 @@ class Delivery:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessedDelivery:
-    """What became of one delivery; `acked` when the queue may forget it."""
+    """The result of one delivery. The queue deletes it if `acked`."""
 
     delivery: Delivery
     outcome: RunOutcome
     action: MessageAction
     acked: bool
-    error: Exception | None = None  # a reply that could not be carried out
+    error: Exception | None = None  # why the message action failed
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchProcessor:
-    """Runs a batch with a bound, and returns only when every thread has ended."""
+    """Runs a batch with bounded concurrency, and returns when every thread has ended."""
 
     runner: JobRunner
     message_source: MessageSource
+    reject_queue: RejectQueue
     clock: Clock
     jitter: Callable[[], float]
     concurrency: int
@@ -110,20 +111,20 @@ class BatchProcessor:
         *,
         deadline: datetime,
     ) -> list[ProcessedDelivery]:
-        """Work each delivery; never raises for one of them."""
-        # Leaving the block waits for every thread: one left behind would thaw with the next
-        # invocation and act past its lease.
+        """Process each delivery. Never raises for one of them."""
+        # Leaving the block waits for every thread. One left behind would thaw with the next
+        # invocation and execute after its lease.
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
             jobs = [
                 pool.submit(self._process_delivery, delivery, deadline) for delivery in deliveries
             ]
-        # Taken only now: waiting for each would wake this thread as often, and cost the others CPU.
+        # Read only now: waiting for each job would wake this thread and cost the others CPU.
         return [job.result() for job in jobs]
 
     def _process_delivery(self, delivery: Delivery, deadline: datetime) -> ProcessedDelivery:
         try:
             outcome = self.runner.run(delivery.body, deadline=deadline)
-        except Exception as error:  # noqa: BLE001  # a neighbour's job must go on; this one is logged
+        except Exception as error:  # noqa: BLE001  # other jobs continue; this one is logged
             outcome = InternalError(error)
         near_limit = delivery.receive_count >= self.max_receive_count - RESERVED_RECEIVES
         action = action_for(outcome, near_receive_limit=near_limit)
@@ -150,7 +151,7 @@ class BatchProcessor:
                 )
                 return False
             case Reject(reason=reason):
-                self.message_source.reject(
+                self.reject_queue.reject(
                     delivery.body, reason=reason, message_id=delivery.message_id
                 )
                 return True
@@ -189,7 +190,7 @@ def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageActio
         case TableFenced():
             return Postpone()
         case Conflict(alerted=False) if not near_receive_limit:
-            return LeaveInvisible()  # a person is told of it first
+            return LeaveInvisible()  # alert operators before it leaves the queue
         case Conflict(reason=reason) | RowMissing(reason=reason) | InvalidMessage(reason=reason):
             return Reject(reason)
         case InternalError():

@@ -1,4 +1,4 @@
-"""Tells a person of a job that needs review: one alert, however many try to at once."""
+"""Alerts operators of a job that needs review: one alert, however many processes try."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,40 +17,40 @@ from oncely.domain.keys import JobKey
 from oncely.ports import Clock, JobStore, Notifier, Swapped, VersionConflict
 from oncely.run import alert_texts
 
-# Each round was lost to someone who added evidence in that very moment; that does not go on.
+# Each retry lost a race with a writer that added evidence; such races are rare.
 _MAX_CAS_RETRIES: Final = 5
 
 
 class AlertDelivery(StrEnum):
-    """What became of the wish to tell."""
+    """The result of an alert."""
 
-    DELIVERED = "told"
-    NOT_DUE = "not due"  # a person knows, or another is telling one
-    FAILED = "not delivered"  # the job stays due, and is told by a later sweep
+    DELIVERED = "delivered"
+    NOT_DUE = "not due"  # already delivered, or reserved by another process
+    FAILED = "not delivered"  # the job stays due, and a later sweep retries
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing is left to do about it."""
+    def is_complete(self) -> bool:
+        """Whether nothing is left to do."""
         return self is not AlertDelivery.FAILED
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewAlerter:
-    """Whoever tells has taken the right to by a conditional write first.
+    """Reserves an alert with a conditional write before sending it.
 
-    The right is the due time: a review that is due may be taken, one that is due later was.
-    It ends by itself, so that a crash between taking and telling ends in a later alert.
+    The reservation is the due time: a review that is due may be reserved, one that is due later
+    already is. It expires, so after a crash a later sweep sends the alert.
     """
 
     store: JobStore
     notifier: Notifier
     clock: Clock
     actor: str
-    stack: str = ""  # names the deployment in the commands that people are given
-    jitter: Callable[[], float] = lambda: 0.0  # drawn where several may take the right at once
+    stack: str = ""  # names the deployment in the commands of alerts
+    jitter: Callable[[], float] = lambda: 0.0  # needed where several processes may reserve at once
 
     def alert_if_due(self, key: JobKey) -> AlertDelivery:
-        """Take the right to tell of a job that is due for it, and tell."""
+        """Reserve and send the alert of a job that is due for one."""
         now = self.clock.now()
         row = self.store.get(key)
         if row is None or sweep_step(row, now) is not SweepStep.ALERT:
@@ -65,22 +65,22 @@ class ReviewAlerter:
         )
 
     def deliver(self, review: Job) -> AlertDelivery:
-        """Tell of a job whose row gave us the right to."""
+        """Send the alert of a job whose row we reserved."""
         if not alert_reservation_valid(review, self.clock.now()):
-            return AlertDelivery.NOT_DUE  # we were held up, and another has the right by now
+            return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
         if not self.notifier.notify(alert_texts.review_alert(review, stack=self.stack)):
             return AlertDelivery.FAILED
         self._record(review)
         return AlertDelivery.DELIVERED
 
     def alert_orphaned_outcome(self, key: JobKey, outcome: str) -> bool:
-        """Tell of an answer whose row is gone; no row carries this alert if it is not delivered."""
+        """Alert about an outcome whose row is gone. Nothing retries this alert."""
         return self.notifier.notify(
             alert_texts.orphaned_outcome_alert(key, outcome, stack=self.stack)
         )
 
     def _record(self, review: Job) -> None:
-        """Nothing is due any more; evidence that came in meanwhile stays."""
+        """Clear the due time. Evidence added since then stays."""
         for _ in range(_MAX_CAS_RETRIES):
             after = mark_alerted().apply_to(review, now=self.clock.now(), actor=self.actor)
             match self.store.compare_and_swap(review, after):

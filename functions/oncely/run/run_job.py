@@ -1,4 +1,4 @@
-"""One run of a worker: check, claim, act once, end in one transaction."""
+"""Runs one message: precheck, claim, execute the effect once, end in one transaction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ ACTOR: Final = "worker"
 
 @dataclass(frozen=True, kw_only=True)
 class JobRunner:
-    """Runs one message to an outcome; whatever is repeated, the effect happens once."""
+    """Runs one message to an outcome. The effect happens once, however often it is delivered."""
 
     registry: ContractRegistry
     dependencies: Dependencies
@@ -100,7 +100,7 @@ class JobRunner:
 
 @dataclass(frozen=True)
 class _Run:
-    """One message that is being worked."""
+    """The run of one valid message."""
 
     runner: JobRunner
     contract: AnyContract
@@ -115,7 +115,7 @@ class _Run:
             return self._conflict(precheck.reason)
         claim = self._build_claim(precheck)
         result = self.runner.store.claim(claim)
-        # A process that was frozen before its claim thaws on a table that was restored meanwhile.
+        # A process that was frozen before its claim may thaw on a restored table.
         table = self.runner.guard.check()
         if isinstance(table, TableBlocked):
             return TableFenced(**self._job_fields, reason=table.reason)
@@ -136,8 +136,8 @@ class _Run:
             job_type=self.contract.job_type,
             owner=self.runner.new_token(),
             now=now,
-            # A call may begin until the deadline and run for its timeout; past this the owner
-            # is certainly dead.
+            # A call may begin until the deadline and take its timeout. After that the owner is
+            # certainly gone.
             lease_until=self.deadline + self.contract.policy.profile.request_timeout + CLOCK_SKEW,
             message=self.message.to_dict(),
             fingerprint=None if precheck.values is None else fingerprint(precheck.values),
@@ -157,7 +157,6 @@ class _Run:
         claim: Claim,
         table: TableOpen,
     ) -> RunOutcome:
-        """We own the row: act, and record what came of it."""
         if job.closing is not None:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
@@ -206,16 +205,16 @@ class _Run:
     def _close(
         self, job: Job, precheck: Proceed[Any] | AlreadyResolved[Any], claim: Claim
     ) -> RunOutcome:
-        """What was declined is still open: close it, whatever our own rows say by now."""
+        """Close what was declined and is still open, whatever the business rows say now."""
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
         if precheck.facts is None:
-            reason = "it is still open, and our own rows do not tell any more what was asked for"
+            reason = "it is still open, and the business rows no longer say what the job should do"
             return self._write_decision(job, self._decide(job, Anomalous(reason)))
         outcome = self._executor(job, precheck.facts).close()
         decision = self._decide(job, outcome)
         if isinstance(precheck, AlreadyResolved) and decision.event is Event.DECLINE:
-            # What another did with our rows stays; what is not done outside changes none of them.
+            # Keep what others wrote to the business rows: no effect happened here.
             return self._write_decision(job, decision, outcome)
         writes = partial(
             self.contract.business_writes, decision.event, precheck.facts, outcome=outcome
@@ -250,7 +249,7 @@ class _Run:
         return self._to_outcome(result)
 
     def _continue(self, job: Job) -> Continued:
-        """A long job: the row is ready, and a fresh message has all its receives before it."""
+        """Continue a long job with a new message, which has all its receives left."""
         outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
         sent = outbox.send([encode_message(job.message)])
         return Continued(**self._job_fields, progress=job.progress or {}, sent=all(sent))
@@ -276,10 +275,10 @@ class _Run:
         )
 
     def _on_claim_failed(self, row: Job, claim: Claim) -> RunOutcome:
-        """Someone else's row stands: answer from it."""
+        """Answer from the row that refused the claim."""
         match classify_claim_failure(row, claim):
             case ClaimFailure.CONFLICT:
-                return self._conflict("the same key was used before for other business values")
+                return self._conflict("the same key was used with other business values")
             case ClaimFailure.ENDED:
                 return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
             case ClaimFailure.LEASED:
@@ -296,7 +295,6 @@ class _Run:
                 assert_never(unreachable)
 
     def _on_prerequisite_not_met(self, claim: Claim, other: Job | None) -> RunOutcome:
-        """The other job has not failed."""
         row = self.runner.store.get(self.key)
         state = other.status.label if other else "not there"
         reason = f"{claim.requires_failed} must have failed, it is {state}"
@@ -311,10 +309,10 @@ class _Run:
         return Conflict(**self._job_fields, reason=reason, alerted=alerted)
 
     def _to_outcome(self, result: DecisionResult) -> RunOutcome:
-        """The outcome that the written row stands for."""
+        """The outcome of the row that was written."""
         job, decision = result.job, result.decision
         if result.orphaned_outcome and isinstance(table := self.runner.guard.check(), TableBlocked):
-            # Lost with its table: the message comes again, and asks before it acts.
+            # The table was replaced: the redelivered message looks up before it executes.
             return TableFenced(**self._job_fields, reason=table.reason)
         if result.orphaned_outcome:
             self._alerter().alert_orphaned_outcome(self.key, result.orphaned_outcome)
@@ -344,5 +342,5 @@ class _Run:
                 assert_never(unreachable)
 
     @property
-    def _job_fields(self) -> Any:  # noqa: ANN401  # the two fields that every outcome of a job has
+    def _job_fields(self) -> Any:  # noqa: ANN401  # the fields that every outcome of a job has
         return {"job_key": self.key, "job_type": self.contract.job_type}

@@ -1,7 +1,7 @@
-"""Checks the job table at start and each minute: workers must never act on a table without proofs.
+"""Checks the job table at start and every minute: effects need a table that holds the proofs.
 
-A table that was restored under the same name keeps its workers warm, so a check at start is not
-enough. A restore takes longer than the minute for which an answer is kept.
+A table restored under the same name keeps its workers warm, so a check at start is not enough. A
+restore takes longer than a minute.
 """
 
 import threading
@@ -15,10 +15,10 @@ from oncely.domain.text import format_minute
 from oncely.ports import Clock, TableBlocked, TableOpen, TableState
 
 CHECK_INTERVAL: Final = timedelta(minutes=1)
-# TTL and recovery are asked for less often: DynamoDB answers DescribeContinuousBackups ten times a
-# second for a whole account. No answer refuses nothing: a new table is known by its id.
+# TTL and recovery are checked less often: DescribeContinuousBackups is limited to 10 calls per
+# second and account. A failed check blocks nothing: a new table is recognized by its id.
 PROTECTION_CHECK_INTERVAL: Final = timedelta(minutes=15)
-# After a refusal or a failed check.
+# After a blocked or failed check.
 RETRY_AFTER: Final = timedelta(seconds=10)
 # DynamoDB's control plane may be down for this long while its tables work.
 MAX_UNCHECKED: Final = timedelta(minutes=10)
@@ -34,26 +34,26 @@ class TableInspector(Protocol):
         """The table's id, and whether it has a stream."""
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
-        """The same, with what DynamoDB says about TTL and recovery; it may not answer."""
+        """The same, with TTL and point-in-time recovery."""
 
 
 @dataclass
 class CheckedTable:
-    """One for each process; its threads share the answer."""
+    """The state of the job table, checked once for all threads of a process."""
 
     inspector: TableInspector
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _state: TableState | None = None
     _next_check: datetime | None = None
-    _confirmed_at: datetime | None = None  # when the table was last seen to be ours
+    _confirmed_at: datetime | None = None  # when the table was last confirmed
     _protection: TableFacts | None = None
     _protection_at: datetime | None = None
 
     def check(self) -> TableState:
         """Whether jobs may be claimed now."""
         with self._lock:
-            # The wall clock: a process that Lambda froze thaws with an old answer.
+            # The wall clock: after a freeze, the last result is old.
             now = self.clock.now()
             if self._state is None or self._next_check is None or now >= self._next_check:
                 self._state = self._inspect(now)
@@ -75,14 +75,12 @@ class CheckedTable:
         return TableOpen(deployment=identity.deployment, replays_until=identity.replays_until)
 
     def _on_unavailable(self, now: datetime, error: UnavailableError) -> TableState:
-        """Keep the last good answer for a while: an outage of the control plane stops no job."""
+        """Keep the last open state for a while: an outage of the control plane stops no jobs."""
         seen = self._confirmed_at
         if seen is not None and now - seen < MAX_UNCHECKED and isinstance(self._state, TableOpen):
             return self._state
         since = "" if seen is None else f" since {format_minute(seen)}"
-        return TableBlocked(
-            f"the job table could not be checked{since}, it is tried again: {error}"
-        )
+        return TableBlocked(f"the job table could not be checked{since}; it is retried: {error}")
 
     def _with_protection(self, facts: TableFacts, now: datetime) -> TableFacts:
         known, at = self._protection, self._protection_at
@@ -91,7 +89,7 @@ class CheckedTable:
             try:
                 known = self.inspector.with_protection(facts)
             except OncelyError:
-                known = facts  # it did not say: asked again at the next check
+                known = facts  # unknown: checked again next time
             else:
                 self._protection_at = now
             self._protection = known

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from oncely.domain.keys import JobKey
@@ -12,6 +11,7 @@ from oncely.ports import (
     JobIndex,
     JobStore,
     MessageSender,
+    MessageSource,
     Sweeps,
     TableGuard,
     UniqueWindows,
@@ -52,13 +52,10 @@ class SimulationHooks:
 
 
 @dataclass(frozen=True)
-class _RejectSource:
-    """The queue of the dead letters' consumer."""
+class _RejectQueue:
+    """Reports rejects to the simulation."""
 
     on_reject: Callable[[str, str], None]
-
-    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        raise NotImplementedError("the simulation redelivers its messages itself")
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
         del message_id
@@ -88,11 +85,15 @@ class SimulatedPorts:
         self.event_bus = InterceptedEventBus(interceptor)
         self.sweep_leases = InterceptedSweepLeases(interceptor)
         self.due_index = InterceptedDueIndex(interceptor, MemoryDueIndex(store, shards=1))
-        self.message_source = _RejectSource(hooks.on_reject)
+        self.reject_queue = _RejectQueue(hooks.on_reject)
         self.job_index: JobIndex = MemoryJobIndex(store)
         self.finished_jobs: FinishedJobs = MemoryFinishedJobs(store)
         self.unique_windows: UniqueWindows = MemoryUniqueWindows(store)
         self._job_store = InterceptedJobStore(interceptor, store, hooks.on_write)
+
+    @property
+    def message_source(self) -> MessageSource:
+        raise NotImplementedError("the simulation redelivers its messages itself")
 
     @property
     def sweeps(self) -> Sweeps:

@@ -45,8 +45,8 @@ def test_other_process_sets_faults_and_reads_ledger() -> None:
             intents.create(CHARGE)
         call(f"{url}/_sandbox/faults", method="DELETE")
         intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
-        settled = {"intent_id": intent.id, "succeeded": True}
-        call(f"{url}/_sandbox/settle", method="POST", body=settled)
+        completed = {"intent_id": intent.id, "succeeded": True}
+        call(f"{url}/_sandbox/complete", method="POST", body=completed)
         ledger = call(f"{url}/_sandbox/ledger")
         process.send_signal(signal.SIGTERM)
 

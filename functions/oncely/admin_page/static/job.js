@@ -65,7 +65,7 @@ function renderHeader(job, { reload }, result) {
       el("div.actions", {}, copyButton("Copy key", job.job_key), refresh),
     ),
     el("h1", { tabindex: "-1" }, job.headline),
-    el("p.standing", {}, status),
+    el("p.status-line", {}, status),
     result ? renderRepairResult(result) : null,
   );
 }

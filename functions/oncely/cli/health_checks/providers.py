@@ -18,7 +18,9 @@ _NOT_SET: Final = "not set: its jobs cannot run"
 def check_secrets(deployed: DeployedStack) -> Iterator[Finding]:
     """Check each secret that the contracts name."""
     client = deployed.connection.client("secretsmanager")
-    plugins = {plugin.secret_name: plugin for plugin in deployed.providers}
+    # Of several plug-ins with one secret, the one that it is named after knows its prefixes.
+    named_last = sorted(deployed.providers, key=lambda plugin: plugin.name == plugin.secret_name)
+    plugins = {plugin.secret_name: plugin for plugin in named_last}
     for name in deployed.secret_names:
         if arn := deployed.connection.outputs.get(f"{pascal_case(name)}SecretArn"):
             yield _check_secret(client, deployed.connection, name, arn, plugins.get(name))

@@ -1,4 +1,4 @@
-"""HubSpot: `HUBSPOT` is the plug-in that jobs name."""
+"""HubSpot. Jobs name its plug-in `HUBSPOT` in their resources."""
 
 from oncely.providers.hubspot.plugin import HUBSPOT
 

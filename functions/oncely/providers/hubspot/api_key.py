@@ -1,17 +1,17 @@
-"""Asks HubSpot whether it accepts a key: how a key begins proves nothing."""
+"""Checks an API key at HubSpot: the prefix of a key proves nothing."""
 
 from typing import Final
 
 from oncely.provider import ApiKeyCheck
 from oncely.providers.hubspot.paths import CONTACTS
 
-_ACCEPTED: Final = frozenset({200, 429})  # a limit counts the requests of a key that is known
+_ACCEPTED: Final = frozenset({200, 429})  # HubSpot limits the rate of known keys only
 _REJECTED: Final = frozenset({401, 403})
 
 
 def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
-    """Read one contact, as the jobs do: service keys and private apps need the same scope."""
-    # Only those who ask need HubSpot's SDK.
+    """Read one contact, with the scope that the jobs need."""
+    # Import HubSpot's SDK only for this check.
     from oncely.providers.hubspot.crm import TIMEOUTS_SECONDS, hubspot_client  # noqa: PLC0415
     from oncely.providers.hubspot.responses import (  # noqa: PLC0415
         REQUEST_ERRORS,
@@ -22,8 +22,8 @@ def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
     )
 
     if not (api_key.isascii() and api_key.isprintable()):
-        # The error of the HTTP library would show the key.
-        return ApiKeyCheck(accepted=False, reason="it has characters that no HTTP header can hold")
+        # The error of the HTTP library would contain the API key.
+        return ApiKeyCheck(accepted=False, reason="it has characters that HTTP headers disallow")
     try:
         response = hubspot_client(api_key, api_base=api_base).call_api(
             CONTACTS,

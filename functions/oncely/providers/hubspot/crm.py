@@ -1,4 +1,4 @@
-"""HubSpot's contacts through its official SDK: one request a call, and its own words as truth."""
+"""HubSpot's contacts through its official SDK, with one request per call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,14 +45,13 @@ from oncely.providers.interfaces import (
 )
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# Until it is connected, and until each part of the answer: in seconds, as the SDK wants them.
-# Together they are the deadline for the whole answer.
+# Seconds to connect and to read, as the SDK expects them. Their sum limits the whole request.
 TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (PROFILE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
 )
 PAGE_SIZE: Final = 100
-# Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
+# HubSpot's defaults, named explicitly so that every endpoint returns the same properties.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
@@ -60,10 +59,10 @@ DEFAULT_ID_PROPERTY: Final = "oncely_id"
 def hubspot_client(
     token: str, *, api_base: str | None = None, pace: Callable[[], None] = UNLIMITED
 ) -> ApiClient:
-    """A client that never sends a request twice by itself, nor over a connection that was idle."""
+    """Build a client that never retries a request, nor reuses a connection."""
     configuration = Configuration(host=api_base)
     configuration.access_token = token
-    # By default it sends a read four times, and sleeps as long as HubSpot asks it to.
+    # By default the SDK sends a read up to four times, and sleeps for any Retry-After.
     configuration.retries = Retry(0)
     client = ApiClient(configuration)
     options = client.rest_client.pool_manager.connection_pool_kw
@@ -74,9 +73,9 @@ def hubspot_client(
 
 @dataclass(frozen=True, kw_only=True)
 class HubSpotCrm:
-    """Contacts; those that are archived count as gone."""
+    """The contacts of a HubSpot account. Archived contacts count as not found."""
 
-    # Made once: every client loads the trusted certificates.
+    # Shared, because each client loads the trusted certificates.
     client: ApiClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
@@ -93,7 +92,7 @@ class HubSpotCrm:
         id_property: str = DEFAULT_ID_PROPERTY,
         pace: Callable[[], None] = UNLIMITED,
     ) -> "HubSpotCrm":
-        """Wire the SDK."""
+        """Connect with an API key."""
         return cls(
             client=hubspot_client(token, api_base=api_base, pace=pace),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
@@ -110,9 +109,9 @@ class HubSpotCrm:
             return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
-        """List contacts, as HubSpot pages them."""
-        behind = () if after is None else (("after", after),)
-        query = (("limit", str(PAGE_SIZE)), *behind, *_property_query(self.properties))
+        """List contacts by HubSpot's cursor."""
+        cursor = () if after is None else (("after", after),)
+        query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
             return parse_page(parse_body(self._call("GET", CONTACTS, query=query)))
         except REQUEST_ERRORS as error:
@@ -121,8 +120,8 @@ class HubSpotCrm:
     def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
         """List contacts that changed since then, in the order of their ids.
 
-        HubSpot's own cursor ends at 10,000 results. Ours is the last id seen: every page is the
-        first page of a new search for those behind it, so that end is never met.
+        HubSpot's search ends at 10,000 results. Our cursor is the last id of a page: each page is
+        the first page of a new search behind that id, so it never reaches the limit.
         """
         try:
             page = parse_page(
@@ -136,9 +135,9 @@ class HubSpotCrm:
     def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        """Create or update by our unique id; with HubSpot's own id, give that contact ours too."""
-        if odd := _invalid_id_outcome(external_id, crm_id):
-            return odd
+        """Create or update by our unique id. With a HubSpot id, also set our id on that contact."""
+        if invalid := _invalid_id_outcome(external_id, crm_id):
+            return invalid
         own = {**properties, self.id_property: external_id}
         try:
             response = (
@@ -153,9 +152,9 @@ class HubSpotCrm:
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
-        """Read a contact by our unique id, or by its own, with our id and the version on it."""
-        if odd := _invalid_id_outcome(external_id, crm_id):
-            return odd
+        """Read a contact by our unique id or by its HubSpot id, with our id and its version."""
+        if invalid := _invalid_id_outcome(external_id, crm_id):
+            return invalid
         ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)
         names = tuple(dict.fromkeys((*self.properties, *ours)))
         by = self.id_property if crm_id is None else None
@@ -165,8 +164,8 @@ class HubSpotCrm:
         except REQUEST_ERRORS as error:
             if is_not_found(error):
                 return RecordNotFound()
-            unread = read_error(error, self.now())
-            return LookupFailed(unread.reason, unread.retry_after)
+            failure = read_error(error, self.now())
+            return LookupFailed(failure.reason, failure.retry_after)
 
     def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
         named = () if by is None else (("idProperty", by),)
@@ -195,15 +194,15 @@ class HubSpotCrm:
                 header_params={"Accept": "application/json"},
                 body=body,
                 auth_settings=["oauth2"],
-                # The answer as it came: the SDK's models take an HTML page for an empty contact.
+                # The raw response: the SDK's models parse an HTML page as an empty contact.
                 _preload_content=False,
                 _request_timeout=self.timeouts,
             )
-            _ = response.data  # read within the deadline, and kept
+            _ = response.data  # read and cache the body within the deadline
         return response
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
-        # Rounded down: rather a contact too many than one too few.
+        # Round down: an extra contact is harmless, a missing one is not.
         milliseconds = str(int(since.timestamp() * 1000))
         filters = [
             {"propertyName": "lastmodifieddate", "operator": "GTE", "value": milliseconds},
@@ -218,12 +217,10 @@ class HubSpotCrm:
 
 
 def _property_query(properties: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """The part of a query that names what to show of contacts that are not archived."""
     return (*(("properties", name) for name in properties), ("archived", "false"))
 
 
 def _invalid_id_outcome(external_id: str, crm_id: str | None) -> Anomalous | None:
-    """Why these ids must not stand in a request; None if they may."""
     if crm_id is not None and not is_contact_id(crm_id):
         return Anomalous(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
     if is_path_traversal(external_id):

@@ -11,7 +11,7 @@ from oncely.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSetti
 if TYPE_CHECKING:
     from oncely.providers.interfaces import Crm
 
-# Which of the day's quarters the account's midnight is in, nobody tells us: each is tried.
+# HubSpot resets the limit at midnight in the account's time zone, which we do not know.
 DAILY_LIMIT_RECHECK_INTERVAL: Final = timedelta(hours=6)
 
 PROFILE: Final = ProviderProfile(
@@ -19,58 +19,62 @@ PROFILE: Final = ProviderProfile(
     request_timeout=timedelta(seconds=10),
     # The update, the upsert after a 404, and the read and the update that link a contact.
     max_calls=4,
-    key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
+    key_scope="none: HubSpot has no idempotency keys; a unique property replaces them",
     lookup_lag=timedelta(seconds=10),
     facts=(
         (
-            "The API version is v3, named once, in adapters/hubspot_paths.py. HubSpot ends the "
-            "support of v1 to v3 in September 2027; newer versions are dates, such as 2026-09."
+            "The API version is v3, set once, in providers/hubspot/paths.py. HubSpot ends the "
+            "support of v1 to v3 in September 2027. Newer versions are dates, such as 2026-09."
         ),
         (
-            "The id of a contact is a number, and our id is one segment of the path. No request "
-            "is sent for any other id, such as “..”: there is no contact to read under it, and "
-            "an operator decides about a push."
+            "A contact id is a number, and our id is one segment of the path. Oncely sends no "
+            "request for any other id, such as “..”. An import treats it as not found, and a push "
+            "needs review."
         ),
         (
-            "Keys of private apps begin with “pat-”, service keys do not have to. `oncely doctor` "
-            "reads one contact with the key, which needs the scope crm.objects.contacts.read; the "
+            "API keys of private apps start with “pat-”; service keys need not. `oncely doctor` "
+            "reads one contact with the key, which needs the scope crm.objects.contacts.read. The "
             "jobs also need crm.objects.contacts.write."
         ),
-        "There are no idempotency keys; a unique property of ours takes their place.",
+        "HubSpot has no idempotency keys. A unique property with our id replaces them.",
         (
-            "That property does not carry the deployment's identity: a deployment that moves must "
-            "find its contacts again. Two deployments on one HubSpot account need two properties."
+            "That property does not contain the deployment's identity, because a deployment that "
+            "moves must find its contacts again. Two deployments on one HubSpot account need two "
+            "properties."
         ),
-        "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
-        "The search endpoint lags and ends at 10,000 results: it pages by id, and proves nothing.",
-        "429 with Retry-After: the request was not performed.",
-        "Each request has a connection of its own, as with SES.",
+        "Reads by a unique property see a write immediately. Oncely adds a margin of 10 seconds.",
         (
-            "429 with the policy DAILY: nothing is sent until the limit is reset, at midnight in "
-            "the account's time zone, which we do not know. A waiting job tries again at 00:00, "
-            "06:00, 12:00 and 18:00 UTC. It spends no attempt and does not age, and one alarm is "
-            "raised. With the policy SECONDLY it tries again after a second."
+            "The search endpoint lags and ends at 10,000 results. Oncely pages it by id, and takes "
+            "no result as proof that an effect did not happen."
+        ),
+        "429 with Retry-After: HubSpot did not perform the request.",
+        "Each request uses its own connection, as with SES.",
+        (
+            "429 with the policy DAILY: Oncely sends nothing until HubSpot resets the limit, at "
+            "midnight in the account's time zone, which Oncely does not know. Jobs on hold retry "
+            "at 00:00, 06:00, 12:00 and 18:00 UTC. They spend no attempt and do not age, and one "
+            "alarm is raised. With the policy SECONDLY they retry after 1 second."
         ),
         (
-            "409 “Contact already exists. Existing ID: …” wrote nothing. That contact is read by "
-            "its id. It is linked if it has the record's email and none of our ids; otherwise an "
-            "operator decides, and the review names the id."
+            "409 “Contact already exists. Existing ID: …” wrote nothing. Oncely reads that contact "
+            "by its id, and links it if it has the record's email and none of our ids. Otherwise "
+            "the job needs review, and the reason contains the id."
         ),
-        "413 and 414: the request is too large. It is declined and never sent again.",
+        "413 and 414: the request is too large. The job is declined and never retried.",
         (
-            "404 on an update by id wrote nothing: the contact was deleted. The record is then "
-            "pushed by our unique id."
+            "404 on an update by id wrote nothing: the contact was deleted. Oncely then pushes the "
+            "record by our unique id."
         ),
     ),
 )
 
 
 class HubSpotSettings(ProviderSettings):
-    """Where HubSpot is, and which contact properties to read and to identify contacts by."""
+    """HubSpot's address, the contact properties to read, and the one with our id."""
 
     api_base: str | None = None
-    properties: str = ""  # names, with commas
-    id_property: Annotated[str, Field(min_length=1)] = "oncely_id"  # unique; carries our id
+    properties: str = ""  # names, separated by commas
+    id_property: Annotated[str, Field(min_length=1)] = "oncely_id"  # the unique property
 
 
 class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
@@ -85,7 +89,7 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
     sandbox = "oncely.providers.hubspot.sandbox.api:HubSpotApi"
 
     def connect(self, access: ProviderAccess[HubSpotSettings]) -> "Crm":
-        """Build the client from the SDK, which only the functions that sync carry."""
+        """Build the client from the SDK, which is only in the sync functions."""
         from oncely.providers.hubspot.crm import HubSpotCrm  # noqa: PLC0415
 
         settings = access.settings
@@ -99,7 +103,7 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
         )
 
     def check_api_key(self, api_key: str, settings: HubSpotSettings) -> ApiKeyCheck | None:
-        """Read one contact: how a key begins proves nothing."""
+        """Read one contact: the prefix of a key proves nothing."""
         from oncely.providers.hubspot.api_key import check_api_key  # noqa: PLC0415
 
         return check_api_key(api_key, api_base=settings.api_base)

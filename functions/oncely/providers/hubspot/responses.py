@@ -1,4 +1,4 @@
-"""Reads HubSpot's words: a record, a page, a write's outcome or an error, as an answer."""
+"""Parses HubSpot's responses: records, pages, and the outcomes of writes and errors."""
 
 import json
 import math
@@ -17,19 +17,19 @@ from oncely.domain.text import parse_time, time_until_next
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
 
-# A ValueError is a body that is not text, not JSON, or not what was asked for.
+# ValueError: the body is not text, not JSON, or not the expected object.
 REQUEST_ERRORS: Final = (ApiException, HTTPError, ValueError)
-# What HubSpot asks to wait, it may ask for a day; a queue holds a message back this long.
+# HubSpot can request a delay of a day; a queue holds a message back for this long.
 MAX_RETRY_AFTER: Final = timedelta(minutes=15)
 
 _UNAUTHORIZED: Final = frozenset({401, 403})
-# Limited rate, locked for two seconds, account on the move: turned away before anything is done.
+# Rate limited, locked for 2 seconds, or account in migration: rejected before processing.
 _RETRY_LATER_STATUSES: Final = frozenset({423, 429, 477})
 _REJECTED_STATUSES: Final = frozenset({400, 404})
-# The body or the address is too large, for HubSpot or for what stands before it: for good.
+# The body or the URL is too large, for HubSpot or a proxy in front of it. Retrying cannot help.
 _TOO_LARGE: Final = frozenset({413, 414})
 _RATE_LIMITED: Final = 429
-# Over how long HubSpot counts requests, for answers without Retry-After.
+# The period in which HubSpot counts requests, for responses without Retry-After.
 _POLICY_DELAYS: Final = {
     "SECONDLY": timedelta(seconds=1),
     "TEN_SECONDLY_ROLLING": timedelta(seconds=10),
@@ -45,7 +45,7 @@ _STATUS_BY_CATEGORY: Final = {
     "VALIDATION_ERROR": 400,
 }
 
-# How HubSpot names the contact that has our value; an id of its is a number of some 12 digits.
+# The text with the id of the contact that has our value. Ids are numbers of about 12 digits.
 _EXISTS: Final = "already exists"
 _EXISTING_ID: Final = re.compile(rf"{_EXISTS}\. Existing ID: (\d{{1,20}})\b", re.ASCII)
 
@@ -53,19 +53,19 @@ ResponseBody = Mapping[str, Any]
 
 
 class MalformedResponseError(ValueError):
-    """HubSpot's answer is not what it should be."""
+    """A HubSpot response without the expected fields."""
 
 
 def parse_body(response: BaseHTTPResponse) -> ResponseBody:
-    """What a response says; ValueError: nothing that could be understood."""
+    """Parse the JSON object of a response, or raise ValueError."""
     return _object(json.loads(response.data))
 
 
 def parse_record(body: ResponseBody) -> CrmRecord:
-    """A contact."""
+    """Parse a contact."""
     record_id = body.get("id")
     if not isinstance(record_id, str) or not isinstance(body.get("properties"), dict):
-        raise MalformedResponseError("HubSpot's answer is not a contact")
+        raise MalformedResponseError("HubSpot's response is not a contact")
     return CrmRecord(
         record_id=record_id,
         updated_at=parse_time(body.get("updatedAt")),
@@ -75,29 +75,29 @@ def parse_record(body: ResponseBody) -> CrmRecord:
 
 
 def property_text(body: ResponseBody, name: str) -> str | None:
-    """A property of a contact; None if it has none."""
+    """Return a property of a contact. Returns None if it is missing or empty."""
     value = body["properties"].get(name)
     return value if isinstance(value, str) and value else None
 
 
 def parse_page(body: ResponseBody) -> CrmPage:
-    """Some contacts, and HubSpot's own cursor."""
+    """Parse a page of contacts with HubSpot's cursor."""
     results = body.get("results")
     if not isinstance(results, list):
-        raise MalformedResponseError("HubSpot's answer is not a page")
-    behind = (body.get("paging") or {}).get("next") or {}
-    return CrmPage(tuple(parse_record(_object(one)) for one in results), behind.get("after"))
+        raise MalformedResponseError("HubSpot's response is not a page")
+    next_page = (body.get("paging") or {}).get("next") or {}
+    return CrmPage(tuple(parse_record(_object(one)) for one in results), next_page.get("after"))
 
 
 def write_outcome(response: BaseHTTPResponse, *, id_property: str) -> EffectOutcome | CrmConflict:
-    """What became of one contact, or of the one input of a batch; `own` is our unique property."""
+    """Parse the outcome of a write to one contact, or of a batch with one input."""
     body = parse_body(response)
     if errors := body.get("errors"):
         return _error_outcome(_object(errors[0]), status=None, id_property=id_property)
-    found = body.get("results", [body])
-    if not isinstance(found, list) or len(found) != 1:
-        raise MalformedResponseError("HubSpot's answer does not tell what it wrote")
-    record = parse_record(_object(found[0]))
+    results = body.get("results", [body])
+    if not isinstance(results, list) or len(results) != 1:
+        raise MalformedResponseError("HubSpot's response does not contain the written contact")
+    record = parse_record(_object(results[0]))
     request_id = response.headers.get("x-hubspot-correlation-id")
     return Succeeded(
         f"written as HubSpot contact {record.record_id}",
@@ -107,7 +107,7 @@ def write_outcome(response: BaseHTTPResponse, *, id_property: str) -> EffectOutc
 
 
 def read_error(error: Exception, now: datetime) -> NotSent:
-    """The answer to a request that only reads."""
+    """Return the outcome of a failed read."""
     reason = f"HubSpot could not be read: {describe_error(error)}"
     alarm = http_status(error) in _UNAUTHORIZED or _is_daily_limit(error)
     return NotSent(reason, _retry_delay(error, now), credentials_rejected=alarm)
@@ -116,14 +116,14 @@ def read_error(error: Exception, now: datetime) -> NotSent:
 def write_error(
     error: Exception, now: datetime, *, id_property: str
 ) -> EffectOutcome | CrmConflict:
-    """The answer to a write that did not succeed."""
+    """Return the outcome of a failed write."""
     status = http_status(error)
     if status in _UNAUTHORIZED:
         return NotSent(
-            f"HubSpot refuses our token: {describe_error(error)}", credentials_rejected=True
+            f"HubSpot rejects our API key: {describe_error(error)}", credentials_rejected=True
         )
     if status in _RETRY_LATER_STATUSES:
-        reason = f"HubSpot wants us to wait: {describe_error(error)}"
+        reason = f"HubSpot asked to retry later: {describe_error(error)}"
         return NotSent(
             reason, _retry_delay(error, now), credentials_rejected=_is_daily_limit(error)
         )
@@ -138,12 +138,12 @@ def write_error(
 
 
 def is_not_found(error: Exception) -> bool:
-    """Whether HubSpot itself says that there is no such contact; a stray 404 says nothing."""
+    """Return whether HubSpot reports a missing contact. A 404 of a proxy does not count."""
     return http_status(error) == _NOT_FOUND and _parse_error_body(error) is not None
 
 
 def describe_error(error: Exception) -> str:
-    """One line for a person, with the id that HubSpot's support asks for."""
+    """Describe an error in one line, with the id that HubSpot's support needs."""
     status = http_status(error)
     if status is None:
         return f"{type(error).__name__}: {str(error)[:200]}"
@@ -159,7 +159,7 @@ def _error_outcome(
     reason = f"{_error_category(error_body)}: {str(error_body.get('message', ''))[:200]}"
     match _STATUS_BY_CATEGORY.get(_error_category(error_body)) if status is None else status:
         case 429:
-            return NotSent(f"HubSpot wants us to wait: {reason}")
+            return NotSent(f"HubSpot asked to retry later: {reason}")
         case 409:
             return _parse_taken(error_body, reason, id_property=id_property) or Ambiguous(
                 f"writing to HubSpot: {reason}"
@@ -171,23 +171,19 @@ def _error_outcome(
 
 
 def _parse_taken(error_body: ResponseBody, reason: str, *, id_property: str) -> CrmConflict | None:
-    """Another contact that has one of our values; None if the conflict is something else.
-
-    About our own id alone it may be two creating writes at once: without the contact's id nothing
-    is known.
-    """
+    # A conflict on our id alone may be two concurrent creates. Without the contact's id, the
+    # outcome is ambiguous.
     errors = [one for one in error_body.get("errors") or () if isinstance(one, dict)]
     others = {str(one["in"]) for one in errors if one.get("in")} - {id_property}
     texts = [str(one.get("message", "")) for one in (error_body, *errors)]
-    found = next((match for text in texts if (match := _EXISTING_ID.search(text))), None)
-    if found is None and not others:
+    existing = next((match for text in texts if (match := _EXISTING_ID.search(text))), None)
+    if existing is None and not others:
         only_ours = bool(errors) or _EXISTS not in texts[0]
         return None if only_ours else CrmConflict(reason)
-    return CrmConflict(reason, found and found[1], frozenset(others))
+    return CrmConflict(reason, existing and existing[1], frozenset(others))
 
 
 def _retry_delay(error: Exception, now: datetime) -> timedelta | None:
-    """How long HubSpot wants us to wait; None if it does not say."""
     if _is_daily_limit(error):
         return time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
     retry_after = _retry_after(error)
@@ -195,7 +191,6 @@ def _retry_delay(error: Exception, now: datetime) -> timedelta | None:
 
 
 def _is_daily_limit(error: Exception) -> bool:
-    """Whether the day's requests are used up: no job of this account can run until the reset."""
     if http_status(error) != _RATE_LIMITED:
         return False
     message = str((_parse_error_body(error) or {}).get("message", ""))
@@ -218,12 +213,12 @@ def _retry_after(error: Exception) -> timedelta | None:
 
 
 def http_status(error: Exception) -> int | None:
-    """The HTTP status of an error; None if there was no answer."""
+    """Return the HTTP status of an error. Returns None if there was no response."""
     return error.status if isinstance(error, ApiException) else None
 
 
 def _parse_error_body(error: Exception) -> ResponseBody | None:
-    """HubSpot's error object; None: whoever answered, it was not HubSpot's API."""
+    # None if the response is not HubSpot's, such as a proxy's.
     try:
         error_body = _object(json.loads(getattr(error, "body", None) or ""))
     except ValueError:
@@ -232,7 +227,7 @@ def _parse_error_body(error: Exception) -> ResponseBody | None:
 
 
 def _is_hubspot_error(error_body: ResponseBody) -> bool:
-    """Whether an error object is HubSpot's own; every one of its fields may be missing."""
+    # Any of the fields may be missing.
     if error_body.get("status") == "error" or isinstance(error_body.get("category"), str):
         return True
     return isinstance(error_body.get("correlationId"), str) and isinstance(
@@ -245,11 +240,11 @@ def _error_category(error_body: ResponseBody) -> str:
 
 
 def _was_never_sent(error: Exception) -> bool:
-    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    # Connection refused, unknown host, connect timeout, or an untrusted certificate.
     reason = error.reason if isinstance(error, MaxRetryError) else None
     if isinstance(reason, NewConnectionError | ConnectTimeoutError):
         return True
-    # Other TLS errors can come after the request was sent: those prove nothing.
+    # Other TLS errors can occur after the request was sent, so they prove nothing.
     return (
         reason is not None
         and bool(reason.args)
@@ -259,5 +254,5 @@ def _was_never_sent(error: Exception) -> bool:
 
 def _object(value: object) -> ResponseBody:
     if not isinstance(value, dict):
-        raise MalformedResponseError("HubSpot's answer is not an object")
+        raise MalformedResponseError("HubSpot's response is not a JSON object")
     return value

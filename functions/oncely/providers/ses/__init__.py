@@ -1,4 +1,4 @@
-"""Amazon SES: `SES` is the plug-in that jobs name."""
+"""Amazon SES. Jobs name its plug-in `SES` in their resources."""
 
 from oncely.providers.ses.plugin import SES
 

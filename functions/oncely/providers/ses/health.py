@@ -50,16 +50,16 @@ def check_sender(client: Any, sender: str) -> Iterator[Finding]:  # noqa: ANN401
     check = f"sender {address}"
     known: dict[str, Mapping[str, Any]] = {}
     for identity in _identities(address):
-        if (found := _identity(client, identity)) is None:
+        if (details := _identity(client, identity)) is None:
             continue
-        known[identity] = found
-        if found.get("VerifiedForSendingStatus"):
+        known[identity] = details
+        if details.get("VerifiedForSendingStatus"):
             yield passed(check, f"verified through {identity}")
             return
-    for identity, found in known.items():
+    for identity, details in known.items():
         yield failed(
             check,
-            f"{identity} is not verified yet ({found.get('VerificationStatus', 'unknown')}): "
+            f"{identity} is not verified yet ({details.get('VerificationStatus', 'unknown')}): "
             "no receipts are sent",
             "open the link in the email from AWS"
             if "@" in identity
@@ -75,7 +75,6 @@ def check_sender(client: Any, sender: str) -> Iterator[Finding]:  # noqa: ANN401
 
 
 def _identities(address: str) -> Iterator[str]:
-    """Yield the identities that can verify the sender: address, domain, parent domains."""
     yield address
     domain = address.rpartition("@")[2]
     while "." in domain:
@@ -85,9 +84,9 @@ def _identities(address: str) -> Iterator[str]:
 
 def _identity(client: Any, name: str) -> Mapping[str, Any] | None:  # noqa: ANN401  # boto3's client
     try:
-        found: Mapping[str, Any] = client.get_email_identity(EmailIdentity=name)
+        details: Mapping[str, Any] = client.get_email_identity(EmailIdentity=name)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == "NotFoundException":
             return None
         raise
-    return found
+    return details

@@ -1,4 +1,4 @@
-"""Amazon SES: one try to send, and an honest answer about it."""
+"""Email through Amazon SES: one attempt to send, and its outcome."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -29,8 +29,8 @@ from oncely.providers.interfaces import Email
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
 
-# SES cannot tell a repeated request from a new mail, and boto3 by default repeats one that got no
-# answer: on a connection that drops, three mails. Ours is tried once, and takes 10 s at most.
+# SES cannot recognize a retry, and by default boto3 retries a request without a response: if the
+# connection drops, SES may send three emails. This client sends once, and takes at most 10 s.
 NO_RETRIES: Final = Config(
     connect_timeout=3,
     read_timeout=7,
@@ -39,7 +39,7 @@ NO_RETRIES: Final = Config(
 KEY_HEADER: Final = "X-Oncely-Key"
 KEY_TAG: Final = "oncely_key"
 
-# The mail itself or its recipient: SES will never send it as it is.
+# About the email or its recipient: SES will never send it.
 _DECLINED_CODES: Final = frozenset({"BadRequestException", "MessageRejected"})
 _THROTTLED_CODES: Final = frozenset(
     {
@@ -50,8 +50,8 @@ _THROTTLED_CODES: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-# Nothing is sent until an operator fixes the account, its rights or its settings. SES answers some
-# of these with HTTP 400, so the status alone does not tell.
+# Nothing is sent until an operator fixes the account, its permissions or its settings. SES returns
+# HTTP 400 for some of these, so the status alone is not enough.
 _MISCONFIGURED: Final = frozenset(
     {
         "AccessDenied",
@@ -76,8 +76,8 @@ _MISCONFIGURED: Final = frozenset(
         "ValidationException",
     }
 )
-# The same, under a code that otherwise refuses one mail: an identity that is not verified (while
-# the account is in SES's sandbox also the recipient's), or a deleted default configuration set.
+# The same, under a code that otherwise declines one email: an unverified identity (in the SES
+# sandbox also the recipient's), or a deleted default configuration set.
 _MISCONFIGURED_TEXT: Final = {
     "BadRequestException": "configuration set",
     "MessageRejected": "not verified",
@@ -90,24 +90,24 @@ _CREDENTIAL_ERRORS: Final = (CredentialRetrievalError, NoCredentialsError, Parti
 
 @dataclass(frozen=True, kw_only=True)
 class SesMailer:
-    """Sends from one address; its clients must be made with `NO_RETRIES`.
+    """A mailer with one sender. Build its clients with `NO_RETRIES`.
 
-    Each mail has a client, and so a connection, of its own. A Lambda is frozen between two
-    invocations, and SES drops connections that stay idle. After the thaw such a connection still
-    takes a mail and never answers, and a mail without an answer is never sent again.
+    Each email uses its own client, and so its own connection. Lambda freezes a function between
+    invocations, and SES drops idle connections. After the thaw, such a connection accepts an email
+    but never returns a response, and Oncely never resends an email without a response.
     """
 
     new_client: "Callable[[], SESV2Client]"
     sender: str
 
     def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
-        """Send once; people find the mail by its key, and events name the claim by its tag."""
+        """Send once. The key is a header of the email, and SES's events contain the tag."""
         try:
-            made = self.new_client()
-        except Exception as error:  # noqa: BLE001  # whatever it is, nothing was sent
+            new_client = self.new_client()
+        except Exception as error:  # noqa: BLE001  # after any error here, nothing was sent
             return _not_sent(error)
         try:
-            with closing(made) as client:
+            with closing(new_client) as client:
                 response = client.send_email(
                     FromEmailAddress=self.sender,
                     Destination={"ToAddresses": [email.to]},
@@ -124,10 +124,10 @@ class SesMailer:
             return _error_outcome(error)
         except (BotoCoreError, ResponseParserError) as error:
             return _no_response_outcome(error)
-        # A garbled answer is parsed into one without fields.
+        # boto3 parses a malformed response as one without fields.
         message_id = response.get("MessageId")
         if not message_id:
-            return Ambiguous("SES answered without a message id")
+            return Ambiguous("SES returned no message id")
         request_id = response["ResponseMetadata"].get("RequestId")
         return Succeeded(
             f"sent as {message_id}",
@@ -137,42 +137,39 @@ class SesMailer:
 
 
 def _error_outcome(error: ClientError) -> EffectOutcome:
-    """SES said no: to the mail, to us, or to this moment."""
     code, status = error_code(error), error.response["ResponseMetadata"].get("HTTPStatusCode")
     if code in _THROTTLED_CODES or status == _RATE_LIMITED:
-        return NotSent(f"SES limits our rate: {_describe_error(error)}")
+        return NotSent(f"SES limits our request rate: {_describe_error(error)}")
     if status in _UNAUTHORIZED or _is_misconfigured(error):
-        reason = f"nothing was sent, our SES configuration is wrong: {_describe_error(error)}"
+        reason = f"nothing was sent; fix the SES configuration: {_describe_error(error)}"
         return NotSent(reason, credentials_rejected=True)
     if code in _DECLINED_CODES:
-        return Declined(f"SES refuses the mail: {_describe_error(error)}", code=code)
-    return Ambiguous(f"sending the mail: {_describe_error(error)}")
+        return Declined(f"SES declined the email: {_describe_error(error)}", code=code)
+    return Ambiguous(f"sending the email: {_describe_error(error)}")
 
 
 def _is_misconfigured(error: ClientError) -> bool:
-    """Whether the error is about our account or settings, and not about this mail."""
     code, message = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
     text = _MISCONFIGURED_TEXT.get(code)
     return code in _MISCONFIGURED or (text is not None and text in message.lower())
 
 
 def _no_response_outcome(error: Exception) -> EffectOutcome:
-    """No answer, or none that could be read."""
     if isinstance(error, ParamValidationError):
-        return Declined(f"not a mail that SES could take: {error}"[:300], code="ParamValidation")
+        return Declined(f"not a valid email for SES: {error}"[:300], code="ParamValidation")
     if isinstance(error, _CREDENTIAL_ERRORS):
         return _not_sent(error)
     if isinstance(error, _CONNECTION_ERRORS) or _is_untrusted_certificate(error):
         return NotSent(f"SES could not be reached: {_describe_error(error)}")
-    return Ambiguous(f"sending the mail: {_describe_error(error)}")
+    return Ambiguous(f"sending the email: {_describe_error(error)}")
 
 
 def _not_sent(error: Exception) -> NotSent:
-    return NotSent(f"SES cannot be asked: {_describe_error(error)}", credentials_rejected=True)
+    return NotSent(f"SES cannot be called: {_describe_error(error)}", credentials_rejected=True)
 
 
 def _is_untrusted_certificate(error: Exception) -> bool:
-    """A certificate we do not trust; other TLS errors can come after the request was sent."""
+    # Other TLS errors can occur after the request was sent, so they prove nothing.
     cause = error.kwargs.get("error") if isinstance(error, SSLError) else None
     return isinstance(next(iter(getattr(cause, "args", ())), None), SSLCertVerificationError)
 

@@ -17,19 +17,25 @@ PROFILE: Final = ProviderProfile(
     name="Amazon SES",
     request_timeout=timedelta(seconds=10),
     max_calls=1,
-    key_scope="none: SES knows no idempotency keys and cannot be asked",
+    key_scope="none: SES has neither idempotency keys nor lookups",
     facts=(
-        "SendEmail has no idempotency token, and no call tells whether a mail went out.",
-        "A client with default retries sends a mail up to three times on a dropping connection.",
-        "SES's events repeat the tag of a mail: a digest of deployment, job key and claim number.",
-        "An error about our account, such as an unverified sender: nothing was sent, one alarm.",
-        "SES drops idle connections and a frozen Lambda does not notice: each mail has its own.",
+        "SendEmail has no idempotency token, and no API call returns whether an email was sent.",
+        "With default retries, a client can send an email up to 3 times if the connection drops.",
+        "SES's events contain the tag of an email: a digest of deployment, job key and fence.",
+        (
+            "An error about our account, such as an unverified sender, means that nothing was "
+            "sent. It raises one alarm."
+        ),
+        (
+            "SES drops idle connections, and a frozen Lambda does not notice. Each email uses its "
+            "own connection."
+        ),
     ),
 )
 
 
 class SesSettings(ProviderSettings):
-    """Who email comes from; without an address none is sent."""
+    """The sender's address. Without one, no email is sent."""
 
     sender_address: str | None = None
 
@@ -45,18 +51,18 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
     def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":
-        """Build the mailer; each email gets a client and a connection of its own."""
+        """Build the mailer, which opens a client and a connection for each email."""
         from oncely.providers.ses.mailer import NO_RETRIES, SesMailer  # noqa: PLC0415
 
         sender, new_client = access.settings.sender_address, access.new_aws_client
         if sender is None or new_client is None:
             raise NotConfiguredError(
-                f"no email can be sent: {self.env_var('sender_address')} is not set"
+                f"no email can be sent: set {self.env_var('sender_address')} and deploy again"
             )
         return SesMailer(new_client=lambda: new_client("sesv2", NO_RETRIES), sender=sender)
 
     def is_configured(self, settings: SesSettings) -> bool:
-        """Email is sent only from an address."""
+        """Return whether a sender address is set."""
         return settings.sender_address is not None
 
     def check_health(
@@ -72,11 +78,11 @@ class SesPlugin(Provider["Mailer", SesSettings]):
             yield from check_sender(client, sender)
 
     def iam_grants(self, settings: SesSettings) -> tuple[IamGrant, ...]:
-        """Email from the sender's address only.
+        """Allow email from the sender's address only.
 
         SES authorizes the sender's identity, which may be a parent domain, its default
-        configuration set and, in the SES sandbox, the recipient's identity. None of them is known
-        at synthesis; the sender is, so the condition names it.
+        configuration set and, in the SES sandbox, the recipient's identity. Synthesis knows only
+        the sender, so the condition names it.
         """
         if settings.sender_address is None:
             return ()

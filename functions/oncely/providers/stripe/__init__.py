@@ -1,4 +1,4 @@
-"""Stripe: `STRIPE` is the plug-in that jobs name."""
+"""Stripe. Jobs name its plug-in `STRIPE` in their resources."""
 
 from oncely.providers.stripe.plugin import STRIPE
 

@@ -12,35 +12,50 @@ if TYPE_CHECKING:
 PROFILE: Final = ProviderProfile(
     name="Stripe",
     request_timeout=timedelta(seconds=10),
-    # A run: create, the read that verifies what this run did not make, confirm, and the read
-    # after an error. A look-up: the intent, and up to three pages of its customer's payments.
+    # A run: create, the read that verifies an intent of another run, confirm, and the read after
+    # an error. A lookup: the intent, and up to three pages of its customer's payments.
     max_calls=4,
     max_closing_calls=2,  # cancel, and the read after an error
     key_ttl=timedelta(hours=24),
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
     facts=(
-        "A key is remembered for at least 24 hours; an hour of that is left unused.",
-        "A 500 is stored under its key as well, so a key is left behind once absence is proved.",
-        "Reading an intent by its id is consistent; the search index lags, and is not used.",
-        "Listing is as fresh as reading: a second payment of the same job is found there.",
-        "A key is valid for one account and one mode: another API key may not know it.",
-        "Confirming takes a few seconds at worst; ten are waited for the whole answer.",
-        "401, 403 and `lock_timeout` on confirm prove nothing: the intent is read after them.",
-        "A second payment of a job is looked for in the customer's newest 300, and no further.",
-        "A declined intent stays open: only one that is canceled can never take money.",
+        (
+            "Stripe remembers an idempotency key for at least 24 hours. Oncely leaves 1 hour of "
+            "that unused."
+        ),
+        (
+            "Stripe also stores a 500 under its key. Oncely uses a new key once a lookup proves "
+            "that the effect did not happen."
+        ),
+        "Reads of an intent by its id are consistent. The search index lags and is not used.",
+        "Lists are as fresh as reads, so they show a second payment of the same job.",
+        (
+            "An idempotency key is valid for one account and one mode. With another API key, "
+            "Stripe may not recognize it."
+        ),
+        "Confirming takes a few seconds at worst. The timeout for the whole request is 10 seconds.",
+        "401, 403 and `lock_timeout` on confirm prove nothing, so Oncely reads the intent.",
+        "Oncely searches only the customer's newest 300 payments for a second one of the same job.",
+        "A declined intent stays open. Only a canceled intent can never take money.",
         "An intent is ours only with our deployment, job key, customer, amount, currency and mode.",
-        "An intent that an earlier run made, saved or replayed, is read before it is confirmed.",
-        "`amount_to_confirm` pins what a confirmation may charge, whatever the intent says then.",
-        "The API key's prefix names its mode; without one, Stripe shows only objects of its mode.",
+        (
+            "Oncely reads an intent of an earlier run, saved or replayed, before it confirms the "
+            "intent."
+        ),
+        "`amount_to_confirm` limits what a confirmation may charge, even if the intent changed.",
+        (
+            "The prefix of an API key contains its mode. If it does not, Oncely compares no mode: "
+            "Stripe returns only objects of the key's mode."
+        ),
     ),
 )
 
 
 class StripeSettings(ProviderSettings):
-    """Where Stripe is; None means the real one."""
+    """Stripe's address."""
 
-    api_base: str | None = None
+    api_base: str | None = None  # None for the real one
 
 
 class StripePlugin(Provider["PaymentProvider", StripeSettings]):
@@ -58,7 +73,7 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
     sandbox = "oncely.providers.stripe.sandbox.api:StripeApi"
 
     def connect(self, access: ProviderAccess[StripeSettings]) -> "PaymentProvider":
-        """Build the client from the SDK, which only the functions that charge carry."""
+        """Build the client from the SDK, which is only in the functions that charge."""
         from oncely.providers.stripe.payments import StripePayments  # noqa: PLC0415
 
         return StripePayments.from_api_key(
@@ -66,7 +81,7 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
         )
 
     def console_url(self, reference: str, *, key_scope: str) -> str | None:
-        """The payment in Stripe's dashboard."""
+        """Return the URL of the payment in Stripe's dashboard."""
         mode = "" if key_scope.endswith("live") else "test/"
         return f"https://dashboard.stripe.com/{mode}payments/{reference}"
 

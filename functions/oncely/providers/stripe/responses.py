@@ -1,4 +1,4 @@
-"""Reads Stripe's words: an intent's state, or an error, as an answer."""
+"""Parses Stripe's responses: the outcome from an intent's state or an error."""
 
 from collections.abc import Sequence
 from ssl import SSLCertVerificationError
@@ -27,30 +27,30 @@ _RATE_LIMITED: Final = 429
 _LOCK_TIMEOUT: Final = "lock_timeout"
 _CARD_DECLINED: Final = 402
 _REJECTED_STATUSES: Final = frozenset({400, 404})
-# The states of an intent that has taken the customer's money, or is about to.
+# The states of an intent that has taken the customer's money, or may still.
 MONEY_MOVING_STATES: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
 def intent_owner(intent: stripe.PaymentIntent) -> tuple[str | None, str | None]:
-    """The deployment and the job that an intent was made for, as its metadata says."""
+    """Return the deployment and the job key in the metadata of an intent."""
     metadata = getattr(intent, "metadata", None)
     return getattr(metadata, "deployment", None), getattr(metadata, "job_key", None)
 
 
 def customer_id(intent: stripe.PaymentIntent) -> str | None:
-    """The id of the customer who pays; None if the intent has none."""
+    """Return the id of the intent's customer. Returns None if it has none."""
     customer: Any = getattr(intent, "customer", None)
-    found: str | None = getattr(customer, "id", customer)
-    return found
+    id_: str | None = getattr(customer, "id", customer)
+    return id_
 
 
 def intent_mismatch(
     intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
 ) -> str | None:
-    """What shows that an intent is not this payment; None if it is.
+    """Return why an intent is not this payment. Returns None if it is.
 
-    A reference proves nothing: a row may hold the id of somebody else's intent. Without a known
-    mode of our API key (`livemode` is None), the mode is not compared.
+    A reference proves nothing: a row may contain the id of an unrelated intent. If the mode of
+    our API key is unknown (`livemode` is None), the mode is not compared.
     """
     deployment, job_key = intent_owner(intent)
     compared: dict[str, tuple[object, object]] = {
@@ -71,9 +71,9 @@ def intent_mismatch(
 def outcome_from_intent(
     intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
 ) -> EffectOutcome:
-    """What an intent's own state says about our charge; one that is not ours says nothing."""
-    if differs := intent_mismatch(intent, payment, livemode=livemode):
-        return Anomalous(f"{intent.id} is not this job's payment: {differs}", intent.id)
+    """Return the outcome that the state of an intent proves."""
+    if mismatch := intent_mismatch(intent, payment, livemode=livemode):
+        return Anomalous(f"{intent.id} is not this job's payment: {mismatch}", intent.id)
     match intent.status:
         case "succeeded":
             return _succeeded_outcome(intent, payment)
@@ -88,11 +88,11 @@ def outcome_from_intent(
         case "canceled":
             return _canceled_outcome(intent)
         case other:
-            return Anomalous(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+            return Anomalous(f"{intent.id} has the unexpected status {other}", intent.id)
 
 
 def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
-    """Whether an intent can still take money: only a canceled or refunded one never can."""
+    """Return whether an intent can still take money. Only a canceled or refunded one cannot."""
     charge = intent.latest_charge
     match intent.status:
         case "canceled":
@@ -104,55 +104,55 @@ def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
         case "processing":
             return Pending(f"Stripe is still processing {intent.id}")
         case "requires_capture":
-            return Anomalous(f"{intent.id} holds the money and waits to be captured", intent.id)
+            return Anomalous(f"{intent.id} holds the money and is not captured", intent.id)
         case _:
             return _declined_outcome(intent)
 
 
 def flag_duplicate_payments(outcome: EffectOutcome, ref: str, others: Sequence[str]) -> Anomalous:
-    """The same job has more than one payment: no rule may say which of them stands."""
+    """Return the outcome of a job with more than one payment, which needs review."""
     reason = f"{outcome.reason}; and {', '.join(others)} was made for the same job as {ref}"
     result = outcome.result if isinstance(outcome, Succeeded) else {}
     return Anomalous(reason, ref, {**result, "also_found": list(others)})
 
 
 def not_sent_outcome(error: stripe.StripeError) -> EffectOutcome | None:
-    """The answer if Stripe certainly did nothing; None: it may have."""
+    """Return `NotSent` if Stripe certainly did nothing. Returns None if it may have."""
     if isinstance(error, stripe.APIConnectionError) and _was_never_sent(error):
         return NotSent(f"Stripe could not be reached: {describe_error(error)}")
     if rejects_api_key(error):
         return NotSent(
-            f"Stripe refuses our key: {describe_error(error)}", credentials_rejected=True
+            f"Stripe rejects our API key: {describe_error(error)}", credentials_rejected=True
         )
-    # A lock may be held by our own earlier call, which is still running.
+    # An earlier call of ours that still runs may hold the lock.
     if error.http_status == _RATE_LIMITED and _error_code(error) != _LOCK_TIMEOUT:
-        return NotSent(f"Stripe limits our rate: {describe_error(error)}")
+        return NotSent(f"Stripe limits our request rate: {describe_error(error)}")
     return None
 
 
 def error_outcome(error: stripe.StripeError) -> EffectOutcome:
-    """The answer to a request that cannot have moved money."""
-    if unsent := not_sent_outcome(error):
-        return unsent
+    """Return the outcome of a failed request that cannot have moved money."""
+    if not_sent := not_sent_outcome(error):
+        return not_sent
     if error.http_status == _CARD_DECLINED:
         return Declined(f"declined: {describe_error(error)}", code=_error_code(error))
     if is_definitive(error):
-        return Anomalous(f"Stripe does not take the payment: {describe_error(error)}")
+        return Anomalous(f"Stripe rejects the payment: {describe_error(error)}")
     return Ambiguous(f"preparing the payment: {describe_error(error)}")
 
 
 def rejects_api_key(error: stripe.StripeError) -> bool:
-    """Whether Stripe does not accept our API key, or not for this."""
+    """Return whether Stripe rejects our API key, at all or for this request."""
     return error.http_status in _UNAUTHORIZED
 
 
 def is_definitive(error: stripe.StripeError) -> bool:
-    """Whether Stripe understood the request and will not perform it as it is."""
+    """Return whether Stripe understood the request and will never perform it."""
     return error.http_status in _REJECTED_STATUSES
 
 
 def describe_error(error: stripe.StripeError) -> str:
-    """One line for a person, with the request id that Stripe's support asks for."""
+    """Describe an error in one line, with the request id that Stripe's support needs."""
     status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
     request = f" (request {error.request_id})" if error.request_id else ""
     return f"{status} {_error_code(error)}: {str(error.user_message or error)[:200]}{request}"
@@ -164,7 +164,7 @@ def _error_code(error: stripe.StripeError) -> str:
 
 
 def _was_never_sent(error: stripe.APIConnectionError) -> bool:
-    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    # Connection refused, unknown host, connect timeout, or an untrusted certificate.
     cause = error.__cause__
     if isinstance(cause, ConnectTimeout):
         return True
@@ -172,7 +172,7 @@ def _was_never_sent(error: stripe.APIConnectionError) -> bool:
     reason = inner.reason if isinstance(inner, MaxRetryError) else None
     if isinstance(reason, NewConnectionError):
         return True
-    # Other TLS errors can come after the request was sent: those prove nothing.
+    # Other TLS errors can occur after the request was sent, so they prove nothing.
     return (
         reason is not None
         and bool(reason.args)
@@ -207,7 +207,7 @@ def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> Effect
 def _declined_outcome(intent: stripe.PaymentIntent) -> StillOpen:
     code, why = _payment_error(intent) or (intent.status, "not paid")
     if intent.status == "requires_action":
-        code, why = "authentication_required", "the bank wants the customer"
+        code, why = "authentication_required", "the bank requires authentication"
     return StillOpen(f"{code}: {why}", code, _result_fields(intent))
 
 
@@ -230,7 +230,7 @@ def _result_fields(intent: stripe.PaymentIntent) -> dict[str, Json]:
 
 
 def is_replay(intent: stripe.PaymentIntent) -> bool:
-    """Whether Stripe repeats an earlier answer, which shows the intent as it was then."""
+    """Return whether Stripe replays an earlier response, with the intent as it was then."""
     response = intent.last_response
     return response is not None and response.headers.get("Idempotent-Replayed") == "true"
 

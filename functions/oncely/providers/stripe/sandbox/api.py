@@ -8,6 +8,12 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError
+from oncely.providers.stripe.sandbox.idempotency_keys import (
+    KEY_WINDOW,
+    IdempotencyKeys,
+    KeyInUseError,
+    KeyReusedError,
+)
 from oncely.providers.stripe.sandbox.intents import PaymentIntents
 from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.refunds import Refunds
@@ -17,12 +23,6 @@ from oncely.testing.sandbox.http_messages import (
     SandboxHandler,
     SandboxRequest,
     SandboxResponse,
-)
-from oncely.testing.sandbox.idempotency_keys import (
-    KEY_WINDOW,
-    IdempotencyKeys,
-    KeyInUseError,
-    KeyReusedError,
 )
 
 SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105  # a prefix, not a key

@@ -176,7 +176,7 @@ def complete_pending(
 ) -> ConfirmResult:
     """Complete an intent that is processing or requires action."""
     if intent.status not in COMPLETABLE:
-        raise unexpected_state_error("settle", intent)
+        raise unexpected_state_error("complete", intent)
     charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)
     if succeeded:
         charge = replace(charge, status=ChargeStatus.SUCCEEDED)

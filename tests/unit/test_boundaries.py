@@ -1,0 +1,51 @@
+"""What import-linter cannot see: vendor names in the engine, and names that mean two things."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from oncely_cdk.paths import PACKAGE, REPOSITORY
+
+VENDORS: Final = re.compile(r"stripe|hubspot|braintree|\bSES\b|sesv2", re.IGNORECASE)
+# The parts that may name them: plug-ins, the jobs that use them, and what puts both together.
+NOT_ENGINE: Final = ("providers", "jobs")
+
+
+def test_engine_names_no_vendor() -> None:
+    hits = [
+        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
+        for path in sorted(PACKAGE.rglob("*"))
+        if path.suffix in {".py", ".js", ".html", ".css", ".txt"}
+        and path.relative_to(PACKAGE).parts[0] not in NOT_ENGINE
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if VENDORS.search(line)
+    ]
+
+    assert hits == []
+
+
+def test_no_public_class_name_exists_twice() -> None:
+    places = defaultdict(list)
+    for root in ("functions", "infra", "tests"):
+        for path in sorted((REPOSITORY / root).rglob("*.py")):
+            for name in _public_types(path):
+                places[name].append(str(path.relative_to(REPOSITORY)))
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def _public_types(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name):
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                pass
+            case _:
+                continue
+        # A constant is all capitals, a type variable a single letter.
+        if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name) and not name.endswith("_co"):
+            yield name
