@@ -116,20 +116,20 @@ def make_key(text: str) -> IdempotencyKey:
     return IdempotencyKey(text)
 
 
-def prepare_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    answer = harness.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
+def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    answer = rig.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref
 
 
 def execute_payment(
-    harness: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
+    rig: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
 ) -> EffectOutcome:
     key = make_key(f"confirm:{number}")
-    return harness.provider.execute(ref, asked, idempotency_key=key, verified=verified)
+    return rig.provider.execute(ref, asked, idempotency_key=key, verified=verified)
 
 
-def charge_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    ref = prepare_payment(harness, asked, number=number)
-    execute_payment(harness, ref, asked, number=number)
+def charge_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    ref = prepare_payment(rig, asked, number=number)
+    execute_payment(rig, ref, asked, number=number)
     return ref

@@ -42,8 +42,6 @@ INTENT = {
 
 
 class CannedStripe(stripe.HTTPClient):
-    """Answers every request with the same intent, alone or in a list."""
-
     name = "canned"
 
     def __init__(self, body: Mapping[str, object]) -> None:
@@ -115,7 +113,6 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack)
 
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
-
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
@@ -165,9 +162,8 @@ def test_own_intent_is_no_anomaly() -> None:
     provider = payments_with_response()
 
     assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
-    assert isinstance(
-        provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k")), Succeeded
-    )
+    executed = provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k"))
+    assert isinstance(executed, Succeeded)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ MESSAGE = "0102018f9c3e5a7b-1b2c3d4e-5f60-4718-92a3-b4c5d6e7f809-000000"
 
 
 def item_size(item: Mapping[str, Any]) -> int:
-    """The size of an item as DynamoDB counts it."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -49,8 +48,6 @@ def _size(attribute: Mapping[str, Any]) -> int:
 
 
 class SizeRecordingStore(MemoryJobStore):
-    """Notes the size of a row after each write."""
-
     def claim(self, claim: Claim) -> ClaimResult:
         result = super().claim(claim)
         self._note(self.jobs[claim.job_key])
@@ -71,8 +68,6 @@ sizes: dict[str, list[int]] = {}
 
 
 class MaxLengthNamePayments(FakePayments):
-    """A provider whose ids are as long as Stripe's."""
-
     def key_scope(self) -> str:
         return "stripe:sk_live_51PqYzA2eZvKYlo2"
 
@@ -138,8 +133,6 @@ def test_once_unknown_payment_stays_under_two_write_units(fault: ProviderFault) 
 
 def test_smallest_job_stays_under_half_write_unit() -> None:
     world = make_world(contracts=(Ping,))
-
     world.run(ping_message(1))
-
     assert len(sizes["test.ping"]) == 2, "claim, end"
     assert max(sizes["test.ping"]) < LIMIT / 2

@@ -154,8 +154,6 @@ def _crash() -> NoReturn:
 
 
 class _CrashingSender(FakeMessageSender):
-    """A queue whose worker is killed in the middle of a page."""
-
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number

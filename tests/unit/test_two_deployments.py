@@ -37,10 +37,9 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
     world.run(charge_message())
 
-    assert world.payments.calls == [
-        ("prepare", f"dev:{KEY}:create:1"),
-        ("execute", f"dev:{KEY}:confirm:1"),
-    ]
+    prepared, executed = world.payments.calls
+    assert prepared == ("prepare", f"dev:{KEY}:create:1")
+    assert executed == ("execute", f"dev:{KEY}:confirm:1")
     assert world.payments.intents["pi_1"].payment.deployment == "dev"
     assert world.job(KEY).deployment == "dev"
 
@@ -57,7 +56,6 @@ def test_row_keeps_deployment_of_first_claim() -> None:
 
 
 def copy_world(world: InMemoryStack) -> InMemoryStack:
-    """Another deployment with the same rows, as a copied table has them, and its own identity."""
     copy = make_world("copy", world.payments)
     copy.store.jobs[KEY] = world.job(KEY)
     copy.clock.time = world.clock.time
@@ -124,15 +122,12 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
     world.enqueuer().enqueue(charge_message())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.calls == []
 
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
 def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
     key = idempotency_key(JobKey("k" * MAX_KEY_LENGTH), "confirm", 999, deployment=identity)
-
     assert key.startswith(f"{identity}:")
     assert len(key) <= 255
