@@ -138,7 +138,7 @@ class Telemetry:
 
     def alert_attempted(self, key: JobKey, delivery: "AlertDelivery") -> None:
         """Record whether an alert was delivered; a failed one is retried later."""
-        if delivery.is_settled:
+        if delivery.is_complete:
             self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
             return
         self.logger.error("alert not delivered", extra={"job_key": key})

@@ -19,7 +19,13 @@ MISSING_PYTHON_WARNING: Final = (
     "ship without bytecode, so each cold start compiles its imports."
 )
 # Used on a developer's machine only.
-NOT_SHIPPED: Final = ("cli", "testing", "providers/*/sandbox", "providers/sandbox.py")
+NOT_SHIPPED: Final = (
+    "cli",
+    "testing",
+    "providers/*/sandbox",
+    "providers/*/fake.py",
+    "providers/sandbox.py",
+)
 
 _RUNTIME_PATH: Final = "/var/task"  # where Lambda unpacks a function's code
 

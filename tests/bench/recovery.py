@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Final
 
-from oncely.domain.jobs import Job
 from tests.bench.figures import Recovery
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -37,9 +36,8 @@ def _run(plan: CrashPlan) -> tuple[CrashPlan, InMemoryStack]:
 def _recover(plan: CrashPlan) -> Recovery:
     _, world = _run(plan)
     sweeps = 0
-    while not _is_resolved(world.job(KEY)) and sweeps < _MAX_SWEEPS:
-        due = world.job(KEY).due_at
-        world.clock.time = max(world.clock.time, due or world.clock.time)
+    while not (job := world.job(KEY)).ended and job.due_at and sweeps < _MAX_SWEEPS:
+        world.clock.time = max(world.clock.time, job.due_at)
         world.reconcile(KEY)
         sweeps += 1
         # A job that certainly did not happen gets its message; a worker takes it.
@@ -48,7 +46,3 @@ def _recover(plan: CrashPlan) -> Recovery:
     when = "after" if plan.crash_after else "before"
     status = world.job(KEY).status
     return Recovery(died=f"{when} {plan.calls[-1]}", sweeps=sweeps, ended=str(status))
-
-
-def _is_resolved(job: Job) -> bool:
-    return job.ended or job.due_at is None

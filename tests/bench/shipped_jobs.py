@@ -11,13 +11,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import charge_shard
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import CrmRecord, Email, Payment
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
+from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping
-from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.mail import FakeMailer
-from tests.support.payments import FakeIntent, FakePayments, PaymentFault
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"
@@ -117,10 +118,6 @@ def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -
     world.add_order(order_id, **{**ids, **changes})
 
 
-def _seed_paid_order(world: InMemoryStack) -> None:
-    seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}")
-
-
 def _seed_contact(world: InMemoryStack) -> None:
     held = world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
     record: CrmRecord = world.crm.contacts.pop(held)
@@ -152,7 +149,7 @@ def samples() -> tuple[JobSample, ...]:
     contact = {"source": "hubspot", "source_id": CONTACT, "event_id": "01HF2Z6Q8W5J9K3M"}
     pushed = {"target": "hubspot", "record_id": f"hubspot#{CONTACT}", "version": 7}
     batch = {"source": "hubspot", "batch_id": "2026-11-16-nightly"}
-    lost = PaymentFault.TIMEOUT_AFTER
+    lost = ProviderFault.TIMEOUT_AFTER
     return (
         _sample(NaturalPing, ping, "natural"),
         _sample(KeyedPing, ping, "smallest keyed"),
@@ -162,7 +159,10 @@ def samples() -> tuple[JobSample, ...]:
             seed=seed_order,
             make_ambiguous=lambda world: world.payments.fail_next("execute", lost),
         ),
-        replace(_sample("receipt.send", order), seed=_seed_paid_order),
+        replace(
+            _sample("receipt.send", order),
+            seed=lambda world: seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}"),
+        ),
         replace(_sample("sync.contact", contact), seed=_seed_contact),
         replace(_sample("sync.import", batch), seed=lambda world: world.crm.add_contacts(100)),
         replace(

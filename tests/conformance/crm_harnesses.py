@@ -8,13 +8,13 @@ from typing import Protocol
 
 from oncely.domain.effect_outcomes import NotSent
 from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
 from oncely.providers.interfaces import Crm
 from oncely.providers.sandbox import ProviderSandbox
-from tests.support.crm import FakeCrm
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import FakeClock
-from tests.support.payments import PaymentFault
 
 CRMS = ("fake", "hubspot")
 ENDPOINTS = {
@@ -25,9 +25,9 @@ ENDPOINTS = {
     "find_by_external_id": ("GET", f"{CONTACTS}/*"),
 }
 SANDBOX_FAULTS = {
-    PaymentFault.TIMEOUT_BEFORE: "drop_before",
-    PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
-    PaymentFault.UNAUTHORIZED: "unauthorized",
+    ProviderFault.TIMEOUT_BEFORE: "drop_before",
+    ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
+    ProviderFault.UNAUTHORIZED: "unauthorized",
 }
 
 
@@ -52,7 +52,7 @@ class CrmHarness(Protocol):
 
     def writes(self) -> list[int]: ...
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
+    def fail_next(self, step: str, fault: ProviderFault) -> None: ...
 
     def limit_rate(self, step: str, *, seconds: int) -> None: ...
 
@@ -72,7 +72,7 @@ class FakeCrmHarness:
     def writes(self) -> list[int]:
         return [self.crm.writes[one] for one in self.crm.contacts]
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None:
+    def fail_next(self, step: str, fault: ProviderFault) -> None:
         self.crm.fail_next(step, fault)
 
     def limit_rate(self, step: str, *, seconds: int) -> None:
@@ -98,7 +98,7 @@ class HubSpotHarness:
     def writes(self) -> list[int]:
         return [one.writes for one in self.sandbox.ledger.contacts]
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None:
+    def fail_next(self, step: str, fault: ProviderFault) -> None:
         method, path = ENDPOINTS[step]
         self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
 

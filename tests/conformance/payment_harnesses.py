@@ -10,8 +10,9 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.providers.sandbox import ProviderSandbox
+from oncely.providers.stripe.fake import FakePayments
 from oncely.providers.stripe.payments import StripePayments
-from tests.support.payments import FakePayments, PaymentFault
+from oncely.testing.provider_fault import ProviderFault
 
 
 class PaymentHarness(Protocol):
@@ -20,7 +21,7 @@ class PaymentHarness(Protocol):
 
     def charges(self) -> int: ...
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
+    def fail_next(self, step: str, fault: ProviderFault) -> None: ...
 
     def complete_payment(self, ref: str, *, succeeded: bool) -> None: ...
 
@@ -46,7 +47,7 @@ class FakePaymentHarness:
     def charges(self) -> int:
         return len(self.provider.charges)
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None:
+    def fail_next(self, step: str, fault: ProviderFault) -> None:
         self.provider.fail_next(step, fault)
 
     def complete_payment(self, ref: str, *, succeeded: bool) -> None:
@@ -69,7 +70,7 @@ class StripeHarness:
     def charges(self) -> int:
         return len(self.sandbox.ledger.charges)
 
-    def fail_next(self, step: str, fault: PaymentFault) -> None:
+    def fail_next(self, step: str, fault: ProviderFault) -> None:
         method, path = {
             "prepare": ("POST", "/v1/payment_intents"),
             "execute": ("POST", "/v1/payment_intents/*/confirm"),
@@ -78,12 +79,12 @@ class StripeHarness:
             "close": ("POST", "/v1/payment_intents/*/cancel"),
         }[step]
         kind = {
-            PaymentFault.TIMEOUT_BEFORE: "drop_before",
-            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
-            PaymentFault.UNAUTHORIZED: "unauthorized",
+            ProviderFault.TIMEOUT_BEFORE: "drop_before",
+            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
+            ProviderFault.UNAUTHORIZED: "unauthorized",
         }[fault]
         self.sandbox.faults.add(kind, method=method, path=path)
-        if fault is not PaymentFault.UNAUTHORIZED and step in {"execute", "close"}:
+        if fault is not ProviderFault.UNAUTHORIZED and step in {"execute", "close"}:
             # Where one of these fails, the adapter reads the intent; nor can it do that.
             self.sandbox.faults.add("outage", method="GET")
 
@@ -115,20 +116,20 @@ def make_key(text: str) -> IdempotencyKey:
     return IdempotencyKey(text)
 
 
-def prepare_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    answer = harness.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
+def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    answer = rig.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref
 
 
 def execute_payment(
-    harness: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
+    rig: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
 ) -> EffectOutcome:
     key = make_key(f"confirm:{number}")
-    return harness.provider.execute(ref, asked, idempotency_key=key, verified=verified)
+    return rig.provider.execute(ref, asked, idempotency_key=key, verified=verified)
 
 
-def charge_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    ref = prepare_payment(harness, asked, number=number)
-    execute_payment(harness, ref, asked, number=number)
+def charge_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    ref = prepare_payment(rig, asked, number=number)
+    execute_payment(rig, ref, asked, number=number)
     return ref

@@ -66,9 +66,8 @@ def claim_job(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa:
 
 
 def apply_event(job: Job, event: Event, *, seconds: float = 2, **changes: object) -> Job:
-    return job.apply(
-        event, now=time_at(seconds), actor="worker", reason=f"because: {event}", **changes
-    )
+    reason = f"because: {event}"
+    return job.apply(event, now=time_at(seconds), actor="worker", reason=reason, **changes)
 
 
 def add_note(job: Job, *, seconds: float = 3) -> Job:
@@ -87,9 +86,8 @@ def finish_job(job: Job, *, seconds: float = 2) -> Job:
 
 
 def fail_job(job: Job) -> Job:
-    return apply_event(
-        job, Event.DECLINE, result={"code": "card_declined"}, last_error="card_declined"
-    )
+    code = "card_declined"
+    return apply_event(job, Event.DECLINE, result={"code": code}, last_error=code)
 
 
 def paid_order_write(**changes: Any) -> BusinessWrite:  # noqa: ANN401  # fields of a write

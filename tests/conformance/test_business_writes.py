@@ -57,13 +57,11 @@ def test_row_is_written_only_when_expectation_holds(
 
 def test_every_expectation_must_hold(db: StoreFixture) -> None:
     db.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
-
     assert not db.rows.update(write(preconditions=(STATUS, UP_TO)))
 
 
 def test_row_that_must_be_new_is_created_once(db: StoreFixture) -> None:
     new = write(must_be_new=True)
-
     assert db.rows.update(new)
     assert not db.rows.update(new)
     assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
@@ -73,9 +71,8 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(db: StoreFixture) ->
     db.rows.put("orders", ORDER_KEY, {"status": "open"})
     before = claim_job(db.store)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[write(must_be_new=True)]
-    )
+    writes = [write(must_be_new=True)]
+    result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
     assert db.store.get(KEY) == before

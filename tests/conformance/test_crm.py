@@ -20,15 +20,15 @@ from oncely.providers.interfaces import (
     CrmRecord,
     RecordNotFound,
 )
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.crm_harnesses import CRMS, CrmHarness, crm_harness
 from tests.support.fakes import START
-from tests.support.payments import PaymentFault
 
 MINE = "hubspot#4419"
 
 
 @pytest.fixture(params=CRMS)
-def harness(request: pytest.FixtureRequest) -> Iterator[CrmHarness]:
+def rig(request: pytest.FixtureRequest) -> Iterator[CrmHarness]:
     with crm_harness(request.param) as running:
         yield running
 
@@ -38,19 +38,19 @@ def record_ids(page: CrmPage | NotSent) -> list[str]:
     return [one.record_id for one in page.records]
 
 
-def list_all_changed(harness: CrmHarness) -> list[str]:
-    page = harness.crm.list_changed(since=START, after=None)
+def list_all_changed(rig: CrmHarness) -> list[str]:
+    page = rig.crm.list_changed(since=START, after=None)
     found = record_ids(page)
     while isinstance(page, CrmPage) and page.after is not None:
-        page = harness.crm.list_changed(since=START, after=page.after)
+        page = rig.crm.list_changed(since=START, after=page.after)
         found += record_ids(page)
     return found
 
 
-def test_fetched_contact_has_properties_and_update_time(harness: CrmHarness) -> None:
-    record_id = harness.users.add(email="seven@example.com")
+def test_fetched_contact_has_properties_and_update_time(rig: CrmHarness) -> None:
+    record_id = rig.users.add(email="seven@example.com")
 
-    record = harness.crm.get_contact(record_id)
+    record = rig.crm.get_contact(record_id)
 
     assert isinstance(record, CrmRecord)
     assert (record.record_id, record.updated_at, record.archived) == (record_id, START, False)
@@ -61,136 +61,130 @@ def test_fetched_contact_has_properties_and_update_time(harness: CrmHarness) -> 
     assert properties["email"] == "seven@example.com"
 
 
-def test_update_advances_contact_update_time(harness: CrmHarness) -> None:
-    record_id = harness.users.add(email="seven@example.com")
-    harness.clock.advance(milliseconds=1)
-    harness.users.update(record_id, firstname="Grace")
+def test_update_advances_contact_update_time(rig: CrmHarness) -> None:
+    record_id = rig.users.add(email="seven@example.com")
+    rig.clock.advance(milliseconds=1)
+    rig.users.update(record_id, firstname="Grace")
 
-    record = harness.crm.get_contact(record_id)
+    record = rig.crm.get_contact(record_id)
     assert isinstance(record, CrmRecord)
     assert record.updated_at == START + timedelta(milliseconds=1)
 
 
 @pytest.mark.parametrize("record_id", ["404", "abc", ".", "..", "1?archived=true"])
-def test_missing_contact_is_gone(harness: CrmHarness, record_id: str) -> None:
-    harness.users.add(email="seven@example.com")
-
-    assert harness.crm.get_contact(record_id) == RecordNotFound()
-
-
-def test_archived_contact_is_gone_and_not_listed(harness: CrmHarness) -> None:
-    record_id = harness.users.add(oncely_id=MINE)
-
-    harness.users.archive(record_id)
-
-    assert harness.crm.get_contact(record_id) == RecordNotFound()
-    assert harness.crm.find_by_external_id(MINE) == RecordNotFound()
-    assert harness.crm.list_contacts(after=None) == CrmPage((), None)
-    assert harness.crm.list_changed(since=START, after=None) == CrmPage((), None)
+def test_missing_contact_is_gone(rig: CrmHarness, record_id: str) -> None:
+    rig.users.add(email="seven@example.com")
+    assert rig.crm.get_contact(record_id) == RecordNotFound()
 
 
-def test_pages_list_every_contact_once_in_stable_order(harness: CrmHarness) -> None:
-    ids = harness.users.add_contacts(250)
+def test_archived_contact_is_gone_and_not_listed(rig: CrmHarness) -> None:
+    record_id = rig.users.add(oncely_id=MINE)
 
-    first = harness.crm.list_contacts(after=None)
+    rig.users.archive(record_id)
+
+    assert rig.crm.get_contact(record_id) == RecordNotFound()
+    assert rig.crm.find_by_external_id(MINE) == RecordNotFound()
+    assert rig.crm.list_contacts(after=None) == CrmPage((), None)
+    assert rig.crm.list_changed(since=START, after=None) == CrmPage((), None)
+
+
+def test_pages_list_every_contact_once_in_stable_order(rig: CrmHarness) -> None:
+    ids = rig.users.add_contacts(250)
+
+    first = rig.crm.list_contacts(after=None)
     assert isinstance(first, CrmPage)
-    second = harness.crm.list_contacts(after=first.after)
+    second = rig.crm.list_contacts(after=first.after)
     assert isinstance(second, CrmPage)
-    third = harness.crm.list_contacts(after=second.after)
+    third = rig.crm.list_contacts(after=second.after)
 
     assert record_ids(first) + record_ids(second) + record_ids(third) == ids
     assert isinstance(third, CrmPage)
     assert third.after is None
-    assert harness.crm.list_contacts(after=first.after) == second
+    assert rig.crm.list_contacts(after=first.after) == second
 
 
-def test_last_page_has_no_cursor_when_full(harness: CrmHarness) -> None:
-    harness.users.add_contacts(100)
-
-    for page in (
-        harness.crm.list_contacts(after=None),
-        harness.crm.list_changed(since=START, after=None),
-    ):
+def test_last_page_has_no_cursor_when_full(rig: CrmHarness) -> None:
+    rig.users.add_contacts(100)
+    for page in (rig.crm.list_contacts(after=None), rig.crm.list_changed(since=START, after=None)):
         assert isinstance(page, CrmPage)
         assert (len(page.records), page.after) == (100, None)
 
 
-def test_changed_lists_contacts_updated_at_or_after_time(harness: CrmHarness) -> None:
-    _, same, new = harness.users.add_contacts(3)
-    harness.clock.advance(hours=1)
-    since = harness.clock.now()
-    harness.users.update(same, firstname="Grace")
-    harness.clock.advance(hours=1)
-    harness.users.update(new, firstname="Ada")
+def test_changed_lists_contacts_updated_at_or_after_time(rig: CrmHarness) -> None:
+    _, same, new = rig.users.add_contacts(3)
+    rig.clock.advance(hours=1)
+    since = rig.clock.now()
+    rig.users.update(same, firstname="Grace")
+    rig.clock.advance(hours=1)
+    rig.users.update(new, firstname="Ada")
 
-    assert record_ids(harness.crm.list_changed(since=since, after=None)) == [same, new]
+    assert record_ids(rig.crm.list_changed(since=since, after=None)) == [same, new]
 
 
-def test_changed_pages_by_id_without_loss_or_repeat(harness: CrmHarness) -> None:
-    ids = harness.users.add_contacts(250)
-    first = harness.crm.list_changed(since=START, after=None)
+def test_changed_pages_by_id_without_loss_or_repeat(rig: CrmHarness) -> None:
+    ids = rig.users.add_contacts(250)
+    first = rig.crm.list_changed(since=START, after=None)
     assert isinstance(first, CrmPage)
 
-    harness.clock.advance(hours=1)
-    harness.users.update(ids[7], firstname="shown already")
-    harness.users.update(ids[207], firstname="not shown yet")
-    rest = harness.crm.list_changed(since=START, after=first.after)
+    rig.clock.advance(hours=1)
+    rig.users.update(ids[7], firstname="shown already")
+    rig.users.update(ids[207], firstname="not shown yet")
+    rest = rig.crm.list_changed(since=START, after=first.after)
 
     assert record_ids(first) + record_ids(rest) == ids[:200]
-    assert list_all_changed(harness) == ids
+    assert list_all_changed(rig) == ids
 
 
-def call_every_step(harness: CrmHarness) -> list[object]:
+def call_every_step(rig: CrmHarness) -> list[object]:
     return [
-        harness.crm.upsert_contact(MINE, {"firstname": "Grace"}),
-        harness.crm.get_contact("1"),
-        harness.crm.list_contacts(after=None),
-        harness.crm.list_changed(since=START, after=None),
+        rig.crm.upsert_contact(MINE, {"firstname": "Grace"}),
+        rig.crm.get_contact("1"),
+        rig.crm.list_contacts(after=None),
+        rig.crm.list_changed(since=START, after=None),
     ]
 
 
-def test_rejected_token_writes_nothing_and_raises_alarm(harness: CrmHarness) -> None:
+def test_rejected_token_writes_nothing_and_raises_alarm(rig: CrmHarness) -> None:
     for step in ("upsert_contact", "get_contact", "list_contacts", "list_changed"):
-        harness.fail_next(step, PaymentFault.UNAUTHORIZED)
+        rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
-    answers = call_every_step(harness)
+    answers = call_every_step(rig)
 
     assert all(isinstance(answer, NotSent) and answer.credentials_rejected for answer in answers)
-    assert harness.writes() == []
+    assert rig.writes() == []
 
 
-def test_rate_limit_returns_retry_after(harness: CrmHarness) -> None:
+def test_rate_limit_returns_retry_after(rig: CrmHarness) -> None:
     for step in ("upsert_contact", "get_contact", "list_contacts", "list_changed"):
-        harness.limit_rate(step, seconds=7)
+        rig.limit_rate(step, seconds=7)
 
-    answers = call_every_step(harness)
+    answers = call_every_step(rig)
 
     waits = [isinstance(answer, NotSent) and answer.retry_after for answer in answers]
     assert waits == [timedelta(seconds=7)] * 4
-    assert harness.writes() == []
+    assert rig.writes() == []
 
 
-def test_spent_daily_limit_waits_for_reset_and_raises_alarm(harness: CrmHarness) -> None:
-    harness.exhaust_daily_limit()
-    harness.clock.advance(minutes=30)
+def test_spent_daily_limit_waits_for_reset_and_raises_alarm(rig: CrmHarness) -> None:
+    rig.exhaust_daily_limit()
+    rig.clock.advance(minutes=30)
 
-    by_id = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id="1")
-    answers = [by_id, *call_every_step(harness)]
-    found = harness.crm.find_by_external_id(MINE)
+    by_id = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id="1")
+    answers = [by_id, *call_every_step(rig)]
+    found = rig.crm.find_by_external_id(MINE)
 
     wait = timedelta(hours=2, minutes=30)  # from 03:30 to 06:00 UTC
     assert all(isinstance(answer, NotSent) and answer.credentials_rejected for answer in answers)
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait] * 5
     assert isinstance(found, LookupFailed)
     assert found.retry_after == wait
-    assert harness.writes() == []
+    assert rig.writes() == []
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.UNAUTHORIZED])
-def test_find_is_unreachable_when_request_fails(harness: CrmHarness, fault: PaymentFault) -> None:
-    harness.fail_next("find_by_external_id", fault)
-
-    assert isinstance(harness.crm.find_by_external_id(MINE), LookupFailed)
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.UNAUTHORIZED])
+def test_find_is_unreachable_when_request_fails(rig: CrmHarness, fault: ProviderFault) -> None:
+    rig.fail_next("find_by_external_id", fault)
+    assert isinstance(rig.crm.find_by_external_id(MINE), LookupFailed)
 
 
 def get_properties(found: object) -> dict[str, object]:
@@ -200,125 +194,122 @@ def get_properties(found: object) -> dict[str, object]:
     return dict(properties)
 
 
-def test_push_creates_contact_once_then_updates_it(harness: CrmHarness) -> None:
-    first = harness.crm.upsert_contact(MINE, {"email": "seven@example.com"})
+def test_push_creates_contact_once_then_updates_it(rig: CrmHarness) -> None:
+    first = rig.crm.upsert_contact(MINE, {"email": "seven@example.com"})
     changes = {"email": "eight@example.com", VERSION_PROPERTY: "7"}
-    again = harness.crm.upsert_contact(MINE, changes)
+    again = rig.crm.upsert_contact(MINE, changes)
 
     assert isinstance(first, Succeeded)
     assert isinstance(again, Succeeded)
     assert first.ref == again.ref == first.result["crm_id"]
-    assert harness.writes() == [2]
-    found = harness.crm.find_by_external_id(MINE)
+    assert rig.writes() == [2]
+    found = rig.crm.find_by_external_id(MINE)
     assert isinstance(found, CrmRecord)
     assert found.record_id == first.ref
     assert get_properties(found).items() >= changes.items()
 
 
-def test_push_by_crm_id_sets_external_id(harness: CrmHarness) -> None:
-    record_id = harness.users.add(email="seven@example.com")
+def test_push_by_crm_id_sets_external_id(rig: CrmHarness) -> None:
+    record_id = rig.users.add(email="seven@example.com")
 
-    answer = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=record_id)
+    answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=record_id)
 
     assert isinstance(answer, Succeeded)
     assert answer.ref == record_id
-    assert harness.writes() == [1]
-    assert get_properties(harness.crm.find_by_external_id(MINE))["email"] == "seven@example.com"
+    assert rig.writes() == [1]
+    assert get_properties(rig.crm.find_by_external_id(MINE))["email"] == "seven@example.com"
 
 
-def test_archived_contact_is_gone_by_crm_id(harness: CrmHarness) -> None:
-    record_id = harness.users.add(email="seven@example.com")
-    harness.users.archive(record_id)
+def test_archived_contact_is_gone_by_crm_id(rig: CrmHarness) -> None:
+    record_id = rig.users.add(email="seven@example.com")
+    rig.users.archive(record_id)
 
-    answer = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=record_id)
+    answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=record_id)
 
     assert answer == RecordNotFound()
-    assert harness.writes() == [0]
-    assert harness.crm.find_by_external_id(MINE, crm_id=record_id) == RecordNotFound()
+    assert rig.writes() == [0]
+    assert rig.crm.find_by_external_id(MINE, crm_id=record_id) == RecordNotFound()
 
 
-def test_push_conflict_names_contact_with_same_external_id(harness: CrmHarness) -> None:
-    first = harness.crm.upsert_contact(MINE, {"firstname": "Grace"})
-    other = harness.users.add(email="seven@example.com")
+def test_push_conflict_names_contact_with_same_external_id(rig: CrmHarness) -> None:
+    first = rig.crm.upsert_contact(MINE, {"firstname": "Grace"})
+    other = rig.users.add(email="seven@example.com")
 
-    answer = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=other)
+    answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=other)
 
     assert isinstance(first, Succeeded)
     assert isinstance(answer, CrmConflict)
     assert answer.record_id == first.ref
-    assert harness.writes() == [1, 0]
+    assert rig.writes() == [1, 0]
 
 
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("by_its_own_id", [False, True])
 def test_push_conflict_names_contact_with_same_email(
-    harness: CrmHarness, *, by_its_own_id: bool, named: bool
+    rig: CrmHarness, *, by_its_own_id: bool, named: bool
 ) -> None:
-    harness.set_reports_conflicting_property(named)
-    holder = harness.users.add(email="seven@example.com")
-    crm_id = harness.users.add(email="eight@example.com") if by_its_own_id else None
+    rig.set_reports_conflicting_property(named)
+    holder = rig.users.add(email="seven@example.com")
+    crm_id = rig.users.add(email="eight@example.com") if by_its_own_id else None
 
-    answer = harness.crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
+    answer = rig.crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
 
     assert isinstance(answer, CrmConflict)
     assert answer.record_id == holder
     assert answer.properties == ({"email"} if named else set())
-    assert sum(harness.writes()) == 0
+    assert sum(rig.writes()) == 0
 
 
 @pytest.mark.parametrize("external_id", ["shop#7", None])
-def test_find_by_crm_id_returns_external_id_and_email(
-    harness: CrmHarness, external_id: str | None
-) -> None:
+def test_find_by_crm_id_returns_ids_and_email(rig: CrmHarness, external_id: str | None) -> None:
     link = {"oncely_id": external_id} if external_id else {}
-    record_id = harness.users.add(email="seven@example.com", **link)
+    record_id = rig.users.add(email="seven@example.com", **link)
 
-    found = harness.crm.find_by_external_id(MINE, crm_id=record_id)
+    found = rig.crm.find_by_external_id(MINE, crm_id=record_id)
 
     assert isinstance(found, CrmRecord)
     assert (found.record_id, found.external_id) == (record_id, external_id)
     assert get_properties(found)["email"] == "seven@example.com"
 
 
-def test_archived_contact_frees_its_email_and_external_id(harness: CrmHarness) -> None:
-    harness.users.archive(harness.users.add(email="seven@example.com", oncely_id=MINE))
-
-    assert isinstance(harness.crm.upsert_contact(MINE, {"email": "seven@example.com"}), Succeeded)
+def test_archived_contact_frees_its_email_and_external_id(rig: CrmHarness) -> None:
+    rig.users.archive(rig.users.add(email="seven@example.com", oncely_id=MINE))
+    assert isinstance(rig.crm.upsert_contact(MINE, {"email": "seven@example.com"}), Succeeded)
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-def test_unknown_property_is_declined(harness: CrmHarness, *, by_its_own_id: bool) -> None:
-    crm_id = harness.users.add(email="seven@example.com") if by_its_own_id else None
+def test_unknown_property_is_declined(rig: CrmHarness, *, by_its_own_id: bool) -> None:
+    crm_id = rig.users.add(email="seven@example.com") if by_its_own_id else None
 
-    answer = harness.crm.upsert_contact(MINE, {"no_such_property": "1"}, crm_id=crm_id)
+    answer = rig.crm.upsert_contact(MINE, {"no_such_property": "1"}, crm_id=crm_id)
 
     assert isinstance(answer, Declined)
     assert answer.code == "VALIDATION_ERROR"
-    assert sum(harness.writes()) == 0
+    assert sum(rig.writes()) == 0
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_push_without_reply_is_ambiguous_until_lookup(
-    harness: CrmHarness, fault: PaymentFault, *, by_its_own_id: bool
+    rig: CrmHarness, fault: ProviderFault, *, by_its_own_id: bool
 ) -> None:
-    crm_id = harness.users.add(email="seven@example.com") if by_its_own_id else None
-    harness.fail_next("upsert_contact", fault)
+    crm_id = rig.users.add(email="seven@example.com") if by_its_own_id else None
+    rig.fail_next("upsert_contact", fault)
 
-    answer = harness.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=crm_id)
+    answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=crm_id)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
-    found = harness.crm.find_by_external_id(MINE)
+    happened = fault is ProviderFault.TIMEOUT_AFTER
+    found = rig.crm.find_by_external_id(MINE)
     assert isinstance(found, CrmRecord if happened else RecordNotFound)
-    assert sum(harness.writes()) == int(happened)
+    assert sum(rig.writes()) == int(happened)
 
 
 @pytest.mark.parametrize("external_id", [MINE, "a/b?c=d&e", "käse 100%", "x@example.com"])
-def test_external_id_may_hold_any_characters(harness: CrmHarness, external_id: str) -> None:
-    answer = harness.crm.upsert_contact(external_id, {"firstname": "Grace"})
+def test_external_id_may_hold_any_characters(rig: CrmHarness, external_id: str) -> None:
+    answer = rig.crm.upsert_contact(external_id, {"firstname": "Grace"})
 
-    found = harness.crm.find_by_external_id(external_id)
+    found = rig.crm.find_by_external_id(external_id)
 
     assert isinstance(answer, Succeeded)
     assert isinstance(found, CrmRecord)
@@ -330,11 +321,8 @@ ODD_IDS += [(MINE, one) for one in (".", "..", "7/associations", "7?archived=tru
 
 
 @pytest.mark.parametrize(("external_id", "crm_id"), ODD_IDS)
-def test_id_that_changes_path_is_anomalous(
-    harness: CrmHarness, external_id: str, crm_id: str | None
-) -> None:
-    pushed = harness.crm.upsert_contact(external_id, {"firstname": "Grace"}, crm_id=crm_id)
-    found = harness.crm.find_by_external_id(external_id, crm_id=crm_id)
-
+def test_path_in_id_is_anomalous(rig: CrmHarness, external_id: str, crm_id: str | None) -> None:
+    pushed = rig.crm.upsert_contact(external_id, {"firstname": "Grace"}, crm_id=crm_id)
+    found = rig.crm.find_by_external_id(external_id, crm_id=crm_id)
     assert (type(pushed), type(found)) == (Anomalous, Anomalous)
-    assert harness.writes() == []
+    assert rig.writes() == []

@@ -45,9 +45,8 @@ def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
 
 
 def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
-    dynamo.admin.put_item(
-        TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
-    )
+    item = {"job_key": {"S": "payment.charge:order_1"}}
+    dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=item)
 
     assert set_up(dynamo) is SetupResult.NOT_EMPTY
     assert table(dynamo).identity() is None
@@ -71,10 +70,8 @@ def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
 @REAL_IDS
 def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
     tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
-
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda one: TableInitializer(one, new_identity).run(), tables))
-
     assert sorted(done).count(SetupResult.CREATED) == 1
 
 
@@ -142,10 +139,8 @@ def test_identity_key_is_not_valid_job_key() -> None:
 @pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])
 def test_missing_table_raises_not_configured(dynamo: DynamoFixture, ask: str) -> None:
     missing: Any = DynamoTableIdentity(dynamo.client, "no-such-table")
-
     with pytest.raises(NotConfiguredError, match="identity") as caught:
         getattr(missing, ask)()
-
     assert isinstance(caught.value.__cause__, ClientError)
 
 

@@ -84,16 +84,13 @@ def test_empty_history_is_empty(history: History) -> None:
 def test_object_with_same_name_is_replaced(history: History) -> None:
     put(history, line(1, NOON), line(2, NOON), name="a")
     put(history, line(3, NOON), name="a")
-
     assert list(history.newest()) == ["payment.charge:order_3"]
 
 
 def test_recent_jobs_are_newest_first_and_limited(history: History) -> None:
     for hours in range(40):
         put(history, line(hours, NOON - hours * HOUR))
-
     found = history.recent(since=NOON - 72 * HOUR, until=NOON + HOUR, limit=3)
-
     assert [one.job_key[-1] for one in found] == ["0", "1", "2"]
 
 
@@ -132,7 +129,6 @@ def test_recent_jobs_cross_midnight(history: History) -> None:
 def test_contradicted_job_is_not_recent(history: History) -> None:
     put(history, line(1, NOON, version=3))
     put(history, line(1, NOON + HOUR, Status.NEEDS_REVIEW, version=4))
-
     assert history.recent(since=NOON - HOUR, until=NOON + 2 * HOUR, limit=9) == []
     assert len(history.recent(since=NOON - HOUR, until=NOON + HOUR, limit=9)) == 1
 
@@ -177,9 +173,7 @@ def test_gap_is_open_until_it_is_closed(history: History) -> None:
 def test_backfill_progress_is_saved(history: History) -> None:
     progress = BackfillProgress(generation="table-1", started_at=NOON, after="payment.charge:1")
     history.save_backfill(replace(progress, after=None))
-
     history.save_backfill(progress)
-
     assert history.backfill_progress() == progress
 
 

@@ -1,4 +1,4 @@
-"""Finding jobs for people: by business id, customer, reference and status, on every engine."""
+"""Finding jobs by business id, customer, reference and status, on every engine."""
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -31,7 +31,6 @@ def test_subject_finds_its_jobs_newest_first(db: StoreFixture) -> None:
 
 def test_claimed_job_is_found_by_subject_and_customer(db: StoreFixture) -> None:
     job = claim_job(db.store, subject="18452", amount=1250, currency="eur")
-
     assert (job.subject, job.amount, job.currency) == ("18452", 1250, "eur")
     assert db.finder.by_subject("18452", limit=10) == [KEY]
     assert db.finder.by_customer("customer_7", limit=10) == [KEY]
@@ -39,16 +38,13 @@ def test_claimed_job_is_found_by_subject_and_customer(db: StoreFixture) -> None:
 
 def test_claim_keeps_existing_subject_and_amount(db: StoreFixture) -> None:
     db.store.create(make_ready_job(subject="the first", amount=1, currency="usd"))
-
     job = claim_job(db.store, subject="another", amount=1250, currency="eur")
-
     assert (job.subject, job.amount, job.currency) == ("the first", 1, "usd")
 
 
 def test_provider_reference_finds_its_job(db: StoreFixture) -> None:
     job = claim_job(db.store)
     db.store.compare_and_swap(job, finish_job(job))
-
     assert db.finder.by_reference("pi_1", limit=10) == [KEY]
     assert db.finder.by_reference("pi_2", limit=10) == []
 
@@ -114,7 +110,6 @@ def test_evidence_alone_keeps_list_position(db: StoreFixture) -> None:
     job = add_review_job(db, 1)
     noted = job.apply(Event.NOTE, now=time_at(99), actor="ada", reason="looked at it")
     db.store.compare_and_swap(job, noted)
-
     assert [one.at for one in db.finder.by_status((Status.NEEDS_REVIEW,))] == [time_at(60)]
 
 
@@ -135,9 +130,7 @@ def test_list_filters_by_statuses_and_time(db: StoreFixture) -> None:
 def test_rows_are_read_in_batch_without_missing_ones(db: StoreFixture) -> None:
     jobs = [add_ready_job(db, number) for number in range(120)]
     db.remove_row(key(7))
-
     rows = db.finder.get_many([*(job.job_key for job in jobs), key(0), JobKey("no.such:job")])
-
     assert rows == {job.job_key: job for job in jobs if job.job_key != key(7)}
 
 

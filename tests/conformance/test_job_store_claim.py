@@ -55,9 +55,8 @@ def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) 
 
 
 def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
-    store.create(
-        make_ready_job(first_sent_at=time_at(-60), key_scope="account-0", claimed_at=time_at(-60))
-    )
+    sent = time_at(-60)
+    store.create(make_ready_job(first_sent_at=sent, key_scope="account-0", claimed_at=sent))
 
     job = claim_job(store)
 
@@ -77,57 +76,46 @@ def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) ->
     ],
     ids=lambda changes: str(changes.get("status", "other fingerprint")),
 )
-def test_claim_fails_with_row_that_does_not_allow_it(
-    store: JobStore, changes: dict[str, Any]
-) -> None:
+def test_claim_fails_with_row_that_forbids_it(store: JobStore, changes: dict[str, Any]) -> None:
     row = make_ready_job(owner="owner-0", fence=1, **changes)
     store.create(row)
-
     assert store.claim(make_claim()) == ClaimFailed(row)
     assert store.get(KEY) == row
 
 
 def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
     store.create(make_ready_job())
-
     job = claim_job(store, fingerprint="fingerprint-1")
-
     assert job.fingerprint == "fingerprint-1"
     assert store.get(KEY) == job
 
 
 def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
     store.create(make_ready_job(fingerprint="fingerprint-1", customer_id="customer_7"))
-
     job = claim_job(store, fingerprint=None, customer_id=None)
-
     assert (job.fingerprint, job.customer_id) == ("fingerprint-1", "customer_7")
 
 
 def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -> None:
     claim = make_claim(fingerprint=None, customer_id=None, key_scope="")
-
     assert store.claim(claim) == Claimed(_job_from_claim(claim))
     assert store.get(KEY) == _job_from_claim(claim)
 
 
 def test_repeated_claim_by_same_owner_succeeds(store: JobStore) -> None:
     claim = make_claim()
-
     assert store.claim(claim) == store.claim(claim) == Claimed(_job_from_claim(claim))
 
 
 def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
     first = claim_job(store)
-
     assert store.claim(make_claim()) == ClaimFailed(first)
 
 
 def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     first = claim_job(store)
-    ready = apply_event(
-        first, Event.RELEASE, attempts=0, lease_until=None, first_sent_at=None, key_scope=None
-    )
+    cleared: Any = dict.fromkeys(("lease_until", "first_sent_at", "key_scope"))
+    ready = apply_event(first, Event.RELEASE, attempts=0, **cleared)
     store.compare_and_swap(first, ready)
 
     second = claim_job(store, now=time_at(9), key_scope="account-2")

@@ -46,7 +46,6 @@ def event_change(request: pytest.FixtureRequest) -> str:
 def test_owner_can_change_its_row(store: JobStore, event_change: str) -> None:
     before = claim_job(store)
     after = MOVES[event_change](before)
-
     assert store.compare_and_swap(before, after) == Swapped(after)
     assert store.get(KEY) == after
 
@@ -70,7 +69,6 @@ def test_change_conflicts_when_status_owner_or_version_differs(
 def test_late_owner_cannot_overwrite_newer_claim(store: JobStore) -> None:
     row = claim_job(store)
     late = replace(row, owner=new_owner())
-
     assert store.compare_and_swap(late, finish_job(late)) == VersionConflict(row)
     assert store.get(KEY) == row
 
@@ -138,10 +136,8 @@ def test_evidence_is_written_as_given(store: JobStore) -> None:
 
     assert found is not None
     assert found.evidence == job.evidence
-    assert [(entry.event, entry.count) for entry in found.evidence] == [
-        (Event.NOTE, 4),
-        (Event.CHECKPOINT, 2),
-    ]
+    counts = [(entry.event, entry.count) for entry in found.evidence]
+    assert counts == [(Event.NOTE, 4), (Event.CHECKPOINT, 2)]
 
 
 def test_release_removes_fields_and_keeps_those_of_later_version(dynamo: DynamoFixture) -> None:
@@ -169,9 +165,7 @@ def test_change_is_one_call_whether_it_succeeds_or_conflicts(dynamo: DynamoFixtu
     assert dynamo.calls.attempts == ["UpdateItem", "UpdateItem"]
 
 
-def test_own_change_is_recognized_after_later_evidence(
-    dynamo: DynamoFixture, event_change: str
-) -> None:
+def test_own_change_is_recognized_after_evidence(dynamo: DynamoFixture, event_change: str) -> None:
     store = dynamo.store()
     before = claim_job(store)
     after = MOVES[event_change](before)

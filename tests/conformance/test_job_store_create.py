@@ -59,7 +59,6 @@ def job_with_every_field() -> Job:
 def test_job_with_all_fields_round_trips(store: JobStore) -> None:
     job = job_with_every_field()
     store.create(job)
-
     assert store.get(KEY) == job
 
 
@@ -96,17 +95,14 @@ def test_second_create_returns_existing_row(store: JobStore) -> None:
 
 def test_create_never_replaces_claimed_row(store: JobStore) -> None:
     claimed = claim_job(store)
-
     assert store.create(make_ready_job()) == AlreadyExists(claimed)
     assert store.get(KEY) == claimed
 
 
 def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
-
     store.create(make_ready_job())
     store.create(make_ready_job(created_at=time_at(5)))
-
     assert dynamo.calls.attempts == ["PutItem", "PutItem"]
 
 
@@ -128,7 +124,6 @@ def test_row_of_later_version_can_be_read(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
     store.create(make_ready_job())
     dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
-
     assert store.get(KEY) == make_ready_job()
 
 

@@ -58,9 +58,7 @@ def test_job_and_order_are_written_together(db: StoreFixture) -> None:
     ],
     ids=["other status", "other amount", "no status", "no order"],
 )
-def test_mismatched_order_leaves_both_rows_unchanged(
-    db: StoreFixture, stored: dict[str, object] | None
-) -> None:
+def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] | None) -> None:
     if stored is not None:
         db.rows.put("orders", ORDER_KEY, stored)
     before = claim_job(db.store)
@@ -75,7 +73,6 @@ def test_mismatched_order_leaves_both_rows_unchanged(
 
 def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
     result = pay(db, claim_job(db.store), may_create=True, preconditions=(), remove=())
-
     assert isinstance(result, Swapped)
     assert order(db) == {**ORDER_KEY, "status": "paid", "charge_id": "ch_1"}
 
@@ -108,11 +105,8 @@ def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
 
 
 @pytest.mark.parametrize("seen", [{"owner": "someone else"}, {"version": 7}])
-def test_transaction_conflicts_with_other_owner_or_version(
-    db: StoreFixture, seen: dict[str, object]
-) -> None:
+def test_transaction_conflicts_with_other_owner(db: StoreFixture, seen: dict[str, object]) -> None:
     row = claim_unpaid(db)
-
     assert pay(db, replace(row, **seen)) == VersionConflict(row)  # type: ignore[arg-type]  # fields by name
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
@@ -187,6 +181,5 @@ def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
         resolved = apply_event(review, Event.RESOLVE_FINISHED)
 
         writes = [paid_order_write(key=order)]
-        assert db.store.compare_and_swap(review, resolved, business_writes=writes) == Swapped(
-            resolved
-        )
+        result = db.store.compare_and_swap(review, resolved, business_writes=writes)
+        assert result == Swapped(resolved)

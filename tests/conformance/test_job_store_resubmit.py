@@ -66,7 +66,6 @@ def test_resubmitted_job_is_not_claimed_without_first(store: JobStore) -> None:
 def test_claim_of_started_resubmission_fails_with_its_row(store: JobStore) -> None:
     add_failed_job(store)
     theirs = claim_job(store, job_key=RESUBMITTED_KEY)
-
     assert store.claim(make_resubmission_claim()) == ClaimFailed(theirs)
     assert store.get(RESUBMITTED_KEY) == theirs
 
@@ -86,7 +85,6 @@ def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> No
     add_failed_job(store)
     ready = make_ready_job(RESUBMITTED_KEY, fingerprint="fingerprint-of-another-amount")
     store.create(ready)
-
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
 
 

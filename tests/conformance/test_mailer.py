@@ -10,9 +10,10 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, No
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email, Mailer
 from oncely.providers.sandbox import ProviderSandbox
+from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.mailer import SesMailer
-from tests.support.mail import FakeMailer, ses_mailer
-from tests.support.payments import PaymentFault
+from oncely.testing.provider_fault import ProviderFault
+from tests.support.mail import ses_mailer
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
@@ -29,7 +30,7 @@ class MailerHarness(Protocol):
 
     def sent(self) -> list[Email]: ...
 
-    def fail_next(self, fault: PaymentFault) -> None: ...
+    def fail_next(self, fault: ProviderFault) -> None: ...
 
     def limit_rate(self) -> None: ...
 
@@ -43,7 +44,7 @@ class FakeMailerHarness:
     def sent(self) -> list[Email]:
         return self.mailer.sent
 
-    def fail_next(self, fault: PaymentFault) -> None:
+    def fail_next(self, fault: ProviderFault) -> None:
         self.mailer.fail_next(fault)
 
     def limit_rate(self) -> None:
@@ -63,11 +64,11 @@ class SesHarness:
         mails = self.sandbox.ledger.mails
         return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
-    def fail_next(self, fault: PaymentFault) -> None:
+    def fail_next(self, fault: ProviderFault) -> None:
         kinds = {
-            PaymentFault.TIMEOUT_BEFORE: "drop_before",
-            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
-            PaymentFault.UNAUTHORIZED: "unauthorized",
+            ProviderFault.TIMEOUT_BEFORE: "drop_before",
+            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
+            ProviderFault.UNAUTHORIZED: "unauthorized",
         }
         self.sandbox.faults.add(kinds[fault])
 
@@ -79,7 +80,7 @@ class SesHarness:
 
 
 @pytest.fixture(params=["fake", "ses"])
-def harness(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
+def rig(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
     if request.param == "fake":
         yield FakeMailerHarness()
         return
@@ -87,60 +88,58 @@ def harness(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Mailer
         yield SesHarness(sandbox, ses_mailer(sandbox.url))
 
 
-def send(harness: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
-    return harness.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+def send(rig: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
+    return rig.mailer.send(mail, idempotency_key=KEY, tag=TAG)
 
 
-def test_mail_is_sent_once_with_message_id_as_reference(harness: MailerHarness) -> None:
-    answer = send(harness)
+def test_mail_is_sent_once_with_message_id_as_reference(rig: MailerHarness) -> None:
+    answer = send(rig)
 
     assert isinstance(answer, Succeeded)
     assert answer.ref
     assert answer.ref == answer.result["message_id"]
-    assert harness.sent() == [RECEIPT]
+    assert rig.sent() == [RECEIPT]
 
 
-def test_idempotency_key_does_not_prevent_second_mail(harness: MailerHarness) -> None:
-    first = send(harness)
-    second = send(harness)
+def test_idempotency_key_does_not_prevent_second_mail(rig: MailerHarness) -> None:
+    first = send(rig)
+    second = send(rig)
 
     assert isinstance(first, Succeeded)
     assert isinstance(second, Succeeded)
     assert first.ref != second.ref
-    assert len(harness.sent()) == 2
+    assert len(rig.sent()) == 2
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_missing_reply_is_ambiguous(harness: MailerHarness, fault: PaymentFault) -> None:
-    harness.fail_next(fault)
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: ProviderFault) -> None:
+    rig.fail_next(fault)
+    assert isinstance(send(rig), Ambiguous)
+    assert len(rig.sent()) == int(fault is ProviderFault.TIMEOUT_AFTER)
 
-    assert isinstance(send(harness), Ambiguous)
-    assert len(harness.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
 
+def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -> None:
+    rig.fail_next(ProviderFault.UNAUTHORIZED)
 
-def test_rejected_credentials_send_nothing_and_raise_alarm(harness: MailerHarness) -> None:
-    harness.fail_next(PaymentFault.UNAUTHORIZED)
-
-    answer = send(harness)
+    answer = send(rig)
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
-    assert harness.sent() == []
+    assert rig.sent() == []
 
 
-def test_rate_limit_sends_nothing_without_alarm(harness: MailerHarness) -> None:
-    harness.limit_rate()
+def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
+    rig.limit_rate()
 
-    answer = send(harness)
+    answer = send(rig)
 
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
-    assert harness.sent() == []
+    assert rig.sent() == []
 
 
-def test_rejected_mail_is_declined(harness: MailerHarness) -> None:
-    answer = send(harness, harness.rejected())
-
+def test_rejected_mail_is_declined(rig: MailerHarness) -> None:
+    answer = send(rig, rig.rejected())
     assert isinstance(answer, Declined)
     assert answer.code == "MessageRejected"
-    assert harness.sent() == []
+    assert rig.sent() == []

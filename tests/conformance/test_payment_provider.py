@@ -20,6 +20,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
@@ -29,27 +30,25 @@ from tests.conformance.payment_harnesses import (
     payment_harness,
     prepare_payment,
 )
-from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
-def harness(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
+def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
     with payment_harness(request.param) as made:
         yield made
 
 
-def test_prepare_moves_no_money(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
+def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
+    assert rig.charges() == 0
+    assert isinstance(rig.provider.lookup(ref, asked), NotFound)
 
-    assert harness.charges() == 0
-    assert isinstance(harness.provider.lookup(ref, asked), NotFound)
 
+def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) -> None:
+    asked, key = rig.payment(), make_key("create:1")
 
-def test_repeated_prepare_with_same_key_is_marked_replayed(harness: PaymentHarness) -> None:
-    asked, key = harness.payment(), make_key("create:1")
-
-    first, second = (harness.provider.prepare(asked, idempotency_key=key) for _ in range(2))
+    first, second = (rig.provider.prepare(asked, idempotency_key=key) for _ in range(2))
 
     assert isinstance(first, Prepared)
     assert not first.replayed
@@ -57,98 +56,93 @@ def test_repeated_prepare_with_same_key_is_marked_replayed(harness: PaymentHarne
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_repeated_execute_succeeds_without_second_charge(
-    harness: PaymentHarness, number: int
-) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
+def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
 
-    first = execute_payment(harness, ref, asked)
-    again = execute_payment(harness, ref, asked, number=number)
+    first = execute_payment(rig, ref, asked)
+    again = execute_payment(rig, ref, asked, number=number)
 
     assert isinstance(first, Succeeded)
     assert isinstance(again, Succeeded)
     assert first.result["charge_id"]
     assert again.result["charge_id"] == first.result["charge_id"]
     assert (first.ref, first.result["amount"]) == (ref, 1250)
-    assert harness.charges() == 1
+    assert rig.charges() == 1
 
 
-def test_declined_payment_stays_open_on_lookup(harness: PaymentHarness) -> None:
-    asked = harness.payment("declined")
-    ref = prepare_payment(harness, asked)
+def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
+    asked = rig.payment("declined")
+    ref = prepare_payment(rig, asked)
 
-    answer = execute_payment(harness, ref, asked)
+    answer = execute_payment(rig, ref, asked)
 
     assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
-    assert isinstance(harness.provider.lookup(ref, asked), StillOpen)
-    assert harness.charges() == 0
+    assert isinstance(rig.provider.lookup(ref, asked), StillOpen)
+    assert rig.charges() == 0
 
 
 @pytest.mark.parametrize("succeeded", [True, False])
-def test_processing_payment_resolves_later(harness: PaymentHarness, *, succeeded: bool) -> None:
-    asked = harness.payment("processing")
-    ref = prepare_payment(harness, asked)
+def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bool) -> None:
+    asked = rig.payment("processing")
+    ref = prepare_payment(rig, asked)
 
-    assert isinstance(execute_payment(harness, ref, asked), Pending)
-    harness.complete_payment(ref, succeeded=succeeded)
-    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
-
-
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_execute_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.fail_next("execute", fault)
-
-    answer = execute_payment(harness, ref, asked, verified=True)
-
-    assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
-    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if happened else NotFound)
-    assert harness.charges() == int(happened)
+    assert isinstance(execute_payment(rig, ref, asked), Pending)
+    rig.complete_payment(ref, succeeded=succeeded)
+    assert isinstance(rig.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
 
 
-def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentHarness) -> None:
-    harness.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
+    rig.fail_next("execute", fault)
 
-    answer = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:1"))
+    answer = execute_payment(rig, ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    assert harness.charges() == 0
+    happened = fault is ProviderFault.TIMEOUT_AFTER
+    assert isinstance(rig.provider.lookup(ref, asked), Succeeded if happened else NotFound)
+    assert rig.charges() == int(happened)
+
+
+def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarness) -> None:
+    rig.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
+    answer = rig.provider.prepare(rig.payment(), idempotency_key=make_key("create:1"))
+    assert isinstance(answer, Ambiguous)
+    assert rig.charges() == 0
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_rejected_api_key_sends_nothing_and_alarms(harness: PaymentHarness, step: str) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.fail_next(step, PaymentFault.UNAUTHORIZED)
+def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: str) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
+    rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
-        harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
+        rig.provider.prepare(asked, idempotency_key=make_key("create:2"))
         if step == "prepare"
-        else execute_payment(harness, ref, asked)
+        else execute_payment(rig, ref, asked)
     )
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
-    assert harness.charges() == 0
+    assert rig.charges() == 0
 
 
-def test_lookup_is_unreachable_when_request_fails(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
+    rig.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
+    assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
 
-    assert isinstance(harness.provider.lookup(ref, asked), LookupFailed)
 
+def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    ref = charge_payment(rig, asked)
 
-def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = charge_payment(harness, asked)
-
-    answer = harness.provider.lookup(ref, make_payment(asked.method, amount=9900))
+    answer = rig.provider.lookup(ref, make_payment(asked.method, amount=9900))
 
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
@@ -164,130 +158,126 @@ def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> Non
         {"money": Money(1250, "usd")},
     ],
 )
-def test_mismatched_payment_is_never_executed(harness: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
-    asked = harness.payment()
-    ref = prepare_payment(harness, replace(asked, **changes))
+def test_mismatched_payment_is_never_executed(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
+    asked = rig.payment()
+    ref = prepare_payment(rig, replace(asked, **changes))
 
-    assert isinstance(execute_payment(harness, ref, asked), Anomalous)
-    assert isinstance(harness.provider.lookup(ref, asked), Anomalous)
-    assert harness.charges() == 0
+    assert isinstance(execute_payment(rig, ref, asked), Anomalous)
+    assert isinstance(rig.provider.lookup(ref, asked), Anomalous)
+    assert rig.charges() == 0
 
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
-def test_second_charge_of_same_job_is_anomalous(first: str, harness: PaymentHarness) -> None:
-    ours = harness.payment("declined" if first == "declined" else "good")
-    ref = prepare_payment(harness, ours)
+def test_second_charge_of_same_job_is_anomalous(first: str, rig: PaymentHarness) -> None:
+    ours = rig.payment("declined" if first == "declined" else "good")
+    ref = prepare_payment(rig, ours)
     if first != "not confirmed":
-        execute_payment(harness, ref, ours)
-    second = charge_payment(harness, harness.payment(), number=2)
+        execute_payment(rig, ref, ours)
+    second = charge_payment(rig, rig.payment(), number=2)
 
-    answer = harness.provider.lookup(ref, ours)
+    answer = rig.provider.lookup(ref, ours)
 
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
     assert second in answer.reason
 
 
-def test_uncharged_other_payment_does_not_affect_lookup(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    ref = charge_payment(harness, asked)
-    prepare_payment(harness, asked, number=2)
-
-    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
+def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    ref = charge_payment(rig, asked)
+    prepare_payment(rig, asked, number=2)
+    assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
 
 
 @pytest.mark.parametrize(
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
-def test_payment_of_other_job_is_ignored(harness: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
-    asked = harness.payment()
-    ref = charge_payment(harness, asked)
-    charge_payment(harness, replace(asked, **changes), number=2)
+def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
+    asked = rig.payment()
+    ref = charge_payment(rig, asked)
+    charge_payment(rig, replace(asked, **changes), number=2)
 
-    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
-    assert harness.charges() == 2
+    assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
+    assert rig.charges() == 2
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
-def test_closed_payment_is_never_executed(
-    harness: PaymentHarness, kind: str, *, verified: bool
-) -> None:
-    asked = harness.payment(kind)
-    ref = prepare_payment(harness, asked)
+def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verified: bool) -> None:
+    asked = rig.payment(kind)
+    ref = prepare_payment(rig, asked)
     if kind == "declined":
-        execute_payment(harness, ref, asked)
+        execute_payment(rig, ref, asked)
 
     answers = [
-        harness.provider.close(ref, asked, verified=verified),
-        harness.provider.close(ref, asked),
-        execute_payment(harness, ref, asked, number=2, verified=True),
-        harness.provider.lookup(ref, asked),
-        harness.provider.lookup_closed(ref, job_key=asked.job_key),
+        rig.provider.close(ref, asked, verified=verified),
+        rig.provider.close(ref, asked),
+        execute_payment(rig, ref, asked, number=2, verified=True),
+        rig.provider.lookup(ref, asked),
+        rig.provider.lookup_closed(ref, job_key=asked.job_key),
     ]
 
     assert [type(answer) for answer in answers] == [Declined] * 5
-    assert harness.charges() == 0
+    assert rig.charges() == 0
 
 
 @pytest.mark.parametrize(("kind", "outcome"), [("good", Succeeded), ("processing", Pending)])
 @pytest.mark.parametrize("verified", [True, False])
 def test_close_of_executed_payment_returns_its_outcome(
-    harness: PaymentHarness, kind: str, outcome: type, *, verified: bool
+    rig: PaymentHarness, kind: str, outcome: type, *, verified: bool
 ) -> None:
-    asked = harness.payment(kind)
-    ref = charge_payment(harness, asked)
+    asked = rig.payment(kind)
+    ref = charge_payment(rig, asked)
+    assert isinstance(rig.provider.close(ref, asked, verified=verified), outcome)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
-    assert isinstance(harness.provider.close(ref, asked, verified=verified), outcome)
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
+    asked = rig.payment("declined")
+    ref = charge_payment(rig, asked)
+    rig.fail_next("close", fault)
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_close_without_reply_is_ambiguous(harness: PaymentHarness, fault: PaymentFault) -> None:
-    asked = harness.payment("declined")
-    ref = charge_payment(harness, asked)
-    harness.fail_next("close", fault)
-
-    answer = harness.provider.close(ref, asked, verified=True)
+    answer = rig.provider.close(ref, asked, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    happened = fault is PaymentFault.TIMEOUT_AFTER
-    assert isinstance(harness.provider.lookup(ref, asked), Declined if happened else StillOpen)
+    happened = fault is ProviderFault.TIMEOUT_AFTER
+    assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
 
 
-def test_payment_of_other_job_is_never_closed(harness: PaymentHarness) -> None:
-    asked = harness.payment()
+def test_payment_of_other_job_is_never_closed(rig: PaymentHarness) -> None:
+    asked = rig.payment()
     theirs = replace(asked, job_key=JobKey("payment.charge:order_9"))
-    ref = prepare_payment(harness, theirs)
+    ref = prepare_payment(rig, theirs)
 
-    assert isinstance(harness.provider.close(ref, asked), Anomalous)
-    assert isinstance(harness.provider.lookup(ref, theirs), NotFound)
+    assert isinstance(rig.provider.close(ref, asked), Anomalous)
+    assert isinstance(rig.provider.lookup(ref, theirs), NotFound)
     # For this job it never takes money, so this job may fail.
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
-def test_closed_payment_is_anomalous_after_other_charge(harness: PaymentHarness, kind: str) -> None:
-    asked = harness.payment()
-    ref = prepare_payment(harness, asked)
-    harness.provider.close(ref, asked)
-    second = charge_payment(harness, harness.payment(kind), number=2)
+def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kind: str) -> None:
+    asked = rig.payment()
+    ref = prepare_payment(rig, asked)
+    rig.provider.close(ref, asked)
+    second = charge_payment(rig, rig.payment(kind), number=2)
 
-    answer = harness.provider.lookup_closed(ref, job_key=asked.job_key)
+    answer = rig.provider.lookup_closed(ref, job_key=asked.job_key)
 
     assert isinstance(answer, Anomalous)
     assert second in answer.reason
     if kind == "processing":
-        harness.complete_payment(second, succeeded=True)
-    harness.refund(second)
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+        rig.complete_payment(second, succeeded=True)
+    rig.refund(second)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
-def test_chargeable_payment_is_still_open(harness: PaymentHarness, kind: str) -> None:
-    asked = harness.payment(kind)
-    ref = prepare_payment(harness, asked)
+def test_chargeable_payment_is_still_open(rig: PaymentHarness, kind: str) -> None:
+    asked = rig.payment(kind)
+    ref = prepare_payment(rig, asked)
     if kind == "declined":
-        execute_payment(harness, ref, asked)
+        execute_payment(rig, ref, asked)
 
-    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

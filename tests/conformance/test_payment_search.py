@@ -7,73 +7,69 @@ import pytest
 
 from oncely.domain.effect_outcomes import Anomalous, LookupFailed, NotFound, Prepared
 from oncely.domain.keys import JobKey
+from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     execute_payment,
     payment_harness,
     prepare_payment,
 )
-from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
-def harness(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
+def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
     with payment_harness(request.param) as made:
         yield made
 
 
-def test_absence_is_conclusive_when_customer_has_no_payment(harness: PaymentHarness) -> None:
-    found = harness.provider.find(harness.payment())
-
+def test_absence_is_conclusive_when_customer_has_no_payment(rig: PaymentHarness) -> None:
+    found = rig.provider.find(rig.payment())
     assert isinstance(found, NotFound)
     assert found.conclusive
 
 
-def test_prepared_payment_is_found(harness: PaymentHarness) -> None:
-    ref = prepare_payment(harness, harness.payment())
+def test_prepared_payment_is_found(rig: PaymentHarness) -> None:
+    ref = prepare_payment(rig, rig.payment())
+    assert rig.provider.find(rig.payment()) == Prepared(ref)
 
-    assert harness.provider.find(harness.payment()) == Prepared(ref)
 
+def test_payment_of_other_job_or_deployment_is_not_found(rig: PaymentHarness) -> None:
+    asked = replace(rig.payment(), deployment="dev")
+    prepare_payment(rig, replace(asked, job_key=JobKey("payment.charge:order_9")))
+    prepare_payment(rig, replace(asked, deployment="staging"), number=2)
+    prepare_payment(rig, replace(asked, deployment=None), number=3)
 
-def test_payment_of_other_job_or_deployment_is_not_found(harness: PaymentHarness) -> None:
-    asked = replace(harness.payment(), deployment="dev")
-    prepare_payment(harness, replace(asked, job_key=JobKey("payment.charge:order_9")))
-    prepare_payment(harness, replace(asked, deployment="staging"), number=2)
-    prepare_payment(harness, replace(asked, deployment=None), number=3)
-
-    assert isinstance(harness.provider.find(asked), NotFound)
+    assert isinstance(rig.provider.find(asked), NotFound)
 
 
 @pytest.mark.parametrize("paid", [1, 2])
-def test_charged_payment_is_found_among_several(harness: PaymentHarness, paid: int) -> None:
-    asked = harness.payment()
-    refs = [prepare_payment(harness, asked, number=number) for number in (1, 2, 3)]
-    execute_payment(harness, refs[paid], asked, verified=True)
+def test_charged_payment_is_found_among_several(rig: PaymentHarness, paid: int) -> None:
+    asked = rig.payment()
+    refs = [prepare_payment(rig, asked, number=number) for number in (1, 2, 3)]
+    execute_payment(rig, refs[paid], asked, verified=True)
+    assert rig.provider.find(asked) == Prepared(refs[paid])
 
-    assert harness.provider.find(asked) == Prepared(refs[paid])
 
-
-def test_canceled_payment_is_found_before_unconfirmed_one(harness: PaymentHarness) -> None:
-    asked = harness.payment()
-    abandoned, closed = (prepare_payment(harness, asked, number=number) for number in (1, 2))
-    harness.provider.close(closed, asked)
+def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    abandoned, closed = (prepare_payment(rig, asked, number=number) for number in (1, 2))
+    rig.provider.close(closed, asked)
 
     assert abandoned != closed
-    assert harness.provider.find(asked) == Prepared(closed)
+    assert rig.provider.find(asked) == Prepared(closed)
 
 
-def test_missing_reply_does_not_prove_absence(harness: PaymentHarness) -> None:
-    harness.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
-
-    assert isinstance(harness.provider.find(harness.payment()), LookupFailed)
+def test_missing_reply_does_not_prove_absence(rig: PaymentHarness) -> None:
+    rig.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
+    assert isinstance(rig.provider.find(rig.payment()), LookupFailed)
 
 
 def test_search_is_anomalous_beyond_page_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncely.providers.stripe.payments.PAGE_SIZE", 1)
     monkeypatch.setattr("oncely.providers.stripe.payments.MAX_PAGES_AFTER_RESTORE", 2)
-    with payment_harness("stripe") as harness:
-        theirs = replace(harness.payment(), job_key=JobKey("payment.charge:order_9"))
+    with payment_harness("stripe") as rig:
+        theirs = replace(rig.payment(), job_key=JobKey("payment.charge:order_9"))
         for number in (1, 2, 3):
-            prepare_payment(harness, theirs, number=number)
+            prepare_payment(rig, theirs, number=number)
 
-        assert isinstance(harness.provider.find(harness.payment()), Anomalous)
+        assert isinstance(rig.provider.find(rig.payment()), Anomalous)

@@ -19,7 +19,6 @@ def test_lease_excludes_other_holder_until_it_expires(db: StoreFixture) -> None:
 
 def test_holder_prolongs_its_lease(db: StoreFixture) -> None:
     acquire(db, "one", 0, 60)
-
     assert acquire(db, "one", 30, 90)
     assert not acquire(db, "two", 89, 120)
 
@@ -27,7 +26,6 @@ def test_holder_prolongs_its_lease(db: StoreFixture) -> None:
 def test_returned_lease_is_free(db: StoreFixture) -> None:
     acquire(db, "one", 0, 60)
     db.leases.release(3, holder="one")
-
     assert acquire(db, "two", 1, 60)
 
 

@@ -39,25 +39,20 @@ def test_window_and_job_row_are_taken_once(db: StoreFixture) -> None:
 def test_window_is_free_from_its_end(windows: UniqueWindows, after: int, *, free: bool) -> None:
     windows.create(make_ready_job(ONE), NIGHTLY)
     now = NIGHTLY.until + timedelta(microseconds=after)
-
     result = windows.create(make_ready_job(TWO), replace(NIGHTLY, now=now, until=now))
-
     assert result == (Created(make_ready_job(TWO)) if free else WindowTaken(ONE))
 
 
 def test_expired_window_passes_to_new_job(windows: UniqueWindows) -> None:
     windows.create(make_ready_job(ONE), NIGHTLY)
     windows.create(make_ready_job(TWO), window_at(601))
-
     assert windows.create(make_ready_job(THREE), window_at(700)) == WindowTaken(TWO)
 
 
 def test_window_can_be_taken_over_only_from_its_holder(windows: UniqueWindows) -> None:
     windows.create(make_ready_job(ONE), NIGHTLY)
-
     taken = windows.create(make_ready_job(TWO), window_at(1), replacing=ONE)
     again = windows.create(make_ready_job(THREE), window_at(2), replacing=ONE)
-
     assert (taken, again) == (Created(make_ready_job(TWO)), WindowTaken(TWO))
 
 
@@ -73,23 +68,18 @@ def test_existing_job_is_returned_when_other_job_holds_window(db: StoreFixture) 
 def test_existing_job_does_not_take_free_window(db: StoreFixture) -> None:
     db.store.create(make_ready_job(ONE))
     db.windows.create(replace(make_ready_job(ONE), created_at=time_at(5)), NIGHTLY)
-
     assert db.windows.create(make_ready_job(TWO), NIGHTLY) == Created(make_ready_job(TWO))
 
 
 def test_job_and_window_are_written_in_one_call(dynamo: DynamoFixture) -> None:
     windows = dynamo.windows()
-
     windows.create(make_ready_job(ONE), NIGHTLY)
     windows.create(make_ready_job(TWO), NIGHTLY)
-
     assert dynamo.calls.attempts == ["TransactWriteItems", "TransactWriteItems"]
 
 
 def test_window_expires_by_ttl_only_after_its_end(dynamo: DynamoFixture) -> None:
     dynamo.windows().create(make_ready_job(ONE), NIGHTLY)
-
     row = dynamo.row(JobKey("unique:sync.import:hubspot"))
-
     assert row is not None
     assert int(row["expires_at"]["N"]) > NIGHTLY.until.timestamp()

@@ -53,7 +53,7 @@ class StackClient:
             TableName=self.outputs[table], Key=serialize_row(key), ConsistentRead=True
         )
         row = found.get("Item")
-        return None if row is None else _deserialize_row(row)
+        return row and {name: next(iter(value.values())) for name, value in row.items()}
 
     def order(self, order_id: str) -> dict[str, Any]:
         found = self.get("OrdersTableName", order_id=order_id)
@@ -196,7 +196,3 @@ def wait_for(
         )
         time.sleep(0.2)
     return seen
-
-
-def _deserialize_row(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: next(iter(value.values())) for name, value in row.items()}

@@ -86,7 +86,7 @@ def test_documented_command_runs_as_written(
 def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProcess[str]:
     words = shlex.split(line)
     if words[0] in {"aws", "oncely"} and not set("|&;<>`*") & set(line) and "$(" not in line:
-        given = [_expand_variables(word, environment) for word in words]
+        given = [re.sub(r"\$(\w+)", lambda name: environment[name[1]], word) for word in words]
         if words[0] == "aws":
             # It does not read AWS_ENDPOINT_URL for SQS; on AWS there is no need to.
             given[1:1] = ["--endpoint-url", environment["AWS_ENDPOINT_URL"]]
@@ -101,10 +101,6 @@ def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProce
         timeout=300,
         check=False,
     )
-
-
-def _expand_variables(word: str, environment: dict[str, str]) -> str:
-    return re.sub(r"\$(\w+)", lambda name: environment[name[1]], word)
 
 
 def test_every_documented_make_target_exists() -> None:

@@ -192,7 +192,7 @@ def test_old_job_needs_review_and_alert_names_next_command(
     done = deployment.reconcile(key=left.key)
 
     lines = deployment.wait_for_alert(left.key).splitlines()
-    assert done["jobs"][0]["alert"] == "told"
+    assert done["jobs"][0]["alert"] == "delivered"
     assert f"Known: provider reference: {left.ref}" in lines
     assert f"Unknown: the outcome of {left.ref} at the provider" in lines
     assert f"Next: oncely show '{left.key}' --stack {STACK_NAME}" in lines

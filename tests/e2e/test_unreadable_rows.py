@@ -26,7 +26,7 @@ def test_unreadable_row_is_listed_beside_others(
     )
     shown = api.get("/api/job", token=token, key=key)
     exported = api.get("/api/export", token=token, status="needs_review")
-    operator.open_hash("#/list/needs_review")
+    operator.open_hash("#/list/needs_review?type=payment.charge")
 
     assert listed.status == 200
     assert [row["job_key"] for row in listed.json["unreadable"]] == [key]

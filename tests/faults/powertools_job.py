@@ -65,7 +65,7 @@ BUSINESS_ID: Final = Variant(
 )
 # Beyond its pages: a careful team hands the provider a stable key as well.
 BEST: Final = Variant(
-    name="Powertools, order_id and provider key",
+    name="Powertools, order_id and idempotency key",
     idempotency_key="powertools_json(body).order_id",
     uses_idempotency_key=True,
 )

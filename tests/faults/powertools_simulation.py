@@ -109,15 +109,13 @@ class InterceptedDynamo:
         condition = _condition(
             request["ConditionExpression"],
             tuple(request["ExpressionAttributeNames"].items()),
-            tuple((name, *one.items()) for name, one in _values(request)),
+            tuple(
+                (name, *one.items()) for name, one in request["ExpressionAttributeValues"].items()
+            ),
         )
         if not condition.expr(Item(DynamoType({"S": "key"}), None, item or {})):
             refused: Any = {"Error": {"Code": "ConditionalCheckFailedException"}, "Item": item}
             raise ClientError(refused, "PutItem")
-
-
-def _values(request: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
-    return list(request["ExpressionAttributeValues"].items())
 
 
 @lru_cache(maxsize=10_000)

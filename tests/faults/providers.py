@@ -15,10 +15,10 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
 from oncely.domain.money import Money
 from oncely.ports import Clock
+from oncely.providers.hubspot.fake import CrmFault, FakeCrm
 from oncely.providers.interfaces import CrmPage, Payment
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from tests.faults.expectations import KEY
-from tests.support.crm import CrmFault, FakeCrm
-from tests.support.payments import FakeIntent, FakePayments
 
 PAGE_SIZE: Final = 2
 LIMIT_DURATION: Final = timedelta(hours=2)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from oncely.providers.stripe.fake import FakePayments
 from oncely.testing import Scenario
 from oncely.testing.scenario import RestoreMode
-from tests.support.payments import FakePayments
 
 
 def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:

@@ -16,6 +16,9 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
+from oncely.providers.hubspot.fake import FakeCrm
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakePayments
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
@@ -51,10 +54,7 @@ from tests.faults.safety_classes import (
     EffectLog,
     contract_for_safety,
 )
-from tests.support.crm import FakeCrm
-from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
@@ -159,7 +159,7 @@ def mailer_spec(target: FakeMailer) -> ProviderSpec:
 def crm_seeded(
     clock: Clock, seed: Callable[[FakeCrm], object], crm_type: type[FakeCrm] = FakeCrm
 ) -> Mapping[str, ProviderSpec]:
-    crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
+    crm = crm_type(clock=clock)
     seed(crm)
     unread = dict.fromkeys(("get_contact", "list_contacts", "list_changed"), NotSent("timeout"))
     spec = ProviderSpec(

@@ -13,7 +13,7 @@ class ViolationKind(StrEnum):
     FAILED = "charged, and the order is called failed"
     NO_CHARGE = "called paid by a charge that does not exist"
     INCONSISTENT_REPLY = "a repeat is answered otherwise"
-    LOST = "given up, and nobody is told"
+    LOST = "given up without an alert"
 
 
 def find_violations(

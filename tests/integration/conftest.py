@@ -4,12 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncely.providers.sandbox import ProviderSandbox
 from tests.support.dynamo import DynamoFixture
 from tests.support.worker import WorkerHarness, worker_harness
 
 
 @pytest.fixture
-def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
+def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
     with worker_harness(dynamo, monkeypatch) as stage:
         stage.put_secret()
         yield stage
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running

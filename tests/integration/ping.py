@@ -49,8 +49,6 @@ class Ping(Contract[PingMessage, None]):
 
 
 def ping_contract(pings: list[JobKey]) -> type[Ping]:
-    """The same contract, with a list of what really happened."""
-
     class Counted(Ping):
         def execute(self, call: EffectCall[None]) -> EffectOutcome:
             pings.append(call.job.job_key)

@@ -18,12 +18,10 @@ ROUNDED_UP = timedelta(seconds=1)
 
 
 @pytest.fixture
-def batch(harness: WorkerHarness) -> BatchHarness:
+def batch(rig: WorkerHarness) -> BatchHarness:
     world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
     world.add_order()
-    return BatchHarness(
-        world=world, inbox=SqsMessageSource(client=harness.sqs, queue_url=harness.queue)
-    )
+    return BatchHarness(world=world, inbox=SqsMessageSource(client=rig.sqs, queue_url=rig.queue))
 
 
 def get_receipt(event: dict[str, Any]) -> str:
@@ -31,37 +29,33 @@ def get_receipt(event: dict[str, Any]) -> str:
     return str(record["receiptHandle"])
 
 
-def first_seen(harness: WorkerHarness, *, give_up: datetime) -> datetime:
+def first_seen(rig: WorkerHarness, *, give_up: datetime) -> datetime:
     while datetime.now(UTC) < give_up:
-        if harness.receive()["Records"]:
+        if rig.receive()["Records"]:
             return datetime.now(UTC)
         time.sleep(0.05)
     pytest.fail("the message never came back")
 
 
-def test_message_is_redelivered_when_time_is_short(
-    harness: WorkerHarness, batch: BatchHarness
-) -> None:
-    receipt = get_receipt(harness.deliver("one"))
+def test_message_is_redelivered_when_time_is_short(rig: WorkerHarness, batch: BatchHarness) -> None:
+    receipt = get_receipt(rig.deliver("one"))
 
     [one] = batch.process(make_delivery(charge_message(), receipt=receipt), seconds_left=5)
 
     assert isinstance(one.outcome, NotStarted)
-    [record] = harness.receive()["Records"]
+    [record] = rig.receive()["Records"]
     assert record["body"] == "one"
     assert record["attributes"]["ApproximateReceiveCount"] == "2"
 
 
-def test_leased_message_is_hidden_until_lease_expires(
-    harness: WorkerHarness, batch: BatchHarness
-) -> None:
-    receipt = get_receipt(harness.deliver("one"))
+def test_leased_message_is_hidden_until_expiry(rig: WorkerHarness, batch: BatchHarness) -> None:
+    receipt = get_receipt(rig.deliver("one"))
     batch.world.clock.time = datetime.now(UTC)
     lease_to_other_worker(batch.world, lease=LEASE)
 
     [one] = batch.process(make_delivery(charge_message(), receipt=receipt))
 
     assert isinstance(one.outcome, LeasedElsewhere)
-    seen_at = first_seen(harness, give_up=one.outcome.until + ROUNDED_UP + timedelta(seconds=5))
+    seen_at = first_seen(rig, give_up=one.outcome.until + ROUNDED_UP + timedelta(seconds=5))
     # Not before: that would spend a receive on a lease that is still held.
     assert one.outcome.until <= seen_at

@@ -30,7 +30,6 @@ def message(contact: int, version: int) -> str:
 
 
 def work_until_done(world: InMemoryStack, runner: JobRunner, bodies: list[str]) -> int:
-    """Deliver each message until it is worked, as a queue does; counts the looks that were lost."""
     again = 0
     for body in bodies:
         while not isinstance(outcome := world.run(body, runner=runner), Finished | Duplicate):

@@ -11,6 +11,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,8 +66,6 @@ def handler(event, context):
 
 
 class StartedEngine(NamedTuple):
-    """A process that runs an engine, and that engine."""
-
     starter: "subprocess.Popen[str]"
     engine_pid: int
     port: int
@@ -170,9 +169,7 @@ def test_environment_is_sufficient_for_boto3(log: Path, monkeypatch: pytest.Monk
 def test_two_engines_share_nothing(tmp_path: Path) -> None:
     with running_engine(tmp_path / "a.log") as one, running_engine(tmp_path / "b.log") as other:
         session_for(one).client("s3", endpoint_url=one.url).create_bucket(Bucket="archive")
-
         buckets = session_for(other).client("s3", endpoint_url=other.url).list_buckets()
-
         assert buckets["Buckets"] == []
 
 
@@ -197,12 +194,12 @@ def test_functions_do_not_inherit_environment(log: Path, monkeypatch: pytest.Mon
 
 
 def test_engine_stops_when_block_raises(log: Path) -> None:
+    ports: list[int] = []
+
     def fail() -> None:
         with running_engine(log) as engine:
             ports.append(engine.port)
             raise RuntimeError
-
-    ports: list[int] = []
 
     with pytest.raises(RuntimeError):
         fail()
@@ -210,45 +207,35 @@ def test_engine_stops_when_block_raises(log: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_engine_does_not_outlive_its_starter(
-    started: StartedEngine, ending: signal.Signals
-) -> None:
+def test_engine_never_outlives_its_starter(started: StartedEngine, ending: signal.Signals) -> None:
     assert is_listening(started.port)
-
     started.starter.send_signal(ending)
-
     assert wait_until(lambda: not is_running(started.engine_pid))
     assert wait_until(lambda: not is_listening(started.port))
 
 
 def test_stopping_twice_is_harmless(log: Path) -> None:
     engine = start_engine(log)
-
     engine.stop()
     engine.stop()
-
     assert not is_listening(engine.port)
 
 
-def test_taken_port_is_replaced(log: Path) -> None:
-    with socket.create_server((HOST, 0)) as other:
-        ports = itertools.chain([other.getsockname()[1]], iter(free_port, None))
+@pytest.mark.parametrize("taken_by", ["another server", "another engine"])
+def test_taken_port_is_replaced(log: Path, taken_by: str) -> None:
+    with ExitStack() as held:
+        if taken_by == "another engine":
+            taken = held.enter_context(start_engine(log)).port
+        else:
+            taken = held.enter_context(socket.create_server((HOST, 0))).getsockname()[1]
+        ports = itertools.chain([taken], iter(free_port, None))
 
         with start_engine(log, pick_port=lambda: next(ports)) as engine:
-            assert engine.port != other.getsockname()[1]
-
-
-def test_other_engine_on_port_is_not_reused(log: Path) -> None:
-    with start_engine(log) as first:
-        ports = itertools.chain([first.port], iter(free_port, None))
-
-        with start_engine(log, pick_port=lambda: next(ports)) as second:
-            assert second.port != first.port
+            assert engine.port != taken
 
 
 def test_failed_start_shows_end_of_log(log: Path) -> None:
     without_ministack = Path(sys.prefix)
-
     with pytest.raises(EngineError, match=r"No module named '?ministack"):
         start_engine(log, environment=without_ministack)
 

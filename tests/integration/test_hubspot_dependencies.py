@@ -19,12 +19,6 @@ SECRET = "oncely/hubspot"
 
 
 @pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
-
-
-@pytest.fixture
 def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsClients]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
@@ -51,9 +45,7 @@ def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsC
     assert "phone" not in properties
 
 
-def test_every_endpoint_returns_same_properties(
-    sandbox: ProviderSandbox, clients: AwsClients
-) -> None:
+def test_every_endpoint_has_same_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     hubspot = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
@@ -66,9 +58,7 @@ def test_every_endpoint_returns_same_properties(
     assert getattr(page, "records", None) == (fetched,)
 
 
-def test_crm_pushes_by_configured_id_property(
-    sandbox: ProviderSandbox, clients: AwsClients
-) -> None:
+def test_crm_pushes_by_id_property_of_env(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     hubspot = crm(sandbox, clients, HUBSPOT_ID_PROPERTY="email")
 
     answer = hubspot.upsert_contact("seven@example.com", {"firstname": "Grace"})
@@ -81,5 +71,4 @@ def test_crm_pushes_by_configured_id_property(
 def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url}
     ports = AwsPorts(Settings.from_env(environment, CONTRACTS), clients)
-
     assert ports.provider(HUBSPOT) is ports.provider(HUBSPOT)

@@ -1,7 +1,5 @@
 """A HubSpot key is judged by HubSpot: one authenticated request that changes nothing."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from oncely.cli.stack_connection import AwsStackConnection, StackSelector
@@ -14,21 +12,12 @@ from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 
 
-@pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
-
-
 @pytest.mark.parametrize(
     ("key", "accepted"),
     [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
 )
-def test_api_key_is_checked_with_one_read(
-    sandbox: ProviderSandbox, key: str, *, accepted: bool
-) -> None:
+def test_api_key_check_is_one_read(sandbox: ProviderSandbox, key: str, *, accepted: bool) -> None:
     answer = check_api_key(key, api_base=sandbox.url)
-
     assert answer.accepted is accepted
     assert sandbox.ledger.paths == {f"GET {CONTACTS}": 1}
 
@@ -36,7 +25,6 @@ def test_api_key_is_checked_with_one_read(
 @pytest.mark.parametrize("key", ["pat-\ntest", "pat-test-é", "pat-test-1\r\nx: y"])
 def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox, key: str) -> None:
     answer = check_api_key(key, api_base=sandbox.url)
-
     assert answer.accepted is False
     assert key not in answer.reason
     assert sandbox.ledger.requests == ()
@@ -44,22 +32,17 @@ def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox,
 
 def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ProviderSandbox) -> None:
     sandbox.hubspot.is_daily_limit_reached = True
-
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is True
 
 
 @pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
-def test_api_key_check_is_inconclusive_when_request_fails(
-    sandbox: ProviderSandbox, fault: FaultKind
-) -> None:
+def test_failed_api_key_check_is_inconclusive(sandbox: ProviderSandbox, fault: FaultKind) -> None:
     sandbox.faults.add(fault)
-
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is None
 
 
 def test_api_key_check_is_inconclusive_when_unreachable() -> None:
     answer = check_api_key("pat-test-1", api_base=f"http://127.0.0.1:{free_port()}")
-
     assert answer.accepted is None
     assert "pat-test-1" not in answer.reason
 

@@ -91,9 +91,7 @@ def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbo
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_existing_contact_conflicts_in_both_formats(
-    sandbox: ProviderSandbox, *, named: bool
-) -> None:
+def test_existing_contact_conflicts_by_format(sandbox: ProviderSandbox, *, named: bool) -> None:
     sandbox.hubspot.reports_conflicting_property = named
     record_id = sandbox.hubspot.add(email="seven@example.com")
     other = sandbox.hubspot.add(email="eight@example.com")
@@ -115,7 +113,6 @@ def test_existing_contact_conflicts_in_both_formats(
 def test_too_large_request_is_rejected(sandbox: ProviderSandbox) -> None:
     long = requests.get(f"{sandbox.url}{CONTACTS}/{'7' * 9_000}", headers=TOKEN, timeout=5)
     large = search(sandbox, properties=["x" * 3_000_000])
-
     assert (long.status_code, large.status_code) == (414, 413)
     assert "category" not in large.json()
 

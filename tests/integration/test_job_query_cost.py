@@ -78,9 +78,7 @@ def read_counter(dynamo: DynamoFixture) -> ReadCounter:
     return ReadCounter(inspector, read)
 
 
-def test_items_read_do_not_grow_with_table(
-    dynamo: DynamoFixture, read_counter: ReadCounter
-) -> None:
+def test_reads_do_not_grow_with_table(dynamo: DynamoFixture, read_counter: ReadCounter) -> None:
     write_rows(dynamo, make_rows(range(SMALL)))
     small = measure_reads(read_counter)
     write_rows(dynamo, make_rows(range(SMALL, LARGE)))

@@ -51,7 +51,6 @@ def test_many_deliveries_charge_once(
 ) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: world.run(charge_message()), range(24)))
-
     assert world.job(KEY).status is Status.FINISHED
     assert len(stripe.charges(customer[0])) == 1
 

@@ -35,7 +35,7 @@ from tests.conformance.samples import (
 from tests.support.dynamo import DynamoFixture
 from tests.support.fault_injecting_client import FaultInjector, NetworkFault
 
-# The first try is performed and nobody hears of it; the SDK's own retry meets what it did.
+# The first try is performed and its reply is lost; the SDK's own retry finds it done.
 RETRIED_BY_SDK = [(NetworkFault.REPLY_LOST,), (NetworkFault.REPLY_TIMEOUT,)]
 # Performed, and every try ends without an answer.
 AMBIGUOUS_FAULTS = [
@@ -96,7 +96,6 @@ def test_undelivered_claim_fails_when_other_worker_claimed(
 ) -> None:
     theirs = claim_job(dynamo.store(dynamo.separate_client()))
     inject("UpdateItem", lost)
-
     assert dynamo.store().claim(make_claim()) == ClaimFailed(theirs)
 
 
@@ -123,11 +122,10 @@ def test_undelivered_claim_is_unavailable_and_leaves_no_row(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_create_with_lost_reply_creates_row_once(
+def test_create_is_once_with_lost_reply(
     dynamo: DynamoFixture, inject: Inject, lost: Faults
 ) -> None:
     inject("PutItem", lost)
-
     assert dynamo.store().create(make_ready_job()) == Created(make_ready_job())
     assert dynamo.store().get(KEY) == make_ready_job()
 
@@ -136,7 +134,6 @@ def test_undelivered_create_returns_row_of_others(dynamo: DynamoFixture, inject:
     theirs = make_ready_job(created_at=time_at(5))
     dynamo.store(dynamo.separate_client()).create(theirs)
     inject("PutItem", NEVER_ARRIVED[0])
-
     assert dynamo.store().create(make_ready_job()) == AlreadyExists(theirs)
 
 
@@ -165,9 +162,7 @@ def test_end_with_lost_reply_is_written_once_with_its_order(
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
-def test_end_with_lost_reply_is_recognized_after_note(
-    dynamo: DynamoFixture, inject: Inject
-) -> None:
+def test_end_with_lost_reply_is_found_after_note(dynamo: DynamoFixture, inject: Inject) -> None:
     before = claim_unpaid(dynamo)
     after = finish_job(before)
     inject("TransactWriteItems", AMBIGUOUS_FAULTS[0])

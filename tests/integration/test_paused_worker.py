@@ -24,17 +24,15 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def harness(harness: WorkerHarness) -> WorkerHarness:
-    harness.world().add_order()
-    return harness
+def rig(rig: WorkerHarness) -> WorkerHarness:
+    rig.world().add_order()
+    return rig
 
 
 @dataclass
 class PausedWorker:
-    """The process of tests/support/pausable_worker.py."""
-
     process: "subprocess.Popen[str]"
-    harness: WorkerHarness
+    rig: WorkerHarness
 
     def wait_for_claim(self) -> None:
         assert self.process.stdout is not None
@@ -51,7 +49,7 @@ class PausedWorker:
         assert os.WIFSTOPPED(status)
 
     def wait_for_lease_expiry(self) -> None:
-        lease_until = self.harness.world().job(KEY).lease_until
+        lease_until = self.rig.world().job(KEY).lease_until
         assert lease_until is not None
         wait_until(lambda: datetime.now(UTC) > lease_until)
 
@@ -62,7 +60,7 @@ class PausedWorker:
 
 
 @pytest.fixture
-def worker(harness: WorkerHarness) -> Iterator[PausedWorker]:
+def worker(rig: WorkerHarness) -> Iterator[PausedWorker]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.pausable_worker", json.dumps(charge_message())],
         stdin=subprocess.PIPE,
@@ -72,10 +70,10 @@ def worker(harness: WorkerHarness) -> Iterator[PausedWorker]:
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{REPOSITORY}/functions:{REPOSITORY}/infra",
-            **harness.environment(),
+            **rig.environment(),
         },
     ) as process:
-        yield PausedWorker(process, harness)
+        yield PausedWorker(process, rig)
         process.kill()
 
 
@@ -103,71 +101,64 @@ def freeze_after_claim(worker: PausedWorker) -> None:
     worker.wait_for_lease_expiry()
 
 
-def count_confirms(harness: WorkerHarness) -> int:
-    return sum(request.path.endswith("/confirm") for request in harness.stripe.ledger.requests)
+def count_confirms(rig: WorkerHarness) -> int:
+    return sum(request.path.endswith("/confirm") for request in rig.stripe.ledger.requests)
 
 
-def reconcile_job(harness: WorkerHarness) -> None:
-    world = harness.world()
+def reconcile_job(rig: WorkerHarness) -> None:
+    world = rig.world()
     world.clock.time = datetime.now(UTC)
     job = world.run_until_idle(KEY)
     assert job.status is Status.FINISHED
     assert world.order()["status"] == "paid"
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
 
 
-def test_worker_frozen_in_create_never_confirms(
-    harness: WorkerHarness, worker: PausedWorker
-) -> None:
-    create = harness.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: PausedWorker) -> None:
+    create = rig.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     freeze_during(worker, create)
 
     assert worker.thaw() == "NotAttempted"
-    assert count_confirms(harness) == 0
-    assert harness.world().job(KEY).status is Status.READY
-    reconcile_job(harness)
-    assert count_confirms(harness) == 1
-    assert len(harness.stripe.ledger.intents) == 1
+    assert count_confirms(rig) == 0
+    assert rig.world().job(KEY).status is Status.READY
+    reconcile_job(rig)
+    assert count_confirms(rig) == 1
+    assert len(rig.stripe.ledger.intents) == 1
 
 
 @pytest.mark.parametrize("frozen", ["in create", "after claim"])
-def test_frozen_worker_loses_ownership_to_other(
-    harness: WorkerHarness, worker: PausedWorker, frozen: str
-) -> None:
+def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, frozen: str) -> None:
     if frozen == "in create":
-        faults = harness.stripe.faults
-        freeze_during(
-            worker, faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
-        )
+        faults = rig.stripe.faults
+        slow = faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        freeze_during(worker, slow)
     else:
         freeze_after_claim(worker)
-    reconcile_job(harness)
-    before, requests = harness.dynamo.row(KEY), harness.stripe.ledger.requests
+    reconcile_job(rig)
+    before, requests = rig.dynamo.row(KEY), rig.stripe.ledger.requests
 
     assert worker.thaw() == "OwnershipLost"
-    assert harness.stripe.ledger.requests == requests
-    assert count_confirms(harness) == len(harness.stripe.ledger.charges_for(KEY)) == 1
-    assert harness.dynamo.row(KEY) == before
+    assert rig.stripe.ledger.requests == requests
+    assert count_confirms(rig) == len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert rig.dynamo.row(KEY) == before
 
 
-def test_worker_frozen_after_claim_sends_nothing(
-    harness: WorkerHarness, worker: PausedWorker
-) -> None:
+def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: PausedWorker) -> None:
     freeze_after_claim(worker)
 
     assert worker.thaw() == "NotAttempted"
-    assert harness.stripe.ledger.requests == ()
-    assert harness.world().job(KEY).attempts == 0
-    reconcile_job(harness)
+    assert rig.stripe.ledger.requests == ()
+    assert rig.world().job(KEY).attempts == 0
+    reconcile_job(rig)
 
 
-def test_late_worker_agrees_with_reconciler(harness: WorkerHarness, worker: PausedWorker) -> None:
-    confirm = harness.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
+def test_late_worker_agrees_with_reconciler(rig: WorkerHarness, worker: PausedWorker) -> None:
+    confirm = rig.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
     freeze_during(worker, confirm)
-    reconcile_job(harness)
+    reconcile_job(rig)
 
     assert worker.thaw() == "OwnershipLost"
-    job = harness.world().job(KEY)
+    job = rig.world().job(KEY)
     assert (job.status, job.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert "a late worker (claim 1) reports: charged" in job.evidence[-1].reason
-    assert count_confirms(harness) == len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert count_confirms(rig) == len(rig.stripe.ledger.charges_for(KEY)) == 1

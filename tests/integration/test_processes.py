@@ -55,13 +55,10 @@ def test_workers_are_found_below_their_engine(
     assert memory_usage(os.getpid()) > memory_usage(busy.pid) + memory_usage(idle.pid)
 
 
-def test_busy_workers_are_distinguished_from_idle_ones(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_workers_are_told_from_idle(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     # Long enough for a loaded machine.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
     busy, _ = pair
-
     assert [one.pid for one in list_busy_workers(os.getpid())] == [busy.pid]
 
 

@@ -44,7 +44,6 @@ T = TypeVar("T")
 
 
 def run_concurrently(racers: Sequence[Callable[[], T]]) -> list[T]:
-    """Let all of them go at the same moment."""
     gate = threading.Barrier(len(racers))
 
     def go(racer: Callable[[], T]) -> T:
@@ -57,7 +56,6 @@ def run_concurrently(racers: Sequence[Callable[[], T]]) -> list[T]:
 
 @pytest.fixture
 def stripe() -> Iterator[ProviderSandbox]:
-    """A provider that charges twice when it is asked twice."""
     with ProviderSandbox(honors_idempotency_keys=False) as sandbox:
         yield sandbox
 
@@ -84,7 +82,6 @@ class RacingWorker:
 def deliver_concurrently(
     workers: Sequence[RacingWorker], messages: Sequence[Mapping[str, object]]
 ) -> list[RunOutcome]:
-    """Deliver each message to every worker, at the same moment, and then once more."""
     gate = threading.Barrier(len(workers))
 
     def deliver_all(worker: RacingWorker) -> list[RunOutcome]:
@@ -95,7 +92,7 @@ def deliver_concurrently(
         return outcomes
 
     with ThreadPoolExecutor(len(workers)) as pool:
-        outcomes = [outcome for told in pool.map(deliver_all, workers) for outcome in told]
+        outcomes = [outcome for batch in pool.map(deliver_all, workers) for outcome in batch]
     return outcomes + [workers[0].deliver(message) for message in messages]
 
 
@@ -108,13 +105,10 @@ def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
 
 
 @pytest.mark.mass
-def test_concurrent_workers_charge_each_order_once(
-    dynamo: DynamoFixture, stripe: ProviderSandbox
-) -> None:
+def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
     orders = [str(number) for number in range(ORDERS)]
-    payments = [
-        StripePayments.from_api_key("sk_test_1", api_base=stripe.url) for _ in range(WORKERS)
-    ]
+    make = partial(StripePayments.from_api_key, "sk_test_1", api_base=stripe.url)
+    payments = [make() for _ in range(WORKERS)]
     workers = [RacingWorker(dynamo, payments=provider) for provider in payments]
     world = workers[0].world
     for order_id in orders:
@@ -151,9 +145,8 @@ def test_exactly_one_concurrent_claim_wins(dynamo: DynamoFixture) -> None:
         stores[0].create(make_ready_job(key))
 
     for key in keys:
-        results = run_concurrently(
-            [partial(store.claim, make_claim(job_key=key)) for store in stores]
-        )
+        claims = [partial(store.claim, make_claim(job_key=key)) for store in stores]
+        results = run_concurrently(claims)
 
         (winner,) = [result.job for result in results if isinstance(result, Claimed)]
         refused = [result.row for result in results if isinstance(result, ClaimFailed)]

@@ -65,9 +65,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[TricklingServer]:
 
 
 def test_stripe_request_ends_at_deadline_when_reply_trickles(server: TricklingServer) -> None:
-    client = stripe_client(
-        "sk_test_1", api_base=server.url, request_timeout=timedelta(seconds=LIMIT)
-    )
+    limit = timedelta(seconds=LIMIT)
+    client = stripe_client("sk_test_1", api_base=server.url, request_timeout=limit)
     began = time.monotonic()
 
     answer = StripePayments(client).prepare(PAYMENT, idempotency_key=IdempotencyKey("create:1"))

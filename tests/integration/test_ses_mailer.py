@@ -65,9 +65,7 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
-
     answer = send_mail(sandbox.url)
-
     assert isinstance(answer, Succeeded)
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
@@ -83,9 +81,7 @@ def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ProviderSand
     assert len(sandbox.ledger.mails) == 10
 
 
-def test_send_is_not_retried_unlike_boto3(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_send_is_never_retried(sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
@@ -101,7 +97,7 @@ def test_send_is_not_retried_unlike_boto3(
     assert len(sandbox.ledger.mails) == 4
 
 
-def test_environment_cannot_enable_retries(
+def test_environment_enables_no_retry(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
@@ -152,7 +148,6 @@ def test_configuration_error_sends_nothing(sandbox: ProviderSandbox, name: str, 
 
 def test_unverified_recipient_raises_alarm_in_ses_sandbox(sandbox: ProviderSandbox) -> None:
     answer = send_mail(sandbox.url, to="unverified@example.com")
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
 
@@ -177,7 +172,6 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
     answer = send_mail("http://" + host.format(closed=free_port()))
-
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
 
@@ -196,7 +190,6 @@ def test_connect_timeout_sends_nothing(no_profile: None) -> None:
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
         answer = send_mail(url)
-
     assert isinstance(answer, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
 
@@ -237,7 +230,6 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
 
 def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
     send_mail(sandbox.url)
-
     (mail,) = sandbox.ledger.mails
     assert mail.headers == {"X-Oncely-Key": KEY}
     assert mail.tags == {"oncely_key": TAG}
@@ -261,7 +253,6 @@ def test_mailer_uses_boto3_endpoint(
 
 def test_mailer_is_not_configured_without_sender() -> None:
     ports = AwsPorts(Settings.from_env({}, CONTRACTS))
-
     assert not ports.is_configured(SES)
     with pytest.raises(NotConfiguredError, match="SES_SENDER_ADDRESS"):
         ports.provider(SES)

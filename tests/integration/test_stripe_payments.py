@@ -1,7 +1,7 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import stripe
@@ -31,12 +31,6 @@ CONFIRM = "/v1/payment_intents/*/confirm"
 CANCEL = "/v1/payment_intents/*/cancel"
 KEY = "payment.charge:order_18452"
 CREATE_KEY, CONFIRM_KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1")
-
-
-@pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
-        yield running
 
 
 @pytest.fixture
@@ -81,7 +75,7 @@ CONFIRM_FAULTS = [
     ("error_after", Succeeded, 1),
     ("garbled", Succeeded, 1),
     ("truncated", Succeeded, 1),
-    # Not performed, but nobody can know that yet.
+    # Not performed, but that cannot be known yet.
     ("error_before", Ambiguous, 0),
     ("drop_before", Ambiguous, 0),
     ("conflict", Ambiguous, 0),
@@ -94,14 +88,11 @@ def test_confirm_error_returns_state_of_intent(
     sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
-
     assert isinstance(confirm_payment(provider), expected)
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_changed_payment_is_charged_requested_amount(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_changed_payment_keeps_its_sum(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref = prepare_payment(provider)
     (intent,) = sandbox.ledger.intents
     sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
@@ -116,9 +107,7 @@ def test_create_error_is_ambiguous_unless_rejected(
     sandbox: ProviderSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
-
     answer = provider.prepare(make_payment(), idempotency_key=CREATE_KEY)
-
     assert isinstance(answer, NotSent if confirm_outcome is NotSent else Ambiguous)
     assert sandbox.ledger.charges == ()
 
@@ -136,9 +125,8 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
     sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
     sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
 
-    answer = StripePayments(hurried).execute(
-        ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True
-    )
+    execute = StripePayments(hurried).execute
+    answer = execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
 
     assert isinstance(answer, Ambiguous)
     assert len(sandbox.ledger.charges) == 1
@@ -148,7 +136,6 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
 def test_failed_connection_sends_nothing(host: str) -> None:
     base = "http://" + host.format(closed=free_port())
     provider = StripePayments.from_api_key("sk_test_1", api_base=base)
-
     assert isinstance(provider.prepare(make_payment(), idempotency_key=CREATE_KEY), NotSent)
 
 
@@ -184,14 +171,13 @@ def test_decline_leaves_payment_open(provider: StripePayments, method: str, code
 @pytest.mark.parametrize("wrong", [{"customer": "cus_missing_1"}, {"method": "pm_missing"}])
 def test_missing_resource_is_anomalous(provider: StripePayments, wrong: dict[str, str]) -> None:
     answer = provider.prepare(make_payment(**wrong), idempotency_key=CREATE_KEY)
-
     assert isinstance(answer, Anomalous)
     assert "resource_missing" in answer.reason
     assert "req_" in answer.reason
 
 
 @pytest.mark.parametrize("change", ["refunded", "disputed"])
-def test_returned_charge_is_anomalous(
+def test_refunded_or_disputed_charge_is_anomalous(
     sandbox: ProviderSandbox, provider: StripePayments, change: str
 ) -> None:
     ref, charge_id = charge_payment(provider)
@@ -220,20 +206,16 @@ def add_payment_behind_newer(
     return ours.ref, other
 
 
-def test_other_payment_is_found_on_third_page(
+def test_other_payment_on_third_page_is_found(
     sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
-
     answer = provider.lookup(ref, make_payment())
-
     assert isinstance(answer, Anomalous)
     assert other in answer.reason
 
 
-def test_search_reports_that_it_reached_its_limit(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_search_reports_its_limit(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
     answer = provider.lookup(ref, make_payment())
@@ -248,7 +230,7 @@ def read_paths(sandbox: ProviderSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
-def test_paid_charge_takes_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, charge_id = charge_payment(provider)
     before = len(read_paths(sandbox))
 
@@ -259,7 +241,7 @@ def test_paid_charge_takes_one_read(sandbox: ProviderSandbox, provider: StripePa
     assert read_paths(sandbox)[before:] == [CREATE]
 
 
-def test_unpaid_intent_takes_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     confirm_payment(provider, method="pm_card_chargeDeclined")
     (ours,) = sandbox.ledger.intents
     before = len(read_paths(sandbox))
@@ -278,9 +260,10 @@ def test_lookup_reads_intent_when_list_lacks_its_charge(
     provider.client.v1.refunds.create({"charge": charge_id})
     intents = provider.client.v1.payment_intents
     listing = intents.list
-    without_charges = lambda asked: listing(  # noqa: E731  # a one-off stub
-        {"customer": asked["customer"], "limit": asked["limit"]}
-    )
+
+    def without_charges(asked: Any) -> object:  # noqa: ANN401  # as Stripe types it
+        return listing({"customer": asked["customer"], "limit": asked["limit"]})
+
     monkeypatch.setattr(intents, "list", without_charges)
 
     answer = provider.lookup(ref, make_payment())
@@ -338,9 +321,7 @@ def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: Strip
     assert charged[0].metadata["job_key"] == KEY
 
 
-def test_decline_cancels_payment_then_fails_job(
-    sandbox: ProviderSandbox, provider: StripePayments
-) -> None:
+def test_decline_cancels_payment_first(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 
     first = world.run(charge_message())
@@ -372,6 +353,5 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
 
 def test_unknown_customer_needs_review_at_once(provider: StripePayments) -> None:
     world = stripe_world(provider, payment_customer="cus_missing_1")
-
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.alerts.sent

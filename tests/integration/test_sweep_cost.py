@@ -15,7 +15,7 @@ DUE = 10
 SMALL, LARGE = 500, 5_000  # `make bench` counts it at 100,000
 
 
-def test_items_read_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
+def test_reads_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, DUE)
     add_archived_jobs(dynamo, 0, SMALL)
     small = count_items_read(dynamo)
@@ -23,17 +23,16 @@ def test_items_read_do_not_grow_with_table(dynamo: DynamoFixture) -> None:
 
     large = count_items_read(dynamo)
 
-    told = f"due {DUE}: found and read {small} at {SMALL} rows, {large} at {LARGE} rows"
-    print(told)  # noqa: T201  # the figures are what a reader wants to see
+    figures = f"due {DUE}: found and read {small} at {SMALL} rows, {large} at {LARGE} rows"
+    print(figures)  # noqa: T201  # the figures are what a reader wants to see
     assert small == large == (DUE, DUE)
 
 
 def test_lookup_query_does_not_read_rows_due_for_send(dynamo: DynamoFixture) -> None:
     add_due_jobs(dynamo, 500)
     later = START + timedelta(hours=1)
-    unknown = make_job(
-        job_key=job_key("sync.push", "hubspot", "1", 7), status=Status.UNKNOWN, due_at=later
-    )
+    key = job_key("sync.push", "hubspot", "1", 7)
+    unknown = make_job(job_key=key, status=Status.UNKNOWN, due_at=later)
     dynamo.store().create(unknown)
     client = dynamo.separate_client()
     read: list[int] = []

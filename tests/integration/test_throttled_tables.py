@@ -47,7 +47,7 @@ AMBIGUOUS_ERRORS = [
     ("InternalServerError", 500),
     ("ServiceUnavailable", 503),
     ("TransactionInProgressException", 400),
-    ("an error that nobody has heard of", 500),
+    ("an unknown error", 500),
 ]
 
 
@@ -80,9 +80,7 @@ def cancelled_transaction(*reasons: str) -> ServiceError:
 
 
 @pytest.mark.parametrize("reasons", THROTTLED_REASONS)
-def test_end_is_retried_and_written_once_after_conflict(
-    rig: ThrottledTables, reasons: tuple[str, ...]
-) -> None:
+def test_end_is_written_once_after_conflict(rig: ThrottledTables, reasons: tuple[str, ...]) -> None:
     rig.faults.inject("TransactWriteItems", *[cancelled_transaction(*reasons)] * 3)
 
     assert rig.finish_job() == Swapped(rig.after)
@@ -94,9 +92,8 @@ def test_end_is_retried_and_written_once_after_conflict(
 
 
 def test_lasting_conflict_is_unavailable_within_two_seconds(rig: ThrottledTables) -> None:
-    rig.faults.inject(
-        "TransactWriteItems", *[cancelled_transaction("TransactionConflict", "None")] * 20
-    )
+    conflict = cancelled_transaction("TransactionConflict", "None")
+    rig.faults.inject("TransactWriteItems", *[conflict] * 20)
 
     with pytest.raises(UnavailableError, match=f"throttling the row of {KEY}"):
         rig.finish_job()
@@ -190,7 +187,6 @@ def test_failed_write_conflicts_with_change_of_others(rig: ThrottledTables) -> N
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_load_balancer_error_page_is_read_back(rig: ThrottledTables, status: int) -> None:
     rig.faults.inject("TransactWriteItems", *[ProxyErrorPage(status, performed=True)] * 2)
-
     assert rig.finish_job() == Swapped(rig.after)
     assert rig.row() == rig.after
 
@@ -206,6 +202,5 @@ def test_load_balancer_error_page_is_read_back(rig: ThrottledTables, status: int
 )
 def test_failed_read_is_unavailable(rig: ThrottledTables, fault: Any) -> None:  # noqa: ANN401  # either
     rig.faults.inject("GetItem", fault, fault)
-
     with pytest.raises(UnavailableError, match=KEY):
         rig.store.get(KEY)

@@ -45,6 +45,5 @@ def test_undelivered_create_leaves_no_row(dynamo: DynamoFixture) -> None:
 
 def test_missing_table_error_names_table(dynamo: DynamoFixture) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
-
     with pytest.raises(NotConfiguredError, match=dynamo.jobs_table):
         dynamo.windows().create(make_ready_job(KEY), NIGHTLY)

@@ -33,8 +33,8 @@ BATCH = (
 
 
 @pytest.fixture
-def world(harness: WorkerHarness) -> InMemoryStack:
-    world = harness.world()
+def world(rig: WorkerHarness) -> InMemoryStack:
+    world = rig.world()
     for order_id in (*GOOD, "in-progress", "18452"):
         world.add_order(order_id)
     world.add_order("declined", payment_method="pm_card_chargeDeclined")
@@ -42,33 +42,31 @@ def world(harness: WorkerHarness) -> InMemoryStack:
     return world
 
 
-def process_event(harness: WorkerHarness, event: dict[str, Any]) -> list[str]:
+def process_event(rig: WorkerHarness, event: dict[str, Any]) -> list[str]:
     answer = invoke_handler(event)
-    harness.delete_acked(event, answer)
+    rig.delete_acked(event, answer)
     kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
     return [record["body"] for record in event["Records"] if record["messageId"] in kept]
 
 
-def test_every_message_of_mixed_batch_gets_its_own_outcome(
-    harness: WorkerHarness, world: InMemoryStack
-) -> None:
-    event = harness.deliver(*BATCH)
+def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemoryStack) -> None:
+    event = rig.deliver(*BATCH)
 
-    kept = process_event(harness, event)
+    kept = process_event(rig, event)
 
     assert len(event["Records"]) == len(BATCH)
     assert kept == [IN_PROGRESS]
-    assert harness.remaining_messages() == 1
+    assert rig.remaining_messages() == 1
     for order_id in GOOD:
-        [charged] = harness.stripe.ledger.charges_for(order_id)
+        [charged] = rig.stripe.ledger.charges_for(order_id)
         order = world.order(order_id)
         assert (order["status"], order["charge_id"]) == ("paid", charged.charge_id)
         assert world.job(f"payment.charge:order_{order_id}").status is Status.FINISHED
-    assert len(harness.stripe.ledger.charges) == len(GOOD)
+    assert len(rig.stripe.ledger.charges) == len(GOOD)
     job = world.job("payment.charge:order_declined")
     assert (job.status, (job.result or {})["code"]) == (Status.FAILED, "card_declined")
     assert world.order("declined")["status"] == "payment_failed"
-    rejected = harness.rejected()
+    rejected = rig.rejected()
     assert rejected.keys() == {NOT_JSON, UNKNOWN_JOB, TOO_LARGE, HALF_A_CHARACTER}
     assert "not JSON" in rejected[NOT_JSON]
     assert "unknown job type 'payment.refund'" in rejected[UNKNOWN_JOB]
@@ -76,53 +74,51 @@ def test_every_message_of_mixed_batch_gets_its_own_outcome(
     assert "not a valid payment.charge message" in rejected[HALF_A_CHARACTER]
 
 
-def test_lone_surrogate_in_body_is_rejected(harness: WorkerHarness, world: InMemoryStack) -> None:
-    event = harness.deliver(json.dumps(charge_message("1")), "to be replaced")
+def test_lone_surrogate_in_body_is_rejected(rig: WorkerHarness, world: InMemoryStack) -> None:
+    event = rig.deliver(json.dumps(charge_message("1")), "to be replaced")
     event["Records"][1]["body"] = '{"job": "payment.charge", "v": 1, "order_id": "\ud83d"}'
 
-    assert process_event(harness, event) == []
-    assert list(harness.rejected()) == [HALF_A_CHARACTER]
+    assert process_event(rig, event) == []
+    assert list(rig.rejected()) == [HALF_A_CHARACTER]
     assert world.order("1")["status"] == "paid"
 
 
-def test_reject_reason_escapes_characters_sqs_forbids(harness: WorkerHarness) -> None:
+def test_reject_reason_escapes_characters_sqs_forbids(rig: WorkerHarness) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "\\u0000\\uffff": 1}'
+    assert process_event(rig, rig.deliver(body)) == []
+    assert r"\x00\uffff" in rig.rejected()[body]
 
-    assert process_event(harness, harness.deliver(body)) == []
-    assert r"\x00\uffff" in harness.rejected()[body]
 
-
-def test_redelivered_batch_charges_nothing(harness: WorkerHarness, world: InMemoryStack) -> None:
-    event = harness.deliver(*BATCH)
+def test_redelivered_batch_charges_nothing(rig: WorkerHarness, world: InMemoryStack) -> None:
+    event = rig.deliver(*BATCH)
     invoke_handler(event)
     keys = [JobKey(f"payment.charge:order_{order_id}") for order_id in (*GOOD, "declined")]
-    before = [harness.dynamo.row(key) for key in keys]
+    before = [rig.dynamo.row(key) for key in keys]
 
-    assert process_event(harness, event) == [IN_PROGRESS]
-    assert len(harness.stripe.ledger.charges) == len(GOOD)
-    assert [harness.dynamo.row(key) for key in keys] == before
+    assert process_event(rig, event) == [IN_PROGRESS]
+    assert len(rig.stripe.ledger.charges) == len(GOOD)
+    assert [rig.dynamo.row(key) for key in keys] == before
 
 
-def test_duplicates_in_batch_are_charged_once(harness: WorkerHarness, world: InMemoryStack) -> None:
-    process_event(harness, harness.deliver(*[json.dumps(charge_message())] * 10))
-
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+def test_duplicates_in_batch_are_charged_once(rig: WorkerHarness, world: InMemoryStack) -> None:
+    process_event(rig, rig.deliver(*[json.dumps(charge_message())] * 10))
+    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
     assert world.job(KEY).status is Status.FINISHED
 
 
 @pytest.mark.parametrize("changed", ["message", "order"])
 def test_conflicting_amount_is_rejected_and_alerts(
-    harness: WorkerHarness, world: InMemoryStack, changed: str
+    rig: WorkerHarness, world: InMemoryStack, changed: str
 ) -> None:
-    process_event(harness, harness.deliver(json.dumps(charge_message())))
-    before = harness.dynamo.row(KEY)
+    process_event(rig, rig.deliver(json.dumps(charge_message())))
+    before = rig.dynamo.row(KEY)
     if changed == "order":
         world.add_order(amount=9900)
     body = json.dumps(charge_message(amount=9900))
 
-    assert process_event(harness, harness.deliver(body)) == []
-    assert list(harness.rejected()) == [body]
-    subjects = [alert["Subject"] for alert in harness.alerts()]
+    assert process_event(rig, rig.deliver(body)) == []
+    assert list(rig.rejected()) == [body]
+    subjects = [alert["Subject"] for alert in rig.alerts()]
     assert subjects == [f"Oncely: conflicting message for {KEY}"]
-    assert harness.dynamo.row(KEY) == before
-    assert len(harness.stripe.ledger.charges) == 1
+    assert rig.dynamo.row(KEY) == before
+    assert len(rig.stripe.ledger.charges) == 1

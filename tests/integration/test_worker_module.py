@@ -85,14 +85,14 @@ def probe(root: Path, module: str) -> list[str]:
 
 
 @pytest.fixture
-def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
+def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
     with worker_harness(dynamo, monkeypatch) as stage:
         yield stage
 
 
 @pytest.fixture
-def world(harness: WorkerHarness) -> InMemoryStack:
-    world = harness.world()
+def world(rig: WorkerHarness) -> InMemoryStack:
+    world = rig.world()
     world.add_order()
     return world
 
@@ -111,7 +111,6 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 def test_handler_import_only_reads_lambda_function_name() -> None:
     done = probe(REPOSITORY / "functions", "oncely.handlers.process_queue")
-
     assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
 
 
@@ -133,7 +132,6 @@ def test_package_import_has_no_side_effects() -> None:
 )
 def test_probe_detects_import_side_effects(tmp_path: Path, line: str, effect: str) -> None:
     (tmp_path / "careless.py").write_text(line)
-
     assert any(effect in one for one in probe(tmp_path, "careless"))
 
 
@@ -142,29 +140,29 @@ def test_probe_detects_import_side_effects(tmp_path: Path, line: str, effect: st
     "variable", [*QUEUE_VARIABLES, "RETENTION_DAYS", "JOBS_TABLE", "ORDERS_TABLE", "STRIPE_SECRET"]
 )
 def test_missing_variable_is_named_and_no_job_is_claimed(
-    harness: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, variable: str
+    rig: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    event = harness.deliver(BODY)
+    event = rig.deliver(BODY)
     monkeypatch.delenv(variable)
 
     with pytest.raises(NotConfiguredError, match=rf"incomplete \({variable}: missing\): deploy"):
         invoke_handler(event)
 
-    assert harness.dynamo.row(KEY) is None
-    assert harness.stripe.ledger.requests == ()
+    assert rig.dynamo.row(KEY) is None
+    assert rig.stripe.ledger.requests == ()
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
 def test_unknown_queue_name_raises_and_rejects_nothing(
-    harness: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
+    rig: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = harness.deliver(BODY)
+    event = rig.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
 
     with pytest.raises(NotConfiguredError, match="no contract uses the queue 'payment'"):
         invoke_handler(event)
 
-    assert harness.rejected() == {}
+    assert rig.rejected() == {}
 
 
 @pytest.mark.parametrize(
@@ -172,38 +170,38 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
     [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
 )
 def test_missing_secret_keeps_message_without_claim_until_fixed(
-    harness: WorkerHarness,
+    rig: WorkerHarness,
     world: InMemoryStack,
     capsys: pytest.CaptureFixture[str],
     secret: str | None,
     error: str,
 ) -> None:
     if secret is not None:
-        harness.put_secret(secret)
-    event = harness.deliver(BODY)
+        rig.put_secret(secret)
+    event = rig.deliver(BODY)
 
     answer = invoke_handler(event)
 
     assert error in log_line(capsys)["error"]
     assert is_left_in_queue(event, answer)
-    assert harness.dynamo.row(KEY) is None
-    assert harness.stripe.ledger.requests == ()
-    harness.put_secret()
+    assert rig.dynamo.row(KEY) is None
+    assert rig.stripe.ledger.requests == ()
+    rig.put_secret()
     get_worker.cache_clear()
     assert invoke_handler(event) == {"batchItemFailures": []}
-    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
 
 
 @pytest.mark.parametrize("variable", ["JOBS_TABLE", "ORDERS_TABLE"])
 def test_missing_table_is_named_and_nothing_is_sent(
-    harness: WorkerHarness,
+    rig: WorkerHarness,
     world: InMemoryStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     variable: str,
 ) -> None:
-    harness.put_secret()
-    event = harness.deliver(BODY)
+    rig.put_secret()
+    event = rig.deliver(BODY)
     monkeypatch.setenv(variable, "not-there")
 
     answer = invoke_handler(event)
@@ -212,24 +210,24 @@ def test_missing_table_is_named_and_nothing_is_sent(
     assert "'not-there'" in line.get("error", line.get("reason", ""))
     assert "check" in line.get("error", line.get("reason", ""))
     assert is_left_in_queue(event, answer)
-    assert harness.stripe.ledger.requests == ()
-    assert harness.dynamo.row(KEY) is None
+    assert rig.stripe.ledger.requests == ()
+    assert rig.dynamo.row(KEY) is None
 
 
 def test_rejected_api_key_raises_alarm_without_attempt(
-    harness: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
+    rig: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    harness.put_secret("sk_live_of_another_account")
-    event = harness.deliver(BODY)
+    rig.put_secret("sk_live_of_another_account")
+    event = rig.deliver(BODY)
 
     answer = invoke_handler(event)
 
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, None)
     assert is_left_in_queue(event, answer)
-    assert harness.stripe.ledger.intents == ()
+    assert rig.stripe.ledger.intents == ()
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
     assert metrics[signals.CREDENTIALS_REJECTED] == [1]
-    assert harness.alerts() == []
+    assert rig.alerts() == []

@@ -14,8 +14,8 @@ from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_ot
 
 
 @pytest.fixture
-def world(harness: WorkerHarness) -> InMemoryStack:
-    world = harness.world()
+def world(rig: WorkerHarness) -> InMemoryStack:
+    world = rig.world()
     world.add_order()
     return world
 
@@ -38,12 +38,12 @@ BODY = json.dumps(charge_message())
 
 
 @pytest.fixture
-def run(harness: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(rig: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]) -> Run:
     # Another test of this process may have counted something without a handler around it.
     telemetry.telemetry().metrics.clear_metrics()
 
     def run(*bodies: str, event: dict[str, Any] | None = None) -> tuple[Logs, Counts]:
-        invoke_handler(event or harness.deliver(*bodies))
+        invoke_handler(event or rig.deliver(*bodies))
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         counted: Counts = Counter()
         for line in lines:
@@ -54,8 +54,8 @@ def run(harness: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixt
     return run
 
 
-def test_first_run_counts_only_as_finished(harness: WorkerHarness, run: Run) -> None:
-    event = harness.deliver(BODY)
+def test_first_run_counts_only_as_finished(rig: WorkerHarness, run: Run) -> None:
+    event = rig.deliver(BODY)
 
     [line], counted = run(event=event)
 
@@ -66,9 +66,7 @@ def test_first_run_counts_only_as_finished(harness: WorkerHarness, run: Run) -> 
 
 
 @pytest.mark.parametrize("declined", [False, True])
-def test_duplicate_counts_as_neither_success_nor_failure(
-    world: InMemoryStack, run: Run, *, declined: bool
-) -> None:
+def test_duplicate_is_counted_apart(world: InMemoryStack, run: Run, *, declined: bool) -> None:
     if declined:
         world.add_order(payment_method="pm_card_chargeDeclined")
     [first], _ = run(BODY)
@@ -83,16 +81,13 @@ def test_duplicate_counts_as_neither_success_nor_failure(
 
 def test_leased_message_counts_as_duplicate_in_progress(world: InMemoryStack, run: Run) -> None:
     lease_to_other_worker(world, lease=timedelta(minutes=5))
-
     [line], counted = run(BODY)
-
     assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "in_progress"): 1}
     assert (line["deduplication"], line["reply"]) == ("in_progress", "Nack")
 
 
 def test_conflict_counts_as_duplicate_and_reject(run: Run) -> None:
     [line], counted = run(json.dumps(charge_message(amount=9900)))
-
     duplicates = {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "conflict"): 1}
     assert counted == {**duplicates, (signals.REJECTED, None): 1}
     assert (line["level"], line["deduplication"]) == ("ERROR", "conflict")
@@ -113,10 +108,10 @@ def test_each_outcome_of_batch_is_counted_separately(world: InMemoryStack, run: 
 
 
 def test_internal_error_is_logged_with_trace(
-    harness: WorkerHarness, run: Run, monkeypatch: pytest.MonkeyPatch
+    rig: WorkerHarness, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oncely.jobs.payment_charge._order", None)
-    event = harness.deliver(BODY)
+    event = rig.deliver(BODY)
 
     [line], counted = run(event=event)
 
@@ -126,7 +121,6 @@ def test_internal_error_is_logged_with_trace(
     assert len(invoke_handler(event)["batchItemFailures"]) == 1
 
 
-def test_log_never_contains_api_key(harness: WorkerHarness, run: Run) -> None:
-    harness.stripe.faults.add("unauthorized")
-
+def test_log_never_contains_api_key(rig: WorkerHarness, run: Run) -> None:
+    rig.stripe.faults.add("unauthorized")
     assert "sk_test_oncely" not in str(run(BODY))

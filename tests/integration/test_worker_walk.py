@@ -18,8 +18,6 @@ MAX_CALLS: Final = 40
 
 
 class Walk:
-    """The calls between files, in the order in which they were first made."""
-
     def __init__(self) -> None:
         self.calls: dict[tuple[str, str, str], None] = {}
 
@@ -37,12 +35,12 @@ def _file(frame: FrameType | None) -> str | None:
     return frame.f_code.co_filename.removeprefix(f"{FUNCTIONS}/")
 
 
-def test_worker_walk_is_short(harness: WorkerHarness) -> None:
-    harness.put_secret()
-    harness.world().add_order("first")
-    harness.world().add_order()
-    invoke_handler(harness.deliver(json.dumps(charge_message("first"))))  # wires the worker
-    event = harness.deliver(json.dumps(charge_message()))
+def test_worker_walk_is_short(rig: WorkerHarness) -> None:
+    rig.put_secret()
+    rig.world().add_order("first")
+    rig.world().add_order()
+    invoke_handler(rig.deliver(json.dumps(charge_message("first"))))  # wires the worker
+    event = rig.deliver(json.dumps(charge_message()))
     walk = Walk()
     threading.setprofile(walk)
     sys.setprofile(walk)
@@ -52,6 +50,6 @@ def test_worker_walk_is_short(harness: WorkerHarness) -> None:
         sys.setprofile(None)
         threading.setprofile(None)
 
-    assert harness.world().job(KEY).status is Status.FINISHED
+    assert rig.world().job(KEY).status is Status.FINISHED
     steps = [f"{caller} -> {callee}: {name}" for caller, callee, name in walk.calls]
     assert len(steps) <= MAX_CALLS, "\n".join(steps)

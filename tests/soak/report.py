@@ -42,7 +42,8 @@ class SoakReport:
     def lines(self) -> Iterator[str]:
         books = LedgerTotals.from_ledger(self.ledger)
         statuses = Counter(str(row.status) for row in self.rows)
-        reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
+        in_review = (row for row in self.rows if row.status is Status.NEEDS_REVIEW)
+        reviews = Counter(row.last_error or "" for row in in_review)
         yield f"soak of {self.minutes:g} minutes, seed {self.seed}"
         yield f"  sent         {self.sent} messages for {len(self.facts.requested)} jobs"
         processes = _format_counts(self.process_counts)
@@ -66,10 +67,6 @@ class SoakReport:
                     yield f"{row.job_key} names the charge {charge}, which is not its own"
             if row.status in ENDED and row.evidence[-1].to_status is not row.status:
                 yield f"{row.job_key} is {row.status}, and its history ends otherwise"
-
-
-def _is_review(row: Job) -> bool:
-    return row.status is Status.NEEDS_REVIEW
 
 
 def _format_counts(counts: Counter[str]) -> str:

@@ -23,7 +23,9 @@ def add_due_jobs(dynamo: DynamoFixture, number: int) -> None:
 
 def add_archived_jobs(dynamo: DynamoFixture, first: int, last: int) -> None:
     """Add jobs that are published and archived: without a due time, so not in the index."""
-    write_rows(dynamo, (_archived_job(one) for one in range(first, last)))
+    keys = (f"{_job(0).job_key}{one}" for one in range(first, last))
+    finished = {"S": Status.FINISHED}
+    write_rows(dynamo, ({"job_key": {"S": key}, "status": finished} for key in keys))
 
 
 def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
@@ -51,10 +53,6 @@ def _job(number: int) -> Job:
         actor="test",
         reason="enqueued",
     )
-
-
-def _archived_job(number: int) -> Attributes:
-    return {"job_key": {"S": f"{_job(0).job_key}{number}"}, "status": {"S": Status.FINISHED}}
 
 
 def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:

@@ -26,7 +26,10 @@ from oncely.ports import (
     TableOpen,
 )
 from oncely.provider import AnyProvider, Provider
+from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import PaymentProvider
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakePayments
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
@@ -44,7 +47,6 @@ from oncely.testing.memory import (
     MemoryTableGuard,
     MemoryUniqueWindows,
 )
-from tests.support.crm import FakeCrm
 from tests.support.fakes import (
     FakeBus,
     FakeClock,
@@ -52,9 +54,7 @@ from tests.support.fakes import (
     FakeNotifier,
     SequentialTokens,
 )
-from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments
 
 ROW_RETENTION = timedelta(days=90)
 SETTINGS = Settings(stack_name="Oncely-test", retention_days=90)
@@ -146,13 +146,9 @@ class FakePorts:
         return self.clients[plugin.name] is not None
 
 
-def _memory() -> MemoryJobStore:
-    return MemoryJobStore()
-
-
 @dataclass(kw_only=True)
 class InMemoryStack:
-    store: Any = field(default_factory=_memory)
+    store: Any = field(default_factory=MemoryJobStore)
     rows: BusinessRows | None = None
     payments: Any = field(default_factory=FakePayments)
     crm: Any = field(default_factory=FakeCrm)

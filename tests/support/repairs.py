@@ -5,8 +5,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairOutcome, RepairRequest
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 OPERATOR = "ada@example.com"
@@ -21,7 +21,7 @@ def repair_job(
     return world.repairer().repair(order)
 
 
-def world_with_unknown_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
+def world_with_unknown_job(fault: ProviderFault = ProviderFault.TIMEOUT_AFTER) -> InMemoryStack:
     world = InMemoryStack()
     world.add_order()
     world.payments.fail_next("execute", fault)
@@ -30,10 +30,10 @@ def world_with_unknown_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> 
     return world
 
 
-def world_with_review_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
+def world_with_review_job(fault: ProviderFault = ProviderFault.TIMEOUT_AFTER) -> InMemoryStack:
     world = world_with_unknown_job(fault)
     world.clock.advance(hours=25)
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     return world

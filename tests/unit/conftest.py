@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 settings.register_profile("unit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("unit")
@@ -31,6 +31,6 @@ def world() -> InMemoryStack:
 @pytest.fixture
 def unknown_charge(world: InMemoryStack) -> InMemoryStack:
     """The order is charged, but the response was lost: its job is unknown."""
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     return world

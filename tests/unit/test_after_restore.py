@@ -20,12 +20,13 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.ports import TableOpen
+from oncely.providers.stripe.fake import FakePayments
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from oncely.testing.memory import MemoryTableGuard
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakePayments, PaymentFault
 from tests.unit.errand_contract import MESSAGE, make_errand
 from tests.unit.samples import make_job
 
@@ -41,7 +42,7 @@ def world_after_restore(payments: FakePayments) -> InMemoryStack:
     return world
 
 
-def payments_charged_before(**faults: PaymentFault) -> FakePayments:
+def payments_charged_before(**faults: ProviderFault) -> FakePayments:
     before = InMemoryStack(deployment="dev")
     before.add_order()
     for step, fault in faults.items():
@@ -66,7 +67,7 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
 
 def test_replay_continues_with_prepared_payment() -> None:
-    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
+    world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
 
     assert isinstance(world.run(charge_message()), Finished)
     assert [*world.payments.intents] == ["pi_1"]
@@ -84,7 +85,7 @@ def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str
 
 def test_job_retries_later_when_payments_cannot_be_listed() -> None:
     world = world_after_restore(FakePayments())
-    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
 
@@ -164,7 +165,7 @@ def test_surviving_order_keeps_its_payment(charge_id: str, status: Status) -> No
 
 
 def test_reconciler_saves_reference_of_prepared_payment() -> None:
-    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
+    world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
     add_restored_row(world, fence=1)
 
     world.reconcile(KEY)
@@ -175,7 +176,7 @@ def test_reconciler_saves_reference_of_prepared_payment() -> None:
 
 
 def test_declined_payment_is_closed_before_restored_row_fails() -> None:
-    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    payments = payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION)
     payments.complete("pi_1", status="declined")
     world = world_after_restore(payments)
     add_restored_row(world, fence=1)
@@ -185,7 +186,7 @@ def test_declined_payment_is_closed_before_restored_row_fails() -> None:
 
 
 def test_closing_payment_is_not_charged_after_restore() -> None:
-    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    payments = payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION)
     world = world_after_restore(payments)
     closing = {"reason": "paid by hand", "code": "resolved_by_operator", "result": {}}
     add_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
@@ -259,7 +260,7 @@ def test_repair_applies_when_job_never_reached_provider() -> None:
 def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
     world = world_after_restore(payments_charged_before())
     add_restored_row(world, fence=1, **IN_REVIEW)
-    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW

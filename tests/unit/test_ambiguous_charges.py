@@ -4,15 +4,15 @@ import pytest
 
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import AwaitingResolution, Finished, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 
 
 def test_charge_without_response_is_unknown_until_lookup(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
 
     assert isinstance(world.run(charge_message()), Unknown)
     assert world.run_until_idle(KEY).status is Status.FINISHED
@@ -21,7 +21,7 @@ def test_charge_without_response_is_unknown_until_lookup(world: InMemoryStack) -
 
 
 def test_absent_charge_is_retried_under_next_key_number(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
 
@@ -33,7 +33,7 @@ def test_absent_charge_is_retried_under_next_key_number(world: InMemoryStack) ->
 
 def test_saved_payment_is_reused(world: InMemoryStack) -> None:
     world.payments.honors_idempotency_keys = False
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
     world.run_until_idle(KEY)
@@ -43,7 +43,7 @@ def test_saved_payment_is_reused(world: InMemoryStack) -> None:
 
 
 def test_new_intent_is_created_without_saved_reference(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
 
     world.run(charge_message())
 
@@ -66,7 +66,7 @@ def test_pending_payment_is_unknown_until_it_succeeds(world: InMemoryStack) -> N
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_unsent_effect_returns_attempt_and_message(world: InMemoryStack, step: str) -> None:
-    world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next(step, ProviderFault.REFUSED_CONNECTION)
 
     outcome = world.run(charge_message())
 
@@ -78,7 +78,7 @@ def test_unsent_effect_returns_attempt_and_message(world: InMemoryStack, step: s
 
 
 def test_rejected_api_key_raises_alarm_without_alert(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.UNAUTHORIZED)
+    world.payments.fail_next("prepare", ProviderFault.UNAUTHORIZED)
 
     outcome = world.run(charge_message())
 
@@ -89,7 +89,7 @@ def test_rejected_api_key_raises_alarm_without_alert(world: InMemoryStack) -> No
 
 def test_outage_escalates_nothing_before_age_limit(unknown_charge: InMemoryStack) -> None:
     world = unknown_charge
-    world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 40)
+    world.payments.fail_next("lookup", *[ProviderFault.TIMEOUT_BEFORE] * 40)
 
     for _ in range(40):
         world.clock.time = world.job(KEY).due_at or world.clock.time
@@ -100,7 +100,7 @@ def test_outage_escalates_nothing_before_age_limit(unknown_charge: InMemoryStack
 
 
 def test_consecutive_timeouts_need_review(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", *[PaymentFault.TIMEOUT_BEFORE] * 5)
+    world.payments.fail_next("execute", *[ProviderFault.TIMEOUT_BEFORE] * 5)
     started = world.clock.now()
 
     world.run(charge_message())
@@ -140,7 +140,7 @@ def test_job_is_released_when_time_is_short_before_call(world: InMemoryStack) ->
 
 
 def test_ready_job_needs_review_when_amount_changed(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     world.add_order(amount=9900)
 

@@ -4,8 +4,8 @@ import pytest
 
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 
@@ -40,7 +40,7 @@ def test_reference_is_saved_before_money_moves(world: InMemoryStack) -> None:
 
 
 def test_card_declined_on_prepare_fails_order(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.DECLINED)
+    world.payments.fail_next("prepare", ProviderFault.DECLINED)
 
     assert isinstance(world.run(charge_message()), Failed)
     assert world.order()["status"] == "payment_failed"

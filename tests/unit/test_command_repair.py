@@ -10,10 +10,10 @@ from oncely.cli import console
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 REASON = ("--reason", "the customer showed me the bank's page")
@@ -113,7 +113,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
 
 
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
-    unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+    unknown.world.payments.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
 
     result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 

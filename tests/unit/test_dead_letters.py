@@ -9,10 +9,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.run.dead_letters import DeadLetterHandler, DeadLetterOutcome, HandledDeadLetter
 from oncely.run.outcomes import Finished
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 BODY = json.dumps(charge_message())
@@ -46,7 +46,7 @@ def test_unclaimed_message_becomes_ready_row_that_is_due(world: InMemoryStack) -
 
 
 def test_ready_row_is_retried_later(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     due = world.job(KEY).due_at
 
@@ -84,7 +84,7 @@ def test_outage_of_some_hours_needs_no_review(world: InMemoryStack) -> None:
 def test_claim_between_dead_letters_restarts_outage(world: InMemoryStack) -> None:
     handle_dead_letters(world, BODY)
     world.clock.advance(hours=7)
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
 
     assert outcome(world) is DeadLetterOutcome.RETRY_SCHEDULED

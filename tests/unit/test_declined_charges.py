@@ -4,8 +4,8 @@ import pytest
 
 from oncely.domain.lifecycle import Event, Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NotAttempted, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 KEY = "payment.charge:order_18452"
 
@@ -35,8 +35,8 @@ def test_declined_payment_is_closed_before_job_fails(world: InMemoryStack) -> No
     assert isinstance(world.run(charge_message()), Duplicate)
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_ambiguous_close_leaves_job_unknown(world: InMemoryStack, fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_ambiguous_close_leaves_job_unknown(world: InMemoryStack, fault: ProviderFault) -> None:
     world.payments.fail_next("close", fault)
 
     assert isinstance(world.run(charge_message()), Unknown)
@@ -47,7 +47,7 @@ def test_ambiguous_close_leaves_job_unknown(world: InMemoryStack, fault: Payment
 
 
 def test_unsent_close_is_retried_by_next_run(world: InMemoryStack) -> None:
-    world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("close", ProviderFault.REFUSED_CONNECTION)
 
     outcome = world.run(charge_message())
     row = world.job(KEY)

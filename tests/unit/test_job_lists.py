@@ -16,9 +16,9 @@ from oncely.operate import job_queries as inspect
 from oncely.operate.page_cursor import ListCursor
 from oncely.ports import JobListEntry, UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 
 
@@ -196,7 +196,7 @@ def test_counts_follow_job_statuses() -> None:
     # As the stream does: an end that still owes its receipt would be counted as in progress.
     world.publisher().publish(first)
     world.add_order("2")
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message("2"))
     world.add_order("3")
     world.payments.declines = True

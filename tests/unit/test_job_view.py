@@ -12,9 +12,9 @@ from oncely.domain.repairs import Repair
 from oncely.jobs import CONTRACTS
 from oncely.operate.job_view import JobView, build_view
 from oncely.registry import ContractRegistry
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 from tests.unit.samples import NOW, TICK, make_job
 
@@ -35,14 +35,14 @@ def test_headline_says_whether_customer_was_charged(world: InMemoryStack) -> Non
     assert shown_job(world).headline.startswith("Not charged: ")
 
     world.add_order("2")
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message("2"))
     headline = "Unknown whether it was charged. Oncely is looking it up at the provider."
     assert shown_job(world, "payment.charge:order_2").headline == headline
 
 
 def test_slow_charge_has_one_headline_and_timeline(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
     world.clock.advance(minutes=1)
     world.run_until_idle(KEY)

@@ -47,23 +47,19 @@ def test_producer_token_is_marked() -> None:
 @given(parts=st.lists(TRICKY, min_size=1, max_size=3))
 def test_job_key_contains_each_id_completely(parts: list[str]) -> None:
     assume(all(part.strip() for part in parts))
-
     key = job_key("sync.contact", *parts)
-
     assert [unquote(part) for part in key.split(":")[1:]] == parts
 
 
 @given(one=st.lists(TRICKY, min_size=1, max_size=3), other=st.lists(TRICKY, min_size=1, max_size=3))
 def test_different_jobs_never_share_job_key(one: list[str], other: list[str]) -> None:
     assume(one != other and all(part.strip() for part in one + other))
-
     assert job_key("sync.contact", *one) != job_key("sync.contact", *other)
 
 
 @given(parts=st.lists(TRICKY, min_size=1, max_size=3), token=TRICKY)
 def test_token_never_shares_job_key_with_id(parts: list[str], token: str) -> None:
     assume(token.strip() and all(part.strip() for part in parts))
-
     assert token_key("sync.contact", token) != job_key("sync.contact", *parts)
 
 
@@ -113,7 +109,6 @@ def test_longest_allowed_job_key_is_accepted() -> None:
 def test_invalid_job_type_makes_no_job_key(name: str) -> None:
     with pytest.raises(InvalidKeyError, match="is not a valid job type"):
         job_key(name, "18452")
-
     assert not is_job_type(name)
 
 
@@ -128,5 +123,4 @@ def test_job_type_is_lower_case_with_dot(name: str) -> None:
 )
 def test_business_id_is_findable_if_index_can_hold_it(length: int, *, expected: bool) -> None:
     business_id = "x" * length
-
     assert indexable_id(business_id) == (business_id if expected else None)

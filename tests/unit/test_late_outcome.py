@@ -61,7 +61,5 @@ def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
 
 def test_note_changes_only_evidence() -> None:
     row = make_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
-
     note = on_late_outcome(row, SAME, fence=1)
-
     assert note.changes == {}

@@ -24,11 +24,13 @@ KEY = "payment.charge:order_18452"
 
 
 def run_slowly(world: InMemoryStack, step: str, meanwhile: Callable[[], object]) -> object:
-    """A worker that is held up inside `step` while other things happen."""
-    return world.run(
-        charge_message(),
-        runner=world.runner(provider=InterruptingPort(world.payments, step, meanwhile)),
-    )
+    slow = InterruptingPort(world.payments, step, meanwhile)
+    return world.run(charge_message(), runner=world.runner(provider=slow))
+
+
+def reconcile_after_lease(world: InMemoryStack) -> None:
+    world.clock.advance(hours=1)
+    world.run_until_idle(KEY)
 
 
 def test_job_leased_elsewhere_is_left_until_lease_expires(world: InMemoryStack) -> None:
@@ -43,11 +45,7 @@ def test_job_leased_elsewhere_is_left_until_lease_expires(world: InMemoryStack) 
 
 
 def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> None:
-    def lease_ends_and_reconciler_finds_it() -> None:
-        world.clock.advance(hours=1)
-        world.run_until_idle(KEY)
-
-    outcome = run_slowly(world, "execute", lease_ends_and_reconciler_finds_it)
+    outcome = run_slowly(world, "execute", lambda: reconcile_after_lease(world))
 
     job = world.job(KEY)
     assert isinstance(outcome, OwnershipLost)
@@ -58,31 +56,19 @@ def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> No
 
 
 def test_late_worker_without_saved_reference_cannot_confirm(world: InMemoryStack) -> None:
-    def another_takes_over_and_pays() -> None:
-        world.clock.advance(hours=1)
-        world.run_until_idle(KEY)
-
-    outcome = run_slowly(world, "prepare", another_takes_over_and_pays)
-
+    outcome = run_slowly(world, "prepare", lambda: reconcile_after_lease(world))
     assert isinstance(outcome, OwnershipLost)
     assert world.payments.charges == ["pi_2"]
     assert world.job(KEY).provider_ref == "pi_2"
 
 
-def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
+def test_late_worker_with_stopped_clock_cannot_confirm(world: InMemoryStack) -> None:
     """It believes that it has time: only the write that it could not make stops it."""
-    world = InMemoryStack()
-    world.add_order()
     stuck = FakeClock(world.clock.now())
+    slow = InterruptingPort(world.payments, "prepare", lambda: reconcile_after_lease(world))
+    runner = replace(world.runner(provider=slow), clock=stuck)
 
-    def another_takes_over_and_pays() -> None:
-        world.clock.advance(hours=1)
-        world.run_until_idle(KEY)
-
-    slow = InterruptingPort(world.payments, "prepare", another_takes_over_and_pays)
-    outcome = replace(world.runner(provider=slow), clock=stuck).run(
-        json.dumps(charge_message()), deadline=stuck.now() + timedelta(seconds=60)
-    )
+    outcome = runner.run(json.dumps(charge_message()), deadline=stuck.now() + timedelta(seconds=60))
 
     assert isinstance(outcome, OwnershipLost)
     assert world.payments.charges == ["pi_2"]
@@ -100,18 +86,15 @@ def test_lease_outlives_last_possible_provider_call(world: InMemoryStack) -> Non
 
 
 def test_contradicting_late_outcome_reopens_job_for_review(world: InMemoryStack) -> None:
-    def somebody_fails_it() -> None:
-        world.clock.advance(hours=1)
+    def fail_job() -> None:
         world.payments.complete("pi_1", status="declined")
-        world.run_until_idle(KEY)
+        reconcile_after_lease(world)
 
-    outcome = run_slowly(world, "execute", somebody_fails_it)
+    outcome = run_slowly(world, "execute", fail_job)
 
     job = world.job(KEY)
     assert isinstance(outcome, OwnershipLost)
-    assert job.status is Status.NEEDS_REVIEW
-    assert job.expires_at is None
-    assert job.due_at is None
+    assert (job.status, job.expires_at, job.due_at) == (Status.NEEDS_REVIEW, None, None)
     assert world.alerts.sent
 
 
@@ -125,14 +108,12 @@ def test_late_worker_does_not_recreate_expired_row(world: InMemoryStack) -> None
 
 
 def test_evidence_added_during_run_survives_commit(world: InMemoryStack) -> None:
-    def somebody_leaves_a_note() -> None:
-        job = world.job(KEY)
-        noted = job.apply(
-            Event.NOTE, now=world.clock.now(), actor="support", reason="customer called"
-        )
+    def add_note() -> None:
+        job, now = world.job(KEY), world.clock.now()
+        noted = job.apply(Event.NOTE, now=now, actor="support", reason="customer called")
         world.store.compare_and_swap(job, noted)
 
-    outcome = run_slowly(world, "execute", somebody_leaves_a_note)
+    outcome = run_slowly(world, "execute", add_note)
 
     assert isinstance(outcome, Finished)
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]

@@ -10,18 +10,21 @@ AT = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 
 def make_line(event: str, **fields: object) -> LogLine:
-    said = {"message": event, "level": "INFO", "job_key": "payment.charge:order_1", **fields}
-    found = parse_event(json.dumps(said), function="PaymentsWorker", at=AT)
+    event_fields = {
+        "message": event,
+        "level": "INFO",
+        "job_key": "payment.charge:order_1",
+        **fields,
+    }
+    found = parse_event(json.dumps(event_fields), function="PaymentsWorker", at=AT)
     assert found is not None
     return found
 
 
 def test_line_shows_time_job_function_message_and_reason() -> None:
-    told = str(
-        make_line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000")
-    )
+    line = make_line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000")
 
-    assert told.split() == [
+    assert str(line).split() == [
         *("03:04:05", "payment.charge:order_1", "PaymentsWorker"),
         *("job", "unknown", "reason=HTTP", "500"),
     ]
@@ -33,9 +36,8 @@ def test_lambda_platform_lines_and_metrics_are_left_out() -> None:
 
 
 def test_history_batches_are_left_out() -> None:
-    said = json.dumps({"message": "history", "changes": 3, "objects": 1})
-
-    assert parse_event(said, function="HistoryWrite", at=AT) is None
+    line = json.dumps({"message": "history", "changes": 3, "objects": 1})
+    assert parse_event(line, function="HistoryWrite", at=AT) is None
 
 
 def test_line_without_own_time_has_time_of_stream() -> None:
@@ -44,7 +46,6 @@ def test_line_without_own_time_has_time_of_stream() -> None:
 
 def test_log_group_names_its_function() -> None:
     group = "/aws/cloudformation/Oncely-local/PaymentsWorkerLogsFAC145E5"
-
     assert function_name(group) == "PaymentsWorker"
 
 
@@ -72,5 +73,4 @@ def test_deliveries_are_counted_by_result() -> None:
 def test_engine_log_counts_functions_that_timed_out(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("Lambda A timed out after 60s — killing worker\nLambda A spawned\n")
-
     assert count_timeouts(log) == 1

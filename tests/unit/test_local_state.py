@@ -26,17 +26,14 @@ NOBODY = 2**22 + 1
 
 def test_stack_is_found_while_running(tmp_path: Path) -> None:
     file = tmp_path / "build" / "local.json"
-
     with advertise(HERE, file):
         assert RunningStack.find(file) == HERE
-
     assert RunningStack.find(file) is None
 
 
 def test_stack_is_not_found_when_its_process_died(tmp_path: Path) -> None:
     file = tmp_path / "local.json"
     file.write_text(json.dumps({**json.loads(write_state(HERE, tmp_path)), "pid": NOBODY}))
-
     assert RunningStack.find(file) is None
 
 
@@ -49,13 +46,10 @@ def write_state(running: RunningStack, folder: Path) -> str:
 def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str) -> None:
     file = tmp_path / "local.json"
     file.write_text(content)
-
     assert RunningStack.find(file) is None
 
 
-def test_digest_covers_names_content_and_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_digest_covers_code_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploy_module, "REPOSITORY", tmp_path)
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")
@@ -71,7 +65,6 @@ def test_digest_covers_names_content_and_settings(
 
 def test_stack_sources_exclude_local_runner() -> None:
     names = {str(path) for path in deploy_module.synthesis_inputs()}
-
     assert not any("/oncely_local/" in name or "__pycache__" in name for name in names)
     assert any(name.endswith("functions/oncely/handlers/process_queue.py") for name in names)
     assert any(name.endswith("infra/oncely_cdk/stack.py") for name in names)
@@ -80,6 +73,5 @@ def test_stack_sources_exclude_local_runner() -> None:
 def test_local_function_ships_package_without_testing() -> None:
     with zipfile.ZipFile(BytesIO(package_code())) as code:
         folders = {name.partition("/")[0] for name in code.namelist()}
-
         assert folders == {"oncely"}
         assert not any(name.startswith("oncely/testing/") for name in code.namelist())

@@ -21,7 +21,7 @@ ROW = make_job(fingerprint=fingerprint(PROCEED.values))
 
 
 @pytest.mark.parametrize(
-    ("contract", "heard"),
+    ("contract", "expected"),
     [
         pytest.param(make_errand(), LookupResult(Succeeded("was run"), FACTS), id="answered"),
         pytest.param(
@@ -61,8 +61,8 @@ ROW = make_job(fingerprint=fingerprint(PROCEED.values))
         ),
     ],
 )
-def test_lookup_always_returns_outcome(contract: Errand, heard: LookupResult) -> None:
-    assert lookup_effect(ROW, contract, MESSAGE, TABLE) == heard
+def test_lookup_always_returns_outcome(contract: Errand, expected: LookupResult) -> None:
+    assert lookup_effect(ROW, contract, MESSAGE, TABLE) == expected
 
 
 def test_lookup_gets_row_facts_and_key_length() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,10 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
+from oncely.providers.stripe.fake import FakeIntent
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakeIntent, PaymentFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
 from tests.unit.errand_contract import KEY as ERRAND
@@ -47,7 +49,7 @@ def test_mark_finished_needs_reference() -> None:
 
 
 def test_mark_failed_fails_order_after_payment_is_closed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.READY
@@ -60,16 +62,18 @@ def test_mark_failed_fails_order_after_payment_is_closed() -> None:
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
 
 
-def test_mark_finished_conflicts_when_order_changed() -> None:
+@pytest.mark.parametrize("order", [{"amount": 9900}, {"status": "shipped_without_payment"}])
+def test_mark_finished_conflicts_when_order_changed(order: dict[str, Any]) -> None:
     world = world_with_review_job()
-    world.add_order(amount=9900)
-    before = world.job(KEY)
+    world.add_order(**order)
+    before, row = world.job(KEY), world.order()
 
-    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+    dry = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1", dry_run=True)
 
-    assert isinstance(outcome, BusinessRowConflict)
+    assert isinstance(dry, BusinessRowConflict)
+    assert dry == repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
     assert is_unchanged(world, before)
-    assert world.order()["status"] == "payment_pending"
+    assert world.order() == row
 
 
 def test_mark_failed_is_allowed_when_order_is_missing() -> None:
@@ -77,28 +81,33 @@ def test_mark_failed_is_allowed_when_order_is_missing() -> None:
     world.payments.complete("pi_1", status="refunded")
     world.store.business_rows.rows.clear()
 
-    assert isinstance(
-        repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), BusinessRowConflict
-    )
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
+    assert isinstance(outcome, BusinessRowConflict)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
 
 def test_mark_finished_accepts_order_paid_by_hand() -> None:
     world = world_with_review_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
-
     assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_by_hand"), Repaired)
     assert world.order()["charge_id"] == "ch_by_hand"
 
 
-def test_mark_failed_keeps_paid_order_after_refund() -> None:
-    world = world_with_review_job()
-    world.payments.complete("pi_1", status="refunded")
-    world.add_order(status="paid", charge_id="ch_by_hand")
+@pytest.mark.parametrize(
+    ("payment", "order"),
+    [
+        ("refunded", {"status": "paid", "charge_id": "ch_by_hand"}),
+        ("canceled", {"status": "cancelled"}),
+    ],
+)
+def test_mark_failed_keeps_order_when_payment_ended(payment: str, order: dict[str, Any]) -> None:
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.complete("pi_1", status=payment)
+    world.add_order(**order)
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED
-    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
+    assert world.order().items() >= order.items()
 
 
 def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) -> None:
@@ -115,37 +124,6 @@ def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) ->
     assert isinstance(dry, BusinessRowConflict)
     assert dry == repair_job(world, Repair.MARK_FAILED)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
-
-
-def test_mark_failed_keeps_cancelled_order() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.complete("pi_1", status="canceled")
-    world.add_order(status="cancelled")
-
-    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
-    assert world.job(KEY).status is Status.FAILED
-    assert world.order()["status"] == "cancelled"
-
-
-def test_mark_finished_changes_nothing_when_rows_conflict() -> None:
-    world = world_with_review_job()
-    world.add_order(status="shipped_without_payment")
-    before = world.job(KEY)
-
-    assert isinstance(
-        repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), BusinessRowConflict
-    )
-    assert is_unchanged(world, before)
-
-
-def test_dry_run_reports_business_row_conflict() -> None:
-    world = world_with_review_job()
-    world.add_order(status="shipped_without_payment")
-
-    dry = repair_job(world, Repair.MARK_FINISHED, reference="ch_1", dry_run=True)
-
-    assert isinstance(dry, BusinessRowConflict)
-    assert dry == repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
 
 
 @pytest.mark.parametrize(
@@ -165,16 +143,20 @@ def test_business_rows_are_changed_when_precheck_differs(
     standing: PrecheckResult[str], why: str | None
 ) -> None:
     row = make_job(fingerprint=fingerprint(PROCEED.values))
-
     assert values_changed_since(row, standing) == why
 
 
 def world_with_review(checks: Callable[[], PrecheckResult[str]]) -> InMemoryStack:
-    """An errand that needs review, and what our own rows say of it by now."""
     world = InMemoryStack(contracts=(errand_type(checks=checks),))
     values = fingerprint(PROCEED.values)
     named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.to_dict()}
     world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=values))
+    return world
+
+
+def world_with_closing_job() -> InMemoryStack:
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
     return world
 
 
@@ -203,66 +185,49 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
 def test_mark_finished_conflicts_without_matching_rows(
     checks: Callable[[], PrecheckResult[str]], why: str
 ) -> None:
-    outcome = repair_job(
-        world_with_review(checks), Repair.MARK_FINISHED, key=ERRAND, reference="run_1"
-    )
+    world = world_with_review(checks)
+    outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
 
-    assert outcome == BusinessRowConflict(
-        f"{why}: fix them, or undo it at the provider and mark it as failed"
-    )
+    fix = "fix them, or undo it at the provider and mark it as failed"
+    assert outcome == BusinessRowConflict(f"{why}: {fix}")
 
 
-def test_mark_failed_is_not_allowed_when_payment_succeeded() -> None:
-    world = world_with_review_job()
+@pytest.mark.parametrize(
+    ("status", "other", "reason"),
+    [("succeeded", False, "succeeded"), ("processing", False, "pi_1"), ("canceled", True, "pi_2")],
+    ids=["paid", "pending", "paid by another payment"],
+)
+def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, other: bool) -> None:
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.complete("pi_1", status=status)
+    if other:
+        own = world.payments.intents["pi_1"].payment
+        world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
     before = world.job(KEY)
 
     outcome = repair_job(world, Repair.MARK_FAILED)
 
     assert isinstance(outcome, NotAllowed)
-    assert "succeeded" in outcome.reason
+    assert reason in outcome.reason
     assert is_unchanged(world, before)
 
 
-def test_mark_failed_is_not_allowed_while_payment_is_pending() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.complete("pi_1", status="processing")
-
-    assert isinstance(repair_job(world, Repair.MARK_FAILED), NotAllowed)
-
-
-def test_mark_failed_is_not_allowed_when_other_payment_paid() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.complete("pi_1", status="canceled")
-    own = world.payments.intents["pi_1"].payment
-    world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
-
-    outcome = repair_job(world, Repair.MARK_FAILED)
-
-    assert isinstance(outcome, NotAllowed)
-    assert "pi_2" in outcome.reason
-
-
 def test_mark_failed_needs_reachable_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.fail_next("lookup_closed", PaymentFault.TIMEOUT_BEFORE)
-
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup_closed", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 def test_mark_failed_itself_closes_nothing_at_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-
-    repair_job(world, Repair.MARK_FAILED)
-
+    world = world_with_closing_job()
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
     assert "close" not in {step for step, _ in world.payments.calls}
 
 
 def test_lost_close_is_retried_without_confirming_payment() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    repair_job(world, Repair.MARK_FAILED)
-    world.payments.fail_next("close", PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_closing_job()
+    world.payments.fail_next("close", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
     job = world.run_until_idle(KEY)
@@ -273,16 +238,14 @@ def test_lost_close_is_retried_without_confirming_payment() -> None:
 
 
 def test_payment_that_succeeds_before_close_finishes_job() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    repair_job(world, Repair.MARK_FAILED)
+    world = world_with_closing_job()
     world.payments.complete("pi_1", status="succeeded")
-
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
     assert world.order()["status"] == "paid"
 
 
 def test_open_payment_without_order_is_not_marked_failed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.store.business_rows.rows.clear()
 
     outcome = repair_job(world, Repair.MARK_FAILED)
@@ -292,17 +255,14 @@ def test_open_payment_without_order_is_not_marked_failed() -> None:
 
 
 def test_close_needs_review_when_order_is_missing() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    repair_job(world, Repair.MARK_FAILED)
+    world = world_with_closing_job()
     world.store.business_rows.rows.clear()
-
     assert isinstance(world.run(world.outbox.sent.pop()), NeedsReview)
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
 
 
 def test_close_keeps_order_paid_by_hand() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    repair_job(world, Repair.MARK_FAILED)
+    world = world_with_closing_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
 
     assert isinstance(world.run(world.outbox.sent.pop()), Failed)
@@ -311,8 +271,7 @@ def test_close_keeps_order_paid_by_hand() -> None:
 
 
 def test_reopen_cancels_close_request() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    repair_job(world, Repair.MARK_FAILED)
+    world = world_with_closing_job()
     world.clock.advance(hours=25)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.NEEDS_REVIEW

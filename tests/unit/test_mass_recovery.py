@@ -22,9 +22,9 @@ from oncely.reconcile.resolve_group import (
     split_into_groups,
 )
 from oncely.testing.memory import MemorySweepLeases
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 
 UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
 FULL: Final = 100_000
@@ -38,8 +38,6 @@ READ_SECONDS: Final = timedelta(milliseconds=300)
 
 @dataclass
 class OutageRecovery:
-    """A world in which every answer was lost, and the sweeps that follow."""
-
     world: InMemoryStack
     leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
     started: list[Mapping[str, Json]] = field(default_factory=list)
@@ -51,7 +49,6 @@ class OutageRecovery:
         self.started.append(sweep)
 
     def sweep(self, sweep: Mapping[str, Json]) -> None:
-        """One execution, with as many groups at once as the state machine allows."""
         world, self.executions = self.world, self.executions + 1
         asked = SweepRequest.parse(sweep)
         finder = replace(world.finder(), leases=self.leases)
@@ -112,10 +109,9 @@ class OutageRecovery:
 
 @pytest.fixture
 def outage() -> OutageRecovery:
-    """Charges that were paid, and whose answers were lost."""
     world = InMemoryStack()
     world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     one: Job = world.job("payment.charge:order_18452")
     order = {**world.order()}
@@ -124,15 +120,11 @@ def outage() -> OutageRecovery:
         key, ref = JobKey(f"payment.charge:order_{number}"), f"pi_many_{number}"
         due_at = START + timedelta(milliseconds=number)
         message = {**one.message, "order_id": str(number)}
-        world.store.create(
-            replace(
-                one, job_key=key, message=message, provider_ref=ref, due_at=due_at, fingerprint=None
-            )
-        )
+        row = replace(one, job_key=key, message=message, provider_ref=ref, due_at=due_at)
+        world.store.create(replace(row, fingerprint=None))
         world.dependencies.rows.put("orders", {"order_id": str(number)}, order)
-        world.payments.intents[ref] = replace(
-            intent, ref=ref, payment=replace(intent.payment, job_key=key, order_id=str(number))
-        )
+        payment = replace(intent.payment, job_key=key, order_id=str(number))
+        world.payments.intents[ref] = replace(intent, ref=ref, payment=payment)
     world.clock.advance(minutes=1)
     return OutageRecovery(world)
 

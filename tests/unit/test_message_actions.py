@@ -51,7 +51,6 @@ def test_reply_follows_from_outcome(outcome: RunOutcome) -> None:
 def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: RunOutcome) -> None:
     row_carries_it = isinstance(outcome, LeasedElsewhere | NotAttempted)
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
-
     assert action_for(outcome, near_receive_limit=True) == expected
 
 
@@ -59,17 +58,11 @@ def test_message_is_acked_when_row_resends() -> None:
     outcome = NotAttempted(
         job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
     )
-
     assert action_for(outcome, near_receive_limit=False) == Ack()
 
 
-@pytest.mark.parametrize(
-    ("last", "reply"), [(False, LeaveInvisible()), (True, Reject("other amount"))]
-)
-def test_unalerted_conflict_is_redelivered_before_rejection(
-    last: bool,  # noqa: FBT001  # a case of the table
-    reply: MessageAction,
-) -> None:
-    untold = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
+def test_unalerted_conflict_is_redelivered_before_rejection() -> None:
+    other = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
 
-    assert action_for(untold, near_receive_limit=last) == reply
+    assert action_for(other, near_receive_limit=False) == LeaveInvisible()
+    assert action_for(other, near_receive_limit=True) == Reject("other amount")

@@ -26,8 +26,6 @@ SENT_POSTCARDS: list[str] = []
 
 
 class PostcardMessage(Message):
-    """Send a postcard."""
-
     job: Literal["postcard.send"]
     v: Literal[1]
     to: str

@@ -38,14 +38,12 @@ def test_natural_effect_retries_at_once_without_known_outcome(
     answer: LeaseExpired | NotFound | LookupUnsupported | LookupFailed,
 ) -> None:
     decision = decide(make_job(), NATURAL, answer, now=NOW)
-
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW)
     assert decision.apply_to(make_job(), now=NOW, actor="worker").timeouts == 0
 
 
 def test_natural_effect_retries_later_when_in_progress() -> None:
     decision = decide(make_job(), NATURAL, Pending("still importing"), now=NOW)
-
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW + PENDING_RECHECK_INTERVAL)
 
 
@@ -54,32 +52,25 @@ def test_natural_effect_retries_later_when_in_progress() -> None:
 )
 def test_natural_effect_escalates_after_too_many_timeouts(before: int, event: Event) -> None:
     decision = decide(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW)
-
     assert decision.event is event
 
 
 @pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])
 def test_natural_effect_retries_row_conflict_up_to_limit(attempts: int, event: Event) -> None:
     job = make_job(attempts=attempts)
-
     decision = on_business_conflict(job, NATURAL, DONE, reason="contacts 7", now=NOW)
-
     assert decision.event is event
     assert "contacts 7" in decision.reason
 
 
 def test_unknown_natural_effect_retries_when_rows_conflict() -> None:
     job = make_job(status=Status.UNKNOWN)
-
     decision = on_business_conflict(job, NATURAL, DONE, reason="contacts 7", now=NOW)
-
     after = decision.apply_to(job, now=NOW, actor="reconciler")
     assert (after.status, decision.run_at) == (Status.READY, NOW)
 
 
 def test_unknown_natural_effect_retries_under_any_key_scope() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - timedelta(hours=1), key_scope="other")
-
     decision = decide(job, NATURAL, LookupUnsupported(), now=NOW, key_scope="live")
-
     assert (decision.event, decision.reason) == (Event.REQUEUE, "safe to run again")

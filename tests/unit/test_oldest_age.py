@@ -37,14 +37,12 @@ def test_oldest_age_comes_from_longest_waiting_job(world: InMemoryStack, status:
     now = world.clock.now()
     add_due_job(world, 1, status, created_at=now - timedelta(hours=1))
     add_due_job(world, 2, status, created_at=now - timedelta(hours=2))
-
     assert oldest_age(world) == timedelta(hours=2)
 
 
 def test_reopened_job_ages_from_its_reopening(world: InMemoryStack) -> None:
     now = world.clock.now()
     add_due_job(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
-
     assert oldest_age(world) == timedelta(days=1)
 
 
@@ -74,7 +72,6 @@ def test_oldest_age_reads_bounded_number_of_rows(world: InMemoryStack) -> None:
 def test_oldest_age_uses_due_time_when_row_is_unreadable(world: InMemoryStack, store: str) -> None:
     add_due_job(world, 1)
     found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()
-
     expected = timedelta(minutes=1) if store == "broken" else timedelta(0)
     assert oldest_age(world, store=found) == expected
 

@@ -64,6 +64,5 @@ def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
 
 def test_version_only_write_is_ours_if_row_is_equal() -> None:
     write = replace(BEFORE, version=2)
-
     assert is_our_write(write, before=BEFORE, write=write)
     assert not is_our_write(replace(write, timeouts=1), before=BEFORE, write=write)

@@ -19,26 +19,17 @@ class FakeTime:
         self.sleeps.append(round(seconds, 6))
 
 
-def test_requests_are_spread_over_one_second() -> None:
+def test_requests_are_spread_without_saving_up_bursts() -> None:
     time = FakeTime()
     pace = RateLimiter(4, now=time.now, sleep=time.sleep)
 
     for _ in range(4):
         pace()
-
-    assert time.sleeps == [0.25, 0.5, 0.75]
-
-
-def test_idle_time_saves_up_no_burst() -> None:
-    time = FakeTime()
-    pace = RateLimiter(4, now=time.now, sleep=time.sleep)
-    pace()
     time.seconds += 60
-
     for _ in range(3):
         pace()
 
-    assert time.sleeps == [0.25, 0.5]
+    assert time.sleeps == [0.25, 0.5, 0.75, 0.25, 0.5]
 
 
 def test_threads_share_one_pace() -> None:

@@ -17,11 +17,8 @@ def page() -> PageFiles:
 
 
 def test_config_names_sign_in_client_and_stack(page: PageFiles) -> None:
-    assert json.loads(page.config.body) == {
-        "sign_in": SIGN_IN,
-        "client_id": "client-1",
-        "stack": "Oncely-dev",
-    }
+    stack = {"client_id": "client-1", "stack": "Oncely-dev"}
+    assert json.loads(page.config.body) == {"sign_in": SIGN_IN, **stack}
 
 
 def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> None:
@@ -38,16 +35,14 @@ def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> Non
 def test_index_is_revalidated_and_names_versioned_files(page: PageFiles) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', page.index.body)
 
-    assert {page.index.headers["cache-control"], page.config.headers["cache-control"]} == {
-        "no-cache"
-    }
+    for reply in (page.index, page.config):
+        assert reply.headers["cache-control"] == "no-cache"
     assert set(named) == {f"/page/{page.version}/{name}" for name in page.files}
 
 
 def test_modules_import_siblings_by_relative_path(page: PageFiles) -> None:
     for name, reply in page.files.items():
         imported = re.findall(r'from "([^"]+)"', reply.body)
-
         assert all(one.startswith("./") and one[2:] in page.files for one in imported), name
 
 
@@ -60,7 +55,6 @@ def test_unknown_file_name_is_not_found(page: PageFiles, name: str) -> None:
 
 def test_file_of_other_version_is_not_found_or_cached(page: PageFiles) -> None:
     reply = page.file(version="0" * 32, file="admin.js")
-
     assert (reply.status, reply.headers["cache-control"]) == (404, "no-store")
 
 
@@ -83,7 +77,6 @@ def test_policy_allows_only_own_files_and_sign_in(page: PageFiles) -> None:
 
 def test_index_complies_with_its_policy(page: PageFiles) -> None:
     text = page.index.body
-
     assert re.findall(r"<script(?![^>]*src=)[^>]*>", text) == []
     assert re.findall(r"\son\w+=|\sstyle=|<style", text) == []
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []

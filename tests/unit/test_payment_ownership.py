@@ -15,11 +15,12 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.fake import FakeIntent
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakeIntent, PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(
@@ -41,8 +42,6 @@ INTENT = {
 
 
 class CannedStripe(stripe.HTTPClient):
-    """Answers every request with the same intent, alone or in a list."""
-
     name = "canned"
 
     def __init__(self, body: Mapping[str, object]) -> None:
@@ -103,7 +102,7 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
 
 
 def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
     job = world.run_until_idle(KEY)
@@ -114,7 +113,6 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack)
 
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
-
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
@@ -164,9 +162,8 @@ def test_own_intent_is_no_anomaly() -> None:
     provider = payments_with_response()
 
     assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
-    assert isinstance(
-        provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k")), Succeeded
-    )
+    executed = provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k"))
+    assert isinstance(executed, Succeeded)
 
 
 @pytest.mark.parametrize(

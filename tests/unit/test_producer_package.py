@@ -25,20 +25,17 @@ def test_package_ships_type_marker() -> None:
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
     look = f"import sys, oncely.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
-
-    told = run_python(look)
-
-    assert (told.returncode, told.stdout) == (0, "\n")
+    result = run_python(look)
+    assert (result.returncode, result.stdout) == (0, "\n")
 
 
 def test_command_names_missing_package_and_extra() -> None:
-    told = run_python(
-        "import sys; sys.modules['typer'] = None; import oncely.cli.__main__ as it; it.main()"
-    )
+    code = "import sys; sys.modules['typer'] = None; import oncely.cli.__main__ as it; it.main()"
+    result = run_python(code)
 
-    assert told.returncode == 1
-    assert told.stderr.startswith("Package typer is not installed")
-    assert '".[command]"' in told.stderr
+    assert result.returncode == 1
+    assert result.stderr.startswith("Package typer is not installed")
+    assert '".[command]"' in result.stderr
 
 
 def test_testing_imports_only_what_its_extra_declares() -> None:
@@ -59,14 +56,11 @@ def test_testing_imports_only_what_its_extra_declares() -> None:
 
 def test_testing_says_what_it_lacks_when_extra_is_missing() -> None:
     result = run_python("import sys; sys.modules['greenlet'] = None; import oncely.testing")
-
     assert result.returncode == 1
     assert 'pip install "oncely[testing]"' in result.stderr.splitlines()[-1]
 
 
-def test_testing_can_be_imported_from_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_testing_is_importable_from_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     wheel = tmp_path / build.build_wheel(str(tmp_path))
 
@@ -81,7 +75,6 @@ def test_testing_can_be_imported_from_wheel(
 
 
 def list_installed(requirements: Iterable[str]) -> set[str]:
-    """The distributions that an installer brings for these requirements."""
     found: set[str] = set()
     waiting = [Requirement(one) for one in requirements]
     while waiting:

@@ -42,47 +42,39 @@ def end_job(before: Job = STARTED, after: Job = FINISHED, *, owes: bool = False)
 
 def test_ended_row_expires_when_nothing_is_left_to_publish() -> None:
     row = end_job()
-
     assert (row.due_at, row.expires_at) == (None, NOW + DAYS_400)
     assert not awaits_publishing(row)
 
 
 def test_unpublished_ended_row_stays_due_without_expiry() -> None:
     row = end_job(owes=True)
-
     assert (row.due_at, row.expires_at) == (STARTED.due_at, None)
     assert awaits_publishing(row)
 
 
 def test_unpublished_ended_row_becomes_due_when_it_was_not() -> None:
     review = make_job(status=Status.NEEDS_REVIEW, due_at=None)
-    ruled = replace(review, status=Status.FINISHED)
-
-    assert end_job(review, ruled, owes=True).due_at == NOW + PUBLISH_GRACE
+    resolved = replace(review, status=Status.FINISHED)
+    assert end_job(review, resolved, owes=True).due_at == NOW + PUBLISH_GRACE
 
 
 @pytest.mark.parametrize("owes", [False, True])
 def test_write_is_unchanged_when_it_ends_no_job(*, owes: bool) -> None:
     noted = replace(FINISHED, version=9, due_at=None, expires_at=NOW)
     lost = replace(STARTED, status=Status.UNKNOWN)
-
     assert end_job(FINISHED, noted, owes=owes) == noted
     assert end_job(STARTED, lost, owes=owes) == lost
 
 
 def test_expiry_has_whole_seconds() -> None:
     late = NOW + timedelta(microseconds=999)
-
     row = finalize_if_ended(STARTED, FINISHED, retention=DAYS_400, must_publish=False, now=late)
-
     assert row.expires_at == NOW + DAYS_400
 
 
 def test_published_row_expires_and_is_not_due() -> None:
     owing = end_job(owes=True)
-
     row = mark_published(owing, retention=DAYS_400, now=NOW)
-
     assert (row.status, row.due_at, row.expires_at) == (Status.FINISHED, None, NOW + DAYS_400)
     assert (row.version, row.evidence) == (owing.version + 1, owing.evidence)
 
@@ -95,8 +87,8 @@ def test_contradiction_clears_expiry_until_next_resolution() -> None:
     )
     assert (contradicted.status, contradicted.expires_at) == (Status.NEEDS_REVIEW, None)
 
-    ruled = replace(contradicted, status=Status.FAILED)
-    assert end_job(contradicted, ruled).expires_at == NOW + DAYS_400
+    resolved = replace(contradicted, status=Status.FAILED)
+    assert end_job(contradicted, resolved).expires_at == NOW + DAYS_400
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 unwrapped_handler: Any = vars(handler)["__wrapped__"]
 
 
-def stream_records(orders: str) -> list[dict[str, Any]]:
-    return [
+def publish_batch(world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, orders: str) -> object:
+    monkeypatch.setattr("oncely.handlers.publish_ended_jobs.get_publisher", world.publisher)
+    records = [
         {"dynamodb": {"Keys": {"job_key": {"S": key(order)}}, "SequenceNumber": f"10{order}"}}
         for order in orders
     ]
+    return unwrapped_handler({"Records": records}, None)
 
 
 def key(order: str) -> str:
@@ -37,9 +39,8 @@ def test_batch_reports_only_failed_job_and_publishes_rest(monkeypatch: pytest.Mo
         return send(bodies)
 
     monkeypatch.setattr(world.outbox, "send", breaks_on_the_second)
-    monkeypatch.setattr("oncely.handlers.publish_ended_jobs.get_publisher", world.publisher)
 
-    answer = unwrapped_handler({"Records": stream_records("123")}, None)
+    answer = publish_batch(world, monkeypatch, "123")
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "102"}]}
     assert [world.job(key(order)).expires_at is not None for order in "123"] == [True, False, True]
@@ -51,9 +52,8 @@ def test_unreadable_job_stays_due_without_blocking_stream(monkeypatch: pytest.Mo
     world.run(charge_message("1"))
     row = world.job(key("1"))
     world.store.jobs[row.job_key] = replace(row, message={"job": "payment.charge", "v": 2})
-    monkeypatch.setattr("oncely.handlers.publish_ended_jobs.get_publisher", world.publisher)
 
-    answer = unwrapped_handler({"Records": stream_records("1")}, None)
+    answer = publish_batch(world, monkeypatch, "1")
 
     assert answer == {"batchItemFailures": []}
     assert world.job(key("1")).due_at == row.due_at

@@ -4,6 +4,7 @@ from threading import Barrier
 
 import pytest
 
+from oncely.contract import AnyContract
 from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import UnavailableError
@@ -15,7 +16,8 @@ from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
-from oncely.run.outcomes import Duplicate, Failed
+from oncely.run.outcomes import Duplicate
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -23,35 +25,26 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import repair_job
 
 KEY = "payment.charge:order_18452"
 RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
-CONTACT = {
-    "job": "sync.contact",
-    "v": 1,
-    "source": "hubspot",
-    "source_id": "1",
-    "event_id": "1",
-    "record": RECORD,
-}
+CONTACT_SOURCE = {"source": "hubspot", "source_id": "1", "event_id": "1"}
+CONTACT = {"job": "sync.contact", "v": 1, **CONTACT_SOURCE, "record": RECORD}
 
 
 class PublishedEventCharge(PaymentCharge):
-    """payment.charge whose ends other systems hear of."""
-
     publishes_events = True
 
 
-PUBLISHED_CONTRACTS = tuple(
-    PublishedEventCharge if one is PaymentCharge else one for one in CONTRACTS
-)
+OTHERS = tuple(one for one in CONTRACTS if one is not PaymentCharge)
+PUBLISHED_CONTRACTS: tuple[type[AnyContract], ...] = (PublishedEventCharge, *OTHERS)
 
 
-def world_with_finished_job(*, publishes: bool = False) -> InMemoryStack:
+def world_with_finished_job(*, publishes: bool = False, declines: bool = False) -> InMemoryStack:
     world = InMemoryStack(contracts=PUBLISHED_CONTRACTS if publishes else CONTRACTS)
     world.add_order()
+    world.payments.declines = declines
     world.run(charge_message())
     return world
 
@@ -72,40 +65,29 @@ def test_row_expires_after_receipt_is_sent() -> None:
     assert world.bus.published == [], "events are opt-in"
 
 
-def test_event_is_published_when_contract_opts_in() -> None:
-    world = world_with_finished_job(publishes=True)
-
-    publish_job(world)
-
-    assert [one.job_key for one in world.bus.published] == [KEY]
-
-
-def test_declined_job_expires_without_publishing(world: InMemoryStack) -> None:
-    world.payments.declines = True
-
-    assert isinstance(world.run(charge_message()), Failed)
-
-    job = world.job(KEY)
-    assert (job.due_at, job.expires_at) == (None, world.clock.now() + MONEY_RETENTION)
-    assert not publish_job(world)
-
-
-def test_declined_job_publishes_event_when_contract_opts_in() -> None:
-    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS)
-    world.add_order()
-    world.payments.declines = True
-    world.run(charge_message())
+@pytest.mark.parametrize("declines", [False, True])
+def test_event_is_published_when_contract_opts_in(*, declines: bool) -> None:
+    world = world_with_finished_job(publishes=True, declines=declines)
     assert world.job(KEY).expires_at is None
 
     publish_job(world)
 
-    assert [one.status for one in world.bus.published] == [Status.FAILED]
+    status = Status.FAILED if declines else Status.FINISHED
+    assert [(one.job_key, one.status) for one in world.bus.published] == [(KEY, status)]
     assert world.job(KEY).expires_at is not None
+
+
+def test_declined_job_expires_without_publishing() -> None:
+    world = world_with_finished_job(declines=True)
+
+    job = world.job(KEY)
+    assert (job.status, job.due_at) == (Status.FAILED, None)
+    assert job.expires_at == world.clock.now() + MONEY_RETENTION
+    assert not publish_job(world)
 
 
 def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> None:
     world.run(CONTACT)
-
     (job,) = world.store.jobs.values()
     assert job.expires_at == world.clock.now() + ROW_RETENTION
 
@@ -113,9 +95,7 @@ def test_natural_effect_expires_after_row_retention(world: InMemoryStack) -> Non
 def test_receipt_expires_after_default_retention() -> None:
     world = world_with_finished_job()
     publish_job(world)
-
     world.run(world.outbox.sent[0])
-
     assert world.job("receipt.send:order_18452").expires_at == world.clock.now() + PROOF_RETENTION
 
 
@@ -130,7 +110,7 @@ def test_payment_expires_without_receipt_when_mail_is_off() -> None:
 
 
 def test_job_finished_by_reconciler_stays_due_for_receipt(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
     world.run_until_idle(KEY)
@@ -226,15 +206,17 @@ def test_delayed_publisher_does_not_expire_newer_result() -> None:
     world = world_with_finished_job(publishes=True)
     bus, job = world.bus, world.job(KEY)
 
-    def contradicted_and_ruled() -> None:
+    def contradict_and_resolve() -> None:
         world.bus = bus
-        told = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
-        world.store.compare_and_swap(job, told.apply_to(job, now=world.clock.now(), actor="worker"))
+        decision = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
+        world.store.compare_and_swap(
+            job, decision.apply_to(job, now=world.clock.now(), actor="worker")
+        )
         world.add_order(status="cancelled")
         world.payments.complete("pi_1", status="canceled")
         assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
-    world.bus = InterruptingPort(bus, "publish", contradicted_and_ruled)  # type: ignore[assignment]  # the same port
+    world.bus = InterruptingPort(bus, "publish", contradict_and_resolve)  # type: ignore[assignment]  # the same port
 
     assert not publish_job(world)
 
@@ -265,24 +247,20 @@ def test_failed_job_is_reported_and_others_are_published() -> None:
     world, keys = world_with_many_jobs(3)
     publish_one = world.bus.publish
 
-    def breaks_on_the_second(job: Job) -> None:
+    def fail_on_second(job: Job) -> None:
         if job.job_key == keys[1]:
             raise ValueError("poisoned")
         publish_one(job)
 
-    world.bus.publish = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
+    world.bus.publish = fail_on_second  # type: ignore[method-assign]  # a fault of this test
 
-    failed = world.publisher().publish_batch(keys)
-
-    assert list(failed) == [keys[1]]
+    assert list(world.publisher().publish_batch(keys)) == [keys[1]]
     assert [world.job(key).expires_at is not None for key in keys] == [True, False, True]
 
 
 def test_job_listed_twice_in_batch_is_published_once() -> None:
     world, keys = world_with_many_jobs(1)
-
     world.publisher().publish_batch([*keys, *keys])
-
     assert len(world.bus.published) == 1
 
 

@@ -20,26 +20,25 @@ REGISTRY = ContractRegistry([PaymentCharge])
 
 
 def test_message_is_parsed_with_its_contract() -> None:
-    contract, message = REGISTRY.parse_body(json.dumps(charge_message(amount=1250, currency="EUR")))
+    message = charge_message(amount=1250, currency="EUR")
+
+    contract, parsed = REGISTRY.parse_body(json.dumps(message))
 
     assert contract is PaymentCharge
-    assert message == ChargeMessage(
-        job="payment.charge", v=1, order_id="18452", amount=1250, currency="EUR"
-    )
+    assert parsed == ChargeMessage.model_validate(message)
+    assert (contract, parsed) == REGISTRY.parse_mapping(message)
 
 
 def test_queue_carries_only_its_own_job_types() -> None:
     both = ContractRegistry([PaymentCharge, ReportBuild])
-
     assert [*both.for_queue("reports")] == [ReportBuild]
     assert [*both.for_queue("payments")] == [PaymentCharge]
     assert [*both.for_queue("other")] == []
 
 
 def test_unknown_job_type_is_invalid_and_lists_known_types() -> None:
-    with pytest.raises(
-        InvalidMessageError, match=r"unknown job type 'report.build'; known job types: payment"
-    ):
+    expected = r"unknown job type 'report.build'; known job types: payment"
+    with pytest.raises(InvalidMessageError, match=expected):
         REGISTRY.parse_body('{"job": "report.build"}')
 
 
@@ -75,16 +74,8 @@ def test_message_is_valid_up_to_size_limit() -> None:
 def test_parsed_message_can_be_read_from_its_row() -> None:
     registry = ContractRegistry([ReportBuild])
     body = json.dumps(report_message("t", text="é" * 20_000), ensure_ascii=False)
-
     _, taken = registry.parse_body(body)
-
     assert registry.parse_mapping(taken.to_dict()) == (ReportBuild, taken)
-
-
-def test_stored_message_reads_like_queue_message() -> None:
-    message = charge_message(amount=1250)
-
-    assert REGISTRY.parse_mapping(message) == REGISTRY.parse_body(json.dumps(message))
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"bytes"])
@@ -130,11 +121,8 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
         ),
     ],
 )
-def test_contract_mistake_is_found_when_registry_is_built(
-    changes: dict[str, object], mistake: str
-) -> None:
+def test_contract_mistake_is_found_by_registry(changes: dict[str, object], mistake: str) -> None:
     wrong: type[AnyContract] = type("WrongCharge", (PaymentCharge,), changes)
-
     with pytest.raises(InvariantError, match=f"contract WrongCharge: {mistake}"):
         ContractRegistry([wrong])
 
@@ -157,6 +145,5 @@ def test_overflowing_number_is_invalid(number: str) -> None:
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_non_json_constant_is_invalid(constant: str) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "amount": ' + constant + "}"
-
     with pytest.raises(InvalidMessageError, match="is not JSON"):
         ContractRegistry([PaymentCharge]).parse_body(body)

@@ -32,7 +32,6 @@ class RejectingMessage(ErrandMessage):
 @pytest.mark.parametrize("message", [UntypedMessage, OtherJobMessage])
 def test_contract_is_invalid_when_message_names_other_job(message: type[Message]) -> None:
     contract = type("Wrong", (Errand,), {"message": message})
-
     with pytest.raises(InvariantError, match=r"contract Wrong: the field job of its message"):
         ContractRegistry([contract])
 

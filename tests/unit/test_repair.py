@@ -1,4 +1,4 @@
-"""Asking, returning, sending and trying again: what a person has the machine do."""
+"""Repairs that an operator requests: look up, reopen, resend and resubmit."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.actors import operator_actor
-from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
@@ -21,9 +20,9 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.run.outcomes import Finished
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -34,6 +33,7 @@ from tests.support.repairs import (
     world_with_review_job,
     world_with_unknown_job,
 )
+from tests.unit.samples import make_job
 
 RECEIPT = JobKey("receipt.send:order_18452")
 
@@ -48,16 +48,13 @@ def test_lookup_finishes_unknown_charge_as_operator() -> None:
     assert outcome.after == world.job(KEY)
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
-    assert (asked.actor, asked.event, asked.reason) == (
-        operator_actor(OPERATOR),
-        Event.NOTE,
-        f"looked up: {REASON}",
-    )
-    assert (ended.actor, ended.event) == (operator_actor(OPERATOR), Event.CONFIRM)
+    assert (asked.event, ended.event) == (Event.NOTE, Event.CONFIRM)
+    assert asked.reason == f"looked up: {REASON}"
+    assert asked.actor == ended.actor == operator_actor(OPERATOR)
 
 
 def test_lookup_retries_charge_that_never_happened() -> None:
-    world = world_with_unknown_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_unknown_job(ProviderFault.TIMEOUT_BEFORE)
     world.clock.advance(minutes=1)
 
     repair_job(world, Repair.LOOK_UP)
@@ -69,7 +66,7 @@ def test_lookup_retries_charge_that_never_happened() -> None:
 
 def test_lookup_does_not_wait_until_job_is_due() -> None:
     world = world_with_unknown_job()
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
     world.reconcile(KEY)
     due_at = world.job(KEY).due_at
     assert due_at is not None
@@ -82,16 +79,14 @@ def test_lookup_does_not_wait_until_job_is_due() -> None:
 
 def test_lookup_resolves_job_of_dead_worker() -> None:
     world = world_with_unknown_job()
-    dead = world.job(KEY)
-    world.store.jobs[KEY] = Job(**{**vars(dead), "status": Status.STARTED})
-
+    world.store.jobs[KEY] = replace(world.job(KEY), status=Status.STARTED)
     assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
     assert world.job(KEY).status is Status.FINISHED
 
 
 def test_lookup_reports_unreachable_provider() -> None:
     world = world_with_unknown_job()
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
 
     outcome = repair_job(world, Repair.LOOK_UP)
 
@@ -113,7 +108,7 @@ def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
 
 
 def test_review_without_charge_is_reopened_and_charged_once() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
     outcome = repair_job(world, Repair.REOPEN)
 
@@ -154,42 +149,30 @@ def test_review_is_not_reopened_when_charge_happened() -> None:
     assert world.outbox.sent == []
 
 
-def test_reopen_needs_reachable_provider() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
+@pytest.mark.parametrize("what", [Repair.REOPEN, Repair.LOOK_UP])
+def test_repair_of_review_needs_reachable_provider(what: Repair) -> None:
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup", ProviderFault.TIMEOUT_AFTER)
     before = world.job(KEY)
 
-    assert isinstance(repair_job(world, Repair.REOPEN), ProviderUnavailable)
+    assert isinstance(repair_job(world, what), ProviderUnavailable)
     assert is_unchanged(world, before)
 
 
 def test_reopen_conflicts_when_order_changed() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     world.add_order(amount=9900)
-
     assert isinstance(repair_job(world, Repair.REOPEN), BusinessRowConflict)
 
 
 def test_ambiguous_mail_can_be_failed_but_not_reopened(world: InMemoryStack) -> None:
     world.add_order(status="paid")
-    world.mail.fault = "timeout"
-    world.store.create(_make_receipt_review(world))
+    message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+    named = {"job_key": RECEIPT, "job_type": "receipt.send", "message": message}
+    world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=None))
 
     assert isinstance(repair_job(world, Repair.REOPEN, key=RECEIPT), NotAllowed)
     assert isinstance(repair_job(world, Repair.MARK_FAILED, key=RECEIPT), Repaired)
-
-
-def _make_receipt_review(world: InMemoryStack) -> Job:
-    now = world.clock.now()
-    return Job(
-        job_key=RECEIPT,
-        job_type="receipt.send",
-        status=Status.NEEDS_REVIEW,
-        message={"job": "receipt.send", "v": 1, "order_id": "18452"},
-        created_at=now,
-        updated_at=now,
-        fence=1,
-    )
 
 
 def test_lost_message_is_resent_by_operator(world: InMemoryStack) -> None:
@@ -214,33 +197,27 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
     assert str(outcome.details) == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).evidence[-1].reason == f"resubmitted as {KEY}:2: {REASON}"
+    first = world.job(JobKey(f"{KEY}:2")).evidence[0]
+    assert (first.actor, first.event) == (operator_actor(OPERATOR), Event.ENQUEUE)
+    assert first.reason == f"after {KEY}: {REASON}"
+    again = repair_job(world, Repair.RESUBMIT)
+    assert isinstance(again, NotAllowed)
+    assert f"{KEY}:2" in again.reason
     (body,) = world.outbox.sent
     assert isinstance(world.run(body), Finished)
     assert world.order()["status"] == "paid"
 
 
-def test_resubmitted_job_records_operator_and_reason() -> None:
-    world = world_with_declined_job()
-
-    repair_job(world, Repair.RESUBMIT)
-
-    began = world.job(JobKey(f"{KEY}:2")).evidence[0]
-    assert (began.actor, began.event) == (operator_actor(OPERATOR), Event.ENQUEUE)
-    assert began.reason == f"after {KEY}: {REASON}"
-
-
 @pytest.mark.parametrize(
     ("world", "what"),
     [
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.REOPEN),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
 )
 def test_repair_reports_message_that_was_not_sent(world: InMemoryStack, what: Repair) -> None:
     world.outbox.fails_at = frozenset({0})
-
     outcome = repair_job(world, what)
-
     assert isinstance(outcome, Repaired)
     assert "the queue rejected the message" in str(outcome.details)
 
@@ -251,30 +228,9 @@ def test_operator_named_like_component_is_distinguished(name: str) -> None:
 
     repair_job(world, Repair.RESUBMIT, actor=name)
 
-    told = timeline(world.job(KEY))
-    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (operator)")
+    shown = timeline(world.job(KEY))
+    assert (shown[0].actor_name, shown[-1].actor_name) == ("worker", f"{name} (operator)")
     assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (operator)"
-
-
-def test_second_resubmission_is_not_allowed() -> None:
-    world = world_with_declined_job()
-    repair_job(world, Repair.RESUBMIT)
-
-    again = repair_job(world, Repair.RESUBMIT)
-
-    assert isinstance(again, NotAllowed)
-    assert f"{KEY}:2" in again.reason
-
-
-def test_lookup_of_review_needs_reachable_provider() -> None:
-    world = world_with_review_job()
-    before = world.job(KEY)
-    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
-
-    outcome = repair_job(world, Repair.LOOK_UP)
-
-    assert isinstance(outcome, ProviderUnavailable)
-    assert is_unchanged(world, before)
 
 
 def test_lookup_of_review_conflicts_when_order_is_missing() -> None:
@@ -292,7 +248,7 @@ def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> Non
     world = (
         world_with_unknown_job()
         if what is Repair.LOOK_UP
-        else world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+        else world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     )
     version, store = world.job(KEY).version, world.store
     once = iter(["meanwhile"])
@@ -310,7 +266,7 @@ def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> Non
 
 
 def test_repair_shows_last_known_row_when_it_is_deleted() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     before, store = world.job(KEY), world.store
     world.store = InterruptingPort(store, "get", store.jobs.clear)
 

@@ -50,6 +50,5 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         RepairBody.parse(body).to_request(actor="ada")
-
     assert str(caught.value).startswith(why)
     assert "eve" not in str(caught.value)

@@ -14,8 +14,8 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 from tests.support.repairs import (
     KEY,
     REASON,
@@ -41,8 +41,6 @@ def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None
 
 
 class _SlowWorld:
-    """A provider during whose answer somebody else changes the row."""
-
     def __init__(self, world: InMemoryStack) -> None:
         self.world = world
 
@@ -54,7 +52,7 @@ class _SlowWorld:
 
 
 def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
-    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
     version = world.job(KEY).version
     slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
 
@@ -69,9 +67,9 @@ def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
     [
         (world_with_unknown_job(), Repair.LOOK_UP),
         (world_with_review_job(), Repair.LOOK_UP),
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.REOPEN),
         (world_with_review_job(), Repair.MARK_FINISHED),
-        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
+        (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
     ids=["lookup", "lookup in review", "reopen", "mark-finished", "mark-failed", "resubmit"],
@@ -99,20 +97,7 @@ def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
     order = RepairRequest(
         key=JobKey("k" * length), repair=Repair.LOOK_UP, version=1, reason=REASON, actor="ada"
     )
-
     assert isinstance(InMemoryStack().repairer().repair(order), JobNotFound)
-
-
-def test_missing_job_is_reported() -> None:
-    order = RepairRequest(
-        key=JobKey("payment.charge:order_1"),
-        repair=Repair.LOOK_UP,
-        version=1,
-        reason="x",
-        actor="ada",
-    )
-
-    assert InMemoryStack().repairer().repair(order) == JobNotFound()
 
 
 def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
@@ -141,7 +126,6 @@ def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
 )
 def test_repair_is_invalid_with_bad_reason_actor_or_reference(wrong: dict[str, str]) -> None:
     fields = {"reason": REASON, "actor": "ada", **wrong}
-
     with pytest.raises(InvalidRequestError):
         RepairRequest(key=KEY, repair=Repair.LOOK_UP, version=1, **fields)  # type: ignore[arg-type]  # fields by name
 
@@ -161,6 +145,5 @@ def test_longest_reason_and_reference_are_accepted() -> None:
 
 def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
     outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
-
     assert isinstance(outcome, WouldRepair)
     assert str(outcome.details).endswith("the business rows are checked only when the repair runs")

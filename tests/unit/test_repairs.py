@@ -5,7 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at
-from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Pending, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    NotFound,
+    Pending,
+    Succeeded,
+)
 from oncely.domain.jobs import Decision
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
@@ -40,32 +47,24 @@ OPEN: dict[Status, set[Repair]] = {
 }
 
 
-def allowed_repairs(status: Status, terms: RetryPolicy = TERMS, **changes: object) -> set[Repair]:
-    job = make_job(status=status, **changes)
-    return {
-        one.repair
-        for one in repair_options(job, terms, now=LATER, can_resubmit=True)
-        if one.allowed
-    }
+def allowed_repairs(
+    status: Status, terms: RetryPolicy = TERMS, now: datetime = LATER, **changes: object
+) -> set[Repair]:
+    options = repair_options(make_job(status=status, **changes), terms, now=now, can_resubmit=True)
+    return {one.repair for one in options if one.allowed}
 
 
 @pytest.mark.parametrize("status", Status)
 def test_each_status_opens_exactly_its_own_repairs(status: Status) -> None:
+    options = repair_options(make_job(status=status), TERMS, now=LATER)
     assert allowed_repairs(status) == OPEN[status]
+    assert [one.repair for one in options] == list(Repair)
+    assert all(one.reason and "\n" not in one.reason for one in options)
 
 
-@pytest.mark.parametrize("status", Status)
-def test_every_repair_gives_one_line_reason(status: Status) -> None:
-    told = repair_options(make_job(status=status), TERMS, now=LATER)
-
-    assert [one.repair for one in told] == list(Repair)
-    assert all(one.reason and "\n" not in one.reason for one in told)
-
-
-def test_leased_job_allows_no_repair() -> None:
-    told = repair_options(make_job(lease_until=LATER + timedelta(seconds=1)), TERMS, now=LATER)
-
-    assert not any(one.allowed for one in told)
+def test_leased_or_too_old_job_allows_no_repair() -> None:
+    assert allowed_repairs(Status.STARTED, lease_until=LATER + timedelta(seconds=1)) == set()
+    assert allowed_repairs(Status.READY, now=NOW + TERMS.limits.max_age) == set()
 
 
 @pytest.mark.parametrize("terms", [AT_MOST_ONCE, NO_LOOKUP])
@@ -80,59 +79,37 @@ def test_unclaimed_job_may_be_reopened(terms: RetryPolicy) -> None:
 
 def test_natural_effect_may_be_reopened_without_lookup() -> None:
     terms = RetryPolicy(safety=RetrySafety.NATURAL, profile=SES)
-
-    assert allowed_repairs(Status.NEEDS_REVIEW, terms) == {
-        Repair.REOPEN,
-        Repair.MARK_FINISHED,
-        Repair.MARK_FAILED,
-    }
+    manual = {Repair.MARK_FINISHED, Repair.MARK_FAILED}
+    assert allowed_repairs(Status.NEEDS_REVIEW, terms) == {Repair.REOPEN, *manual}
 
 
-@pytest.mark.parametrize(
-    ("terms", "fence", "proof"), [(NATURAL, 1, True), (TERMS, 0, True), (TERMS, 1, False)]
-)
-def test_row_is_proof_when_natural_or_never_claimed(
-    terms: RetryPolicy, fence: int, *, proof: bool
-) -> None:
-    assert can_reopen_without_lookup(make_job(fence=fence), terms) is proof
+def test_row_is_proof_when_natural_or_never_claimed() -> None:
+    for terms, fence, proof in ((NATURAL, 1, True), (TERMS, 0, True), (TERMS, 1, False)):
+        assert can_reopen_without_lookup(make_job(fence=fence), terms) is proof
 
 
 def test_only_mark_finished_needs_reference_unless_natural() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
-
-    def needing(terms: RetryPolicy) -> set[Repair]:
-        return {
-            one.repair for one in repair_options(review, terms, now=LATER) if one.needs_reference
-        }
-
-    assert needing(TERMS) == {Repair.MARK_FINISHED}
-    assert needing(NATURAL) == set()
-
-
-def test_ready_job_past_age_limit_allows_no_repair() -> None:
-    ready = make_job(status=Status.READY)
-
-    told = repair_options(ready, TERMS, now=NOW + TERMS.limits.max_age)
-
-    assert not any(one.allowed for one in told)
+    for terms, needing in ((TERMS, [Repair.MARK_FINISHED]), (NATURAL, [])):
+        options = repair_options(review, terms, now=LATER)
+        assert [one.repair for one in options if one.needs_reference] == needing
 
 
 def test_failed_job_allows_no_repair_without_resubmission() -> None:
-    assert not any(
-        one.allowed for one in repair_options(make_job(status=Status.FAILED), TERMS, now=LATER)
-    )
+    options = repair_options(make_job(status=Status.FAILED), TERMS, now=LATER)
+    assert not any(one.allowed for one in options)
 
 
 REVIEW = make_job(status=Status.NEEDS_REVIEW, attempts=8, timeouts=5, unreachable=3)
 
 
 def test_proved_absence_reopens_job_under_next_key() -> None:
-    heard = NotFound("pi_1 was not confirmed")
+    lookup = NotFound("pi_1 was not confirmed")
 
-    move = reopen(REVIEW, TERMS, reason="looked", lookup=heard, looked_up_at=LATER)
+    decision = reopen(REVIEW, TERMS, reason="looked", lookup=lookup, looked_up_at=LATER)
 
-    assert isinstance(move, Decision)
-    job = move.apply_to(REVIEW, now=LATER, actor="ada")
+    assert isinstance(decision, Decision)
+    job = decision.apply_to(REVIEW, now=LATER, actor="ada")
     assert job.status is Status.READY
     assert (job.attempts, job.timeouts, job.unreachable, job.key_number) == (0, 0, 0, 2)
     assert (job.first_sent_at, job.key_scope, job.reopened_at) == (None, None, LATER)
@@ -142,22 +119,18 @@ def test_proved_absence_reopens_job_under_next_key() -> None:
 
 def test_row_that_is_own_proof_keeps_its_key() -> None:
     move = reopen(REVIEW, NATURAL, reason="looked", lookup=None, looked_up_at=LATER)
-
     assert isinstance(move, Decision)
     assert "key_number" not in move.changes
 
 
 @pytest.mark.parametrize(
-    "heard",
+    "lookup",
     [Succeeded("charged"), Declined("declined", code="x"), Anomalous("refunded"), Pending("wait")],
 )
-def test_other_effect_outcomes_do_not_reopen_job(
-    heard: Succeeded | Declined | Anomalous | Pending,
-) -> None:
-    why = reopen(REVIEW, TERMS, reason="looked", lookup=heard, looked_up_at=LATER)
-
+def test_other_effect_outcomes_do_not_reopen_job(lookup: EffectOutcome) -> None:
+    why = reopen(REVIEW, TERMS, reason="looked", lookup=lookup, looked_up_at=LATER)
     assert isinstance(why, str)
-    assert heard.reason in why
+    assert lookup.reason in why
 
 
 def test_unproved_absence_does_not_reopen_job_too_early() -> None:
@@ -180,44 +153,29 @@ def test_absence_is_proof_after_last_possible_request() -> None:
     assert isinstance(in_time, Decision)
 
 
+FAILED_RESULT = {"code": "resolved_by_operator", "reference": "ch_9"}
+NOTE = "seen at Stripe (reference ch_9)"
+
+
 @pytest.mark.parametrize(
-    ("repair", "event", "status"),
+    ("repair", "event", "status", "outcome"),
     [
-        (Repair.MARK_FINISHED, Event.RESOLVE_FINISHED, Status.FINISHED),
-        (Repair.MARK_FAILED, Event.RESOLVE_FAILED, Status.FAILED),
+        (
+            Repair.MARK_FINISHED,
+            Event.RESOLVE_FINISHED,
+            Status.FINISHED,
+            ("ch_9", {"reference": "ch_9"}, None),
+        ),
+        (Repair.MARK_FAILED, Event.RESOLVE_FAILED, Status.FAILED, (None, FAILED_RESULT, NOTE)),
     ],
 )
 def test_manual_resolution_ends_review_with_reference(
-    repair: Repair, event: Event, status: Status
+    repair: Repair, event: Event, status: Status, outcome: tuple[object, ...]
 ) -> None:
-    move = resolve_manually(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
-
-    job = move.apply_to(REVIEW, now=LATER, actor="ada")
-
-    assert (job.status, job.evidence[-1].event) == (status, event)
-    assert job.provider_ref == ("ch_9" if repair is Repair.MARK_FINISHED else None)
-    assert job.evidence[-1].reason == "seen at Stripe (reference ch_9)"
-
-
-@pytest.mark.parametrize(
-    ("repair", "result", "last_error"),
-    [
-        (Repair.MARK_FINISHED, {"reference": "ch_9"}, None),
-        (
-            Repair.MARK_FAILED,
-            {"code": "resolved_by_operator", "reference": "ch_9"},
-            "seen at Stripe (reference ch_9)",
-        ),
-    ],
-)
-def test_manual_resolution_records_error_only_for_failure(
-    repair: Repair, result: dict[str, str], last_error: str | None
-) -> None:
-    move = resolve_manually(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
-
-    job = move.apply_to(REVIEW, now=LATER, actor="ada")
-
-    assert (job.result, job.last_error) == (result, last_error)
+    decision = resolve_manually(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
+    job = decision.apply_to(REVIEW, now=LATER, actor="ada")
+    assert (job.status, job.evidence[-1].event, job.evidence[-1].reason) == (status, event, NOTE)
+    assert (job.provider_ref, job.result, job.last_error) == outcome
 
 
 @pytest.mark.parametrize("repair", [Repair.MARK_FINISHED, Repair.MARK_FAILED])
@@ -244,16 +202,15 @@ def test_failed_job_expires_only_after_resubmission_could_run(
     expires_at: datetime | None, expected: datetime | None
 ) -> None:
     failed = make_job(status=Status.FAILED, expires_at=expires_at)
-
     move = note_resubmission(failed, TERMS, new_key=KEY, reason="a new card", now=NOW + TICK)
-
     after = move.apply_to(failed, now=NOW, actor="ada")
     assert (after.status, after.expires_at) == (Status.FAILED, expected)
 
 
 def test_reopened_job_restarts_its_age() -> None:
-    reopened = make_job(status=Status.READY, reopened_at=NOW + timedelta(days=5))
+    reopened_at = NOW + timedelta(days=5)
 
-    told = repair_options(reopened, TERMS, now=NOW + timedelta(days=5, hours=1))
-
-    assert [one.repair for one in told if one.allowed] == [Repair.RESEND]
+    allowed = allowed_repairs(
+        Status.READY, now=reopened_at + timedelta(hours=1), reopened_at=reopened_at
+    )
+    assert allowed == {Repair.RESEND}

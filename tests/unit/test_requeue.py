@@ -16,9 +16,8 @@ from tests.unit.decision_grid import (
 def test_unknown_job_returns_to_ready_only_when_safe() -> None:
     for case in decision_cases(Status.UNKNOWN):
         if case.after.status is Status.READY:
-            assert (
-                _is_conclusively_absent(case) or _is_safe_to_retry(case) or _is_only_closing(case)
-            ), case
+            safe = _is_safe_to_retry(case) or _is_only_closing(case)
+            assert safe or _is_conclusively_absent(case), case
 
 
 def test_at_most_once_job_returns_to_ready_only_to_be_closed() -> None:
@@ -85,16 +84,12 @@ def _is_conclusively_absent(case: DecisionCase) -> bool:
 
 
 def _is_only_closing(case: DecisionCase) -> bool:
-    return isinstance(case.outcome, StillOpen) and (case.after.closing or {})["code"] == (
-        case.outcome.code
-    )
+    closing = case.after.closing or {}
+    return isinstance(case.outcome, StillOpen) and closing["code"] == case.outcome.code
 
 
 def _is_safe_to_retry(case: DecisionCase) -> bool:
     keyed = case.safety is RetrySafety.KEYED and case.inside_window and case.same_scope
     natural = case.safety is RetrySafety.NATURAL
-    return (
-        isinstance(case.outcome, LookupUnsupported)
-        and case.absence_conclusive
-        and (natural or keyed)
-    )
+    unsupported = isinstance(case.outcome, LookupUnsupported)
+    return unsupported and case.absence_conclusive and (natural or keyed)

@@ -15,20 +15,19 @@ from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
 from oncely.run.review_alerts import AlertDelivery
 from oncely.testing.memory import MemoryJobStore
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
 from tests.unit.samples import make_job
 
 NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write
 
 
 def world_with_unknown_charges(number: int) -> tuple[InMemoryStack, list[JobKey]]:
-    """Charges whose answer was lost, all of them paid."""
     world = InMemoryStack()
     keys = []
     for one in range(number):
         world.add_order(str(one))
-        world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+        world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
         world.run(charge_message(str(one)))
         keys.append(JobKey(f"payment.charge:order_{one}"))
     return world, keys
@@ -69,8 +68,6 @@ def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
 
 
 class _OneRowFailingStore(MemoryJobStore):
-    """A store that cannot read one row."""
-
     broken: JobKey = JobKey("")
 
     def get(self, key: JobKey) -> Job | None:
@@ -132,9 +129,7 @@ def test_job_of_unknown_type_needs_little_time(world: InMemoryStack) -> None:
 def test_group_lookups_run_concurrently_within_bound(at_once: int) -> None:
     world, keys = world_with_unknown_charges(12)
     world.payments = _ConcurrencyProbe(world.payments, limit=at_once)
-
     resolve_group(world, keys, make_resolver(world, at_once=at_once))
-
     assert world.payments.peak == at_once
 
 
@@ -143,8 +138,6 @@ def test_empty_group_has_nothing_to_resolve() -> None:
 
 
 class _ConcurrencyProbe:
-    """Payments that notice how many ask at the same time."""
-
     def __init__(self, payments: object, *, limit: int) -> None:
         self._payments = payments
         self._lock = threading.Lock()
@@ -192,15 +185,13 @@ def test_alert_that_cannot_be_delivered_leaves_its_job_due(world: InMemoryStack)
 
 def test_dry_run_alerts_nobody(world: InMemoryStack) -> None:
     world.store.create(make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
-
     (handled,) = resolve_group(world, [make_job().job_key], dry_run=True)
-
     assert (handled.alert_delivery, world.alerts.sent) == (None, [])
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_orphaned_outcome_is_alerted_or_reported_as_error(*, broken: bool) -> None:
-    """No row stays due for it: if nobody can be told, the sweep lists it."""
+    """No row stays due for it: if no alert is delivered, the sweep lists it."""
     world, (key,) = world_with_unknown_charges(1)
     world.alerts.fails = broken
     payments = world.payments

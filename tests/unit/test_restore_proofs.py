@@ -131,48 +131,42 @@ FINISHED = make_charge(
 
 
 def test_older_row_becomes_newest_history_image() -> None:
-    bench = RestoreHarness((make_charge(status=Status.STARTED, version=3),), (make_line(FINISHED),))
+    rig = RestoreHarness((make_charge(status=Status.STARTED, version=3),), (make_line(FINISHED),))
 
-    done = bench.replace_table()
+    done = rig.replace_table()
 
-    row = bench.row()
-    assert (row.status, row.provider_ref, row.result) == (
-        Status.FINISHED,
-        "pi_1",
-        {"charge_id": "ch_1"},
-    )
-    assert row.expires_at == FINISHED.expires_at
+    row = rig.row()
+    for name in ("status", "provider_ref", "result", "expires_at"):
+        assert getattr(row, name) == getattr(FINISHED, name), name
     assert row.due_at is None
     assert row.version > FINISHED.version
     assert (done.rows_read, done.rows_written, done.unresolved) == (1, 1, 0)
 
 
 def test_lost_row_is_restored() -> None:
-    bench = RestoreHarness((), (make_line(FINISHED),))
-
-    assert bench.replace_table().rows_written == 1
-    assert bench.row().status is Status.FINISHED
-    assert bench.row().message == MESSAGE
+    rig = RestoreHarness((), (make_line(FINISHED),))
+    assert rig.replace_table().rows_written == 1
+    assert rig.row().status is Status.FINISHED
+    assert rig.row().message == MESSAGE
 
 
 def test_row_newer_than_history_is_kept() -> None:
     newer = replace(FINISHED, version=9)
-    bench = RestoreHarness((newer,), (make_line(make_charge(status=Status.STARTED, version=7)),))
-
-    assert bench.replace_table().rows_written == 0
-    assert bench.row() == newer
+    rig = RestoreHarness((newer,), (make_line(make_charge(status=Status.STARTED, version=7)),))
+    assert rig.replace_table().rows_written == 0
+    assert rig.row() == newer
 
 
 @pytest.mark.parametrize("status", [Status.READY, Status.STARTED, Status.UNKNOWN])
 @pytest.mark.parametrize("where", ["row", "history", "both"])
 def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
     open_job = make_charge(status=status, version=4, provider_ref="pi_1", lease_until=LATER)
-    bench = RestoreHarness(
+    rig = RestoreHarness(
         () if where == "history" else (open_job,), () if where == "row" else (make_line(open_job),)
     )
 
-    assert bench.replace_table().unresolved == 1
-    row = bench.row()
+    assert rig.replace_table().unresolved == 1
+    row = rig.row()
     assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
     assert row.provider_ref == "pi_1"
     assert row.evidence[-1].event is Event.RESTORE
@@ -180,89 +174,69 @@ def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
 
 
 def test_unclaimed_job_takes_identity_of_deployment() -> None:
-    bench = RestoreHarness((make_charge(status=Status.READY, deployment=None),))
-
-    bench.replace_table()
-
-    assert bench.row().deployment == "dev"
+    rig = RestoreHarness((make_charge(status=Status.READY, deployment=None),))
+    rig.replace_table()
+    assert rig.row().deployment == "dev"
 
 
 def test_newest_history_line_wins() -> None:
-    started, saved = (
-        make_charge(status=Status.STARTED, version=2),
-        make_charge(status=Status.STARTED, version=3),
-    )
-    saved = replace(saved, provider_ref="pi_1")
-    bench = RestoreHarness((started,), (make_line(saved), make_line(started)))
+    started = make_charge(status=Status.STARTED, version=2)
+    saved = replace(started, version=3, provider_ref="pi_1")
+    rig = RestoreHarness((started,), (make_line(saved), make_line(started)))
 
-    bench.replace_table()
+    rig.replace_table()
 
-    assert bench.row().provider_ref == "pi_1"
+    assert rig.row().provider_ref == "pi_1"
 
 
-def test_expired_row_is_not_restored() -> None:
-    gone = history_line(FINISHED, None, generation="T1", at=LATER, expired=True)
+@pytest.mark.parametrize("expired", [True, False])
+def test_row_is_restored_unless_it_expired(*, expired: bool) -> None:
+    gone = history_line(FINISHED, None, generation="T1", at=LATER, expired=expired)
     assert gone is not None
-    bench = RestoreHarness((), (make_line(FINISHED), gone))
+    assert expired or gone.record is HistoryRecordType.DELETED
+    rig = RestoreHarness((), (make_line(FINISHED), gone))
 
-    assert bench.replace_table().rows_written == 0
-    assert bench.store.jobs == {}
-
-
-def test_deleted_row_is_restored() -> None:
-    gone = history_line(FINISHED, None, generation="T1", at=LATER)
-    assert gone is not None
-    assert gone.record is HistoryRecordType.DELETED
-    bench = RestoreHarness((), (make_line(FINISHED), gone))
-
-    bench.replace_table()
-
-    assert bench.row().status is Status.FINISHED
+    assert rig.replace_table().rows_written == int(not expired)
+    assert [job.status for job in rig.store.jobs.values()] == [Status.FINISHED] * (not expired)
 
 
-def test_unpublished_ended_row_is_due() -> None:
-    bench = RestoreHarness((), (make_line(FINISHED, expires_at=None),))
-
-    bench.replace_table()
-
-    assert bench.row().due_at == LATER
-
-
-def test_review_keeps_status_and_is_due_for_alert() -> None:
-    bench = RestoreHarness((), (make_line(make_charge(status=Status.NEEDS_REVIEW)),))
-
-    bench.replace_table()
-
-    assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, LATER)
-
-
-def test_open_job_without_whole_message_needs_review() -> None:
-    partial = make_line(make_charge(status=Status.STARTED), left_out=("message",))
-    bench = RestoreHarness((), (partial,))
-
-    bench.replace_table()
-
-    assert bench.row().status is Status.NEEDS_REVIEW
+@pytest.mark.parametrize(
+    ("line", "status", "due_at"),
+    [
+        (make_line(FINISHED, expires_at=None), Status.FINISHED, LATER),
+        (make_line(make_charge(status=Status.NEEDS_REVIEW)), Status.NEEDS_REVIEW, LATER),
+        (
+            make_line(make_charge(status=Status.STARTED), left_out=("message",)),
+            Status.NEEDS_REVIEW,
+            LATER,
+        ),
+    ],
+    ids=["unpublished", "review", "open without its whole message"],
+)
+def test_restored_row_is_due(line: HistoryLine, status: Status, due_at: datetime) -> None:
+    rig = RestoreHarness((), (line,))
+    rig.replace_table()
+    assert (rig.row().status, rig.row().due_at) == (status, due_at)
 
 
 def test_row_keeps_whole_message_when_history_lacks_it() -> None:
     whole = {**MESSAGE, "note": {"nested": "value"}}
     row = make_charge(status=Status.READY, version=1, message=whole)
     partial = make_line(make_charge(status=Status.STARTED, version=2), left_out=("message",))
-    bench = RestoreHarness((row,), (partial,))
+    rig = RestoreHarness((row,), (partial,))
 
-    bench.replace_table()
+    rig.replace_table()
 
-    assert bench.row().message == whole
-    assert bench.row().status is Status.UNKNOWN
+    assert rig.row().message == whole
+    assert rig.row().status is Status.UNKNOWN
 
 
 def test_restore_writes_identity_item_with_new_table_id() -> None:
-    bench = RestoreHarness((make_charge(status=Status.STARTED),))
+    rig = RestoreHarness((make_charge(status=Status.STARTED),))
 
-    identity = bench.replace_table().identity
+    identity = rig.replace_table().identity
 
-    assert bench.table.writes == [identity]
+    assert rig.table.writes == [identity]
     assert identity == TableIdentity(
         deployment="dev", table_id="T2", restored_at=LATER, replays_until=LATER + timedelta(days=18)
     )
@@ -284,57 +258,48 @@ def test_interrupted_restore_resumes_where_it_stopped() -> None:
         for number in range(3)
     )
     store = FailingAfterStore()
-    bench = RestoreHarness(rows, store=store)
+    rig = RestoreHarness(rows, store=store)
     with pytest.raises(ConnectionError):
-        bench.replace_table()
-    assert bench.table.writes == [], "the table stays refused"
+        rig.replace_table()
+    assert rig.table.writes == [], "the table stays refused"
     store.left = 10
 
-    assert bench.replace_table().rows_written == 2
+    assert rig.replace_table().rows_written == 2
     assert {row.status for row in store.jobs.values()} == {Status.UNKNOWN}
 
 
 def test_dry_run_changes_nothing() -> None:
     before = make_charge(status=Status.STARTED)
-    bench = RestoreHarness((before,))
+    rig = RestoreHarness((before,))
 
-    assert bench.replace_table(dry_run=True).rows_written == 1
-    assert bench.row() == before
-    assert bench.table.writes == []
+    assert rig.replace_table(dry_run=True).rows_written == 1
+    assert rig.row() == before
+    assert rig.table.writes == []
 
 
 def test_open_gap_blocks_restore() -> None:
-    bench = RestoreHarness((make_charge(status=Status.STARTED),))
-    bench.history.record_gap(HistoryGap(name="gap-1", recorded_at=NOW))
-
-    assert "oncely archive backfill" in bench.failed_replace_reason()
-    assert bench.row().status is Status.STARTED
+    rig = RestoreHarness((make_charge(status=Status.STARTED),))
+    rig.history.record_gap(HistoryGap(name="gap-1", recorded_at=NOW))
+    assert "oncely archive backfill" in rig.failed_replace_reason()
+    assert rig.row().status is Status.STARTED
 
 
 def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
-
-    assert "cannot read" in RestoreHarness((), (strange,)).failed_replace_reason()
-    assert (
-        "cannot read"
-        in RestoreHarness((), (make_line(FINISHED, status="paused"),)).failed_replace_reason()
-    )
+    for line in (strange, make_line(FINISHED, status="paused")):
+        assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
 
 
 def test_table_with_own_identity_needs_no_restore() -> None:
     table = FakeIdentityTable(item=replace(T1, table_id="T2"))
-
     assert "nothing to declare" in RestoreHarness(table=table).failed_replace_reason()
 
 
 @pytest.mark.parametrize("lacks", ["has_stream", "has_ttl", "has_recovery"])
 def test_table_without_protection_is_not_opened(lacks: str) -> None:
     facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
-
-    assert (
-        "a restore leaves it off"
-        in RestoreHarness(table=FakeIdentityTable(table=facts)).failed_replace_reason()
-    )
+    rig = RestoreHarness(table=FakeIdentityTable(table=facts))
+    assert "a restore leaves it off" in rig.failed_replace_reason()
 
 
 def test_concurrent_row_change_stops_restore() -> None:
@@ -343,45 +308,40 @@ def test_concurrent_row_change_stops_restore() -> None:
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
             return super().compare_and_swap(before, after, **more)
 
-    assert (
-        "stop the workers"
-        in RestoreHarness(
-            (make_charge(status=Status.STARTED),), store=Racing()
-        ).failed_replace_reason()
-    )
+    rig = RestoreHarness((make_charge(status=Status.STARTED),), store=Racing())
+
+    assert "stop the workers" in rig.failed_replace_reason()
 
 
 def test_identity_comes_from_history_when_item_is_missing() -> None:
-    bench = RestoreHarness((), (make_line(FINISHED),), FakeIdentityTable(item=None))
-
-    assert bench.replace_table().identity.deployment == "dev"
+    rig = RestoreHarness((), (make_line(FINISHED),), FakeIdentityTable(item=None))
+    assert rig.replace_table().identity.deployment == "dev"
 
 
 def test_identity_is_never_made_up() -> None:
     other = make_line(replace(FINISHED, job_key=JobKey("payment.charge:order_2")), deployment="old")
-    bench = RestoreHarness((), (make_line(FINISHED), other), FakeIdentityTable(item=None))
+    rig = RestoreHarness((), (make_line(FINISHED), other), FakeIdentityTable(item=None))
 
-    assert "dev, old" in bench.failed_replace_reason()
-    assert "names the identity mine" in bench.failed_replace_reason(identity="mine")
-    assert bench.replace_table(identity="dev").identity.deployment == "dev"
+    assert "dev, old" in rig.failed_replace_reason()
+    assert "names the identity mine" in rig.failed_replace_reason(identity="mine")
+    assert rig.replace_table(identity="dev").identity.deployment == "dev"
     assert "none" in RestoreHarness(table=FakeIdentityTable(item=None)).failed_replace_reason()
 
 
 def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
     owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
     ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
-    bench = RestoreHarness(
-        (make_charge(status=Status.READY, due_at=NOW), owing, ended), (make_line(FINISHED),)
-    )
+    ready = make_charge(status=Status.READY, due_at=NOW)
+    rig = RestoreHarness((ready, owing, ended), (make_line(FINISHED),))
 
-    done = bench.service.declare_copy()
+    done = rig.service.declare_copy()
 
     assert isinstance(done, Declaration)
     assert done.identity == TableIdentity(deployment="fresh", table_id="T2")
     assert (done.rows_written, done.unresolved) == (2, 1)
-    assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, None)
-    assert bench.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
-    assert bench.store.jobs[ended.job_key] == ended
+    assert (rig.row().status, rig.row().due_at) == (Status.NEEDS_REVIEW, None)
+    assert rig.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
+    assert rig.store.jobs[ended.job_key] == ended
 
 
 @pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
@@ -401,9 +361,8 @@ def test_closing_job_is_restored_as_closing(code: str) -> None:
 def test_unreadable_line_blocks_restore_when_newest() -> None:
     failed = make_line(replace(FINISHED, status=Status.FAILED, version=5))
     strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
-
-    assert "cannot read" in RestoreHarness((), (failed, strange)).failed_replace_reason()
-    assert "cannot read" in RestoreHarness((), (strange, failed)).failed_replace_reason()
+    for lines in ((failed, strange), (strange, failed)):
+        assert "cannot read" in RestoreHarness((), lines).failed_replace_reason()
 
 
 def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
@@ -417,25 +376,25 @@ def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
 
 
 def test_copy_is_not_opened_while_row_is_unreadable() -> None:
-    bench = RestoreHarness((FINISHED,))
-    scan = FakeRowScan(bench.store, unreadable=(("payment.charge:order_2", 3),))
+    rig = RestoreHarness((FINISHED,))
+    scan = FakeRowScan(rig.store, unreadable=(("payment.charge:order_2", 3),))
 
-    done = replace(bench.service, scan=scan).declare_copy()
+    done = replace(rig.service, scan=scan).declare_copy()
 
     assert isinstance(done, RestoreRefused)
     assert "order_2 cannot be read" in done.reason
-    assert bench.table.writes == []
+    assert rig.table.writes == []
 
 
 def test_published_row_is_restored_as_published() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
     sent = mark_published(owing, retention=MONEY_RETENTION, now=NOW)
     lines = (make_line(owing), history_line(owing, sent, generation="T1", at=NOW))
-    bench = RestoreHarness((), tuple(one for one in lines if one is not None))
+    rig = RestoreHarness((), tuple(one for one in lines if one is not None))
 
-    bench.replace_table()
+    rig.replace_table()
 
-    assert (bench.row().due_at, bench.row().expires_at) == (None, sent.expires_at)
+    assert (rig.row().due_at, rig.row().expires_at) == (None, sent.expires_at)
 
 
 def test_unpublished_row_of_copy_expires() -> None:
@@ -449,22 +408,13 @@ def test_unpublished_row_of_copy_expires() -> None:
 
 
 def test_ended_row_is_left_unchanged() -> None:
-    assert restore_row(FINISHED, None, deployment="dev", now=LATER) is None
-    assert (
-        restore_row(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
-        is None
-    )
+    line = backfill_line(FINISHED, generation="T1")
+    for row, found in ((FINISHED, None), (FINISHED, line), (None, None)):
+        assert restore_row(row, found, deployment="dev", now=LATER) is None
     assert park_copied_row(FINISHED, now=LATER) is None
-    assert restore_row(None, None, deployment="dev", now=LATER) is None
 
 
 def test_new_row_of_expired_key_outranks_old_history() -> None:
-    def again(at: datetime) -> Job:
-        return make_charge(status=Status.FINISHED, created_at=at, version=2, expires_at=LATER)
-
-    row = again(NOW + timedelta(days=1))
-
-    assert (
-        restore_row(row, make_line(replace(again(NOW), version=9)), deployment="dev", now=LATER)
-        is None
-    )
+    row = replace(FINISHED, created_at=NOW + timedelta(days=1), version=2, expires_at=LATER)
+    older = make_line(replace(row, created_at=NOW, version=9))
+    assert restore_row(row, older, deployment="dev", now=LATER) is None

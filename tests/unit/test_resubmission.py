@@ -6,22 +6,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.operate.repair_request import Repaired, RepairRequest
-from oncely.run.outcomes import Conflict, Failed, Finished, NeedsReview
+from oncely.operate.repair_request import Repaired
+from oncely.run.outcomes import Conflict, Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import PaymentFault
+from tests.support.repairs import repair_job, world_with_declined_job
 
 FIRST = "payment.charge:order_18452"
 SECOND = "payment.charge:order_18452:2"
-
-
-def world_with_declined_job() -> InMemoryStack:
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.declines = True
-    assert isinstance(world.run(charge_message()), Failed)
-    world.payments.declines = False
-    return world
 
 
 def test_resubmission_after_decline_charges_once() -> None:
@@ -37,7 +29,6 @@ def test_resubmission_after_decline_charges_once() -> None:
 
 def test_resubmission_conflicts_without_failed_first_job(world: InMemoryStack) -> None:
     outcome = world.run(charge_message(attempt=2))
-
     assert isinstance(outcome, Conflict)
     assert world.store.get(SECOND) is None
     assert world.payments.calls == []
@@ -50,9 +41,8 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     world.publisher().publish(JobKey(SECOND))
     world.store.expire(SECOND)
     first = world.job(FIRST)
-    contradicted = first.apply(
-        Event.CONTRADICT, now=world.clock.now(), actor="worker", reason="paid after all"
-    )
+    why = {"actor": "worker", "reason": "paid after all"}
+    contradicted = first.apply(Event.CONTRADICT, now=world.clock.now(), **why)
     world.store.compare_and_swap(first, contradicted)
 
     outcome = world.run(charge_message(attempt=2))
@@ -62,7 +52,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
 
 
 def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
     outcome = world.run(charge_message(attempt=2))
@@ -84,15 +74,7 @@ def test_resubmission_returns_charge_of_paid_first_job(world: InMemoryStack) -> 
 def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
     world = InMemoryStack()  # without an order
     assert isinstance(world.run(charge_message()), NeedsReview)
-    order = RepairRequest(
-        key=JobKey(FIRST),
-        repair=Repair.MARK_FAILED,
-        version=world.job(FIRST).version,
-        reason="x",
-        actor="ada",
-        reference="re_1",
-    )
-    assert isinstance(world.repairer().repair(order), Repaired)
+    assert isinstance(repair_job(world, Repair.MARK_FAILED, reference="re_1"), Repaired)
     assert (world.job(FIRST).result or {})["reference"] == "re_1"
     world.add_order()
 
@@ -101,15 +83,7 @@ def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
 
 
 def resubmit_job(world: InMemoryStack) -> str:
-    """A person asks for a second attempt; gives its message."""
-    order = RepairRequest(
-        key=JobKey(FIRST),
-        repair=Repair.RESUBMIT,
-        version=world.job(FIRST).version,
-        reason="x",
-        actor="ada",
-    )
-    assert isinstance(world.repairer().repair(order), Repaired)
+    assert isinstance(repair_job(world, Repair.RESUBMIT), Repaired)
     return world.outbox.sent.pop()
 
 
@@ -146,7 +120,5 @@ def test_failed_row_outlives_its_resubmission() -> None:
 def test_expiry_is_not_extended_when_late_enough() -> None:
     world = world_with_declined_job()
     expiry = world.job(FIRST).expires_at
-
     resubmit_job(world)
-
     assert world.job(FIRST).expires_at == expiry

@@ -1,5 +1,7 @@
 """One alert for one job and reason, whoever tells; a crash may repeat it, a race may not."""
 
+from functools import partial
+
 import pytest
 
 from oncely.domain.decisions import SWEEP_HOLD
@@ -19,7 +21,6 @@ KEY = JobKey("payment.charge:order_18452")
 
 
 def world_with_pending_alert() -> InMemoryStack:
-    """A review that is due: its worker could not deliver the alert, and its time is over."""
     world = InMemoryStack()
     world.alerts.fails = True
     assert isinstance(world.run(charge_message()), NeedsReview)
@@ -42,9 +43,8 @@ def test_sweep_does_not_alert_while_worker_does() -> None:
 def test_one_of_two_concurrent_sweeps_alerts() -> None:
     world = world_with_pending_alert()
     others: list[AlertDelivery] = []
-    store = InterruptingPort(
-        world.store, "get", lambda: others.append(world.alerter().alert_if_due(KEY))
-    )
+    alert = world.alerter().alert_if_due
+    store = InterruptingPort(world.store, "get", lambda: others.append(alert(KEY)))
 
     mine = world.alerter(store=store).alert_if_due(KEY)
 
@@ -55,27 +55,23 @@ def test_one_of_two_concurrent_sweeps_alerts() -> None:
 def test_repeated_alert_step_alerts_nobody() -> None:
     world = world_with_pending_alert()
     world.alerter().alert_if_due(KEY)
-
-    again = world.alerter().alert_if_due(KEY)
-
-    assert again is AlertDelivery.NOT_DUE
+    assert world.alerter().alert_if_due(KEY) is AlertDelivery.NOT_DUE
     assert len(world.alerts.sent) == 1
 
 
 @pytest.mark.parametrize(
-    ("held_up", "telling"), [(90, AlertDelivery.DELIVERED), (91, AlertDelivery.NOT_DUE)]
+    ("held_up", "delivery"), [(90, AlertDelivery.DELIVERED), (91, AlertDelivery.NOT_DUE)]
 )
-def test_delayed_alert_is_sent_only_once(held_up: int, telling: AlertDelivery) -> None:
+def test_delayed_alert_is_sent_only_once(held_up: int, delivery: AlertDelivery) -> None:
     world = world_with_pending_alert()
-    swapping = InterruptingPort(
-        world.store, "compare_and_swap", lambda: world.clock.advance(seconds=held_up)
-    )
+    delay = partial(world.clock.advance, seconds=held_up)
+    swapping = InterruptingPort(world.store, "compare_and_swap", delay)
 
     late = world.alerter(store=swapping).alert_if_due(KEY)
     world.clock.time += SWEEP_HOLD
     world.alerter().alert_if_due(KEY)
 
-    assert late is telling
+    assert late is delivery
     assert len(world.alerts.sent) == 1
 
 
@@ -96,7 +92,6 @@ def test_alert_is_sent_later_after_crash() -> None:
 def test_undelivered_alert_keeps_job_due() -> None:
     world = world_with_pending_alert()
     world.alerts.fails = True
-
     assert world.alerter().alert_if_due(KEY) is AlertDelivery.FAILED
     assert world.job(KEY).due_at == world.clock.now() + SWEEP_HOLD
 
@@ -108,9 +103,8 @@ def test_evidence_added_during_alert_does_not_repeat_it() -> None:
     def somebody_leaves_a_note() -> None:
         row = world.job(KEY)
         now = world.clock.now()
-        world.store.compare_and_swap(
-            row, row.apply(Event.NOTE, now=now, actor="support", reason="called")
-        )
+        after = row.apply(Event.NOTE, now=now, actor="support", reason="called")
+        world.store.compare_and_swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_leaves_a_note)  # type: ignore[assignment]  # the same port
 
@@ -144,14 +138,13 @@ def test_reconciler_reports_needed_alert_without_sending() -> None:
 @pytest.mark.parametrize("broken", [True, False])
 def test_orphaned_outcome_alert_reports_delivery(world: InMemoryStack, *, broken: bool) -> None:
     world.alerts.fails = broken
-
     assert world.alerter().alert_orphaned_outcome(KEY, "charged as ch_1") is not broken
 
 
 @pytest.mark.parametrize(
     ("event", "changes"),
     [(Event.NOTE, {"due_at": None}), (Event.RESOLVE_FAILED, {})],
-    ids=["another took the right", "an operator ruled"],
+    ids=["another alerter", "an operator"],
 )
 def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str, object]) -> None:
     world = world_with_pending_alert()
@@ -159,15 +152,14 @@ def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str,
 
     def somebody_moves_it() -> None:
         row, now = world.job(KEY), world.clock.now()
-        world.store.compare_and_swap(
-            row, row.apply(event, now=now, actor="ada", reason="x", **changes)
-        )
+        after = row.apply(event, now=now, actor="ada", reason="x", **changes)
+        world.store.compare_and_swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_moves_it)  # type: ignore[assignment]  # the same port
 
-    telling = world.alerter().alert_if_due(KEY)
+    delivery = world.alerter().alert_if_due(KEY)
 
-    assert telling is AlertDelivery.DELIVERED
+    assert delivery is AlertDelivery.DELIVERED
     assert world.job(KEY).evidence[-1].event is event
 
 
@@ -180,9 +172,8 @@ def test_alert_recording_gives_up_after_five_writes() -> None:
         text = f"note {next(swaps)}"
         store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=text)
 
-    telling = world.alerter(
-        store=InterruptingPort(store, "compare_and_swap", somebody_notes)
-    ).alert_if_due(KEY)
+    restless = InterruptingPort(store, "compare_and_swap", somebody_notes)
+    delivery = world.alerter(store=restless).alert_if_due(KEY)
 
-    assert (telling, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)
+    assert (delivery, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)
     assert world.job(KEY).evidence[-1].event is Event.NOTE

@@ -49,20 +49,14 @@ def test_open_question_follows_from_stored_fields(job: Job, question: str) -> No
     assert question in open_question(job)
 
 
-def test_known_facts_include_provider_result() -> None:
+def test_known_facts_include_only_stored_fields() -> None:
     facts = known_facts(make_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
+    none = known_facts(make_review(provider_ref=None, customer_id=None, result=None))
 
     assert any("ch_1" in fact for fact in facts)
     assert any("pi_1" in fact for fact in facts)
-
-
-def test_known_facts_exclude_missing_fields() -> None:
-    facts = known_facts(make_review(provider_ref=None, customer_id=None, result=None))
-
-    assert facts == (
-        "claimed 1 times; 1 of these runs may have called the provider",
-        "provider reference: none saved",
-    )
+    claimed = "claimed 1 times; 1 of these runs may have called the provider"
+    assert none == (claimed, "provider reference: none saved")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +71,6 @@ def test_known_facts_exclude_missing_fields() -> None:
 )
 def test_each_alert_lists_known_unknown_and_next(alert: Alert) -> None:
     begins = [line.partition(":")[0] for line in alert.text.splitlines()]
-
     assert {"Known", "Unknown", "Next"} <= set(begins)
     assert str(KEY) in alert.text
 
@@ -85,29 +78,23 @@ def test_each_alert_lists_known_unknown_and_next(alert: Alert) -> None:
 def test_subject_names_job_or_counts_dead_letters() -> None:
     letter = (KEY, "it is started")
 
-    assert alert_texts.conflict_alert(KEY, "x", stack="").subject == (
-        f"Oncely: conflicting message for {KEY}"
-    )
-    assert (
-        alert_texts.orphaned_outcome_alert(KEY, "x", stack="").subject
-        == f"Oncely: {KEY} has no row"
-    )
+    conflict = alert_texts.conflict_alert(KEY, "x", stack="")
+    assert conflict.subject == f"Oncely: conflicting message for {KEY}"
+    orphaned = alert_texts.orphaned_outcome_alert(KEY, "x", stack="")
+    assert orphaned.subject == f"Oncely: {KEY} has no row"
     assert alert_texts.dead_letter_alert([letter], stack="").subject == "Oncely: 1 dead letter"
     assert alert_texts.dead_letter_alert([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 
 def test_command_names_stack_when_known() -> None:
-    assert (
-        alert_texts.show_command(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
-    )
+    shown = alert_texts.show_command(KEY, "Oncely-prod")
+    assert shown == f"oncely show '{KEY}' --stack Oncely-prod"
     assert alert_texts.show_command(KEY, "") == f"oncely show '{KEY}'"
 
 
 @pytest.mark.parametrize("stack", ["Oncely-prod", ""])
 @pytest.mark.parametrize("command", [alert_texts.show_command, alert_texts.lookup_command])
-def test_alert_commands_are_valid_oncely_commands(
-    command: Callable[[JobKey, str], str], stack: str
-) -> None:
+def test_alert_commands_are_valid(command: Callable[[JobKey, str], str], stack: str) -> None:
     name, verb, *arguments = shlex.split(command(KEY, stack))
     parsers: Any = typer.main.get_command(app)
 

@@ -15,11 +15,12 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import IdempotencyKey
 from oncely.ports import ClaimResult, SwapResult
 from oncely.providers.interfaces import Email, Payment
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from oncely.testing.memory import MemoryJobStore
+from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.mail import FakeMailer
-from tests.support.payments import FakeIntent, FakePayments, PaymentFault
 
 LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
 ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))
@@ -28,7 +29,6 @@ MESSAGE = "0102018f9c3e5a7b-1b2c3d4e-5f60-4718-92a3-b4c5d6e7f809-000000"
 
 
 def item_size(item: Mapping[str, Any]) -> int:
-    """The size of an item as DynamoDB counts it."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -48,8 +48,6 @@ def _size(attribute: Mapping[str, Any]) -> int:
 
 
 class SizeRecordingStore(MemoryJobStore):
-    """Notes the size of a row after each write."""
-
     def claim(self, claim: Claim) -> ClaimResult:
         result = super().claim(claim)
         self._note(self.jobs[claim.job_key])
@@ -70,8 +68,6 @@ sizes: dict[str, list[int]] = {}
 
 
 class MaxLengthNamePayments(FakePayments):
-    """A provider whose ids are as long as Stripe's."""
-
     def key_scope(self) -> str:
         return "stripe:sk_live_51PqYzA2eZvKYlo2"
 
@@ -124,8 +120,8 @@ def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
     assert max(sizes["receipt.send"]) < LIMIT
 
 
-@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
-def test_once_unknown_payment_stays_under_two_write_units(fault: PaymentFault) -> None:
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_once_unknown_payment_stays_under_two_write_units(fault: ProviderFault) -> None:
     world = make_world()
     world.payments.fail_next("execute", fault)
     world.run(charge_message(ORDER))
@@ -137,8 +133,6 @@ def test_once_unknown_payment_stays_under_two_write_units(fault: PaymentFault) -
 
 def test_smallest_job_stays_under_half_write_unit() -> None:
     world = make_world(contracts=(Ping,))
-
     world.run(ping_message(1))
-
     assert len(sizes["test.ping"]) == 2, "claim, end"
     assert max(sizes["test.ping"]) < LIMIT / 2

@@ -23,7 +23,6 @@ NEVER = raising_step(AssertionError("the provider was called"))
 
 
 def ready_job(**changes: object) -> Job:
-    """A row of the errand that waits for a worker."""
     named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
     given = {"status": Status.READY, "fingerprint": None, **named, **changes}
     return make_job(**given)
@@ -31,9 +30,7 @@ def ready_job(**changes: object) -> Job:
 
 def test_claim_stores_key_scope() -> None:
     world = InMemoryStack(contracts=(errand_type(key_scope=lambda: "live"),))
-
     world.run(BODY)
-
     assert world.job(KEY).key_scope == "live"
 
 
@@ -55,9 +52,8 @@ def test_lease_expires_when_last_call_must_have_ended() -> None:
 
 def test_claim_stores_no_key_scope_when_already_resolved() -> None:
     done = AlreadyResolved[str](outcome=Succeeded("run before"))
-    contract = errand_type(
-        checks=lambda: done, acts=NEVER, scope=raising_step(AssertionError("asked"))
-    )
+    asked = raising_step(AssertionError("asked"))
+    contract = errand_type(checks=lambda: done, acts=NEVER, scope=asked)
     world = InMemoryStack(contracts=(contract,))
 
     world.run(BODY)
@@ -95,32 +91,24 @@ def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> N
 
 def test_long_job_continues_without_progress() -> None:
     world = InMemoryStack(contracts=(errand_type(acts=lambda _: InProgress("nothing yet")),))
-
     outcome = world.run(BODY)
-
     assert isinstance(outcome, Continued)
     assert outcome.progress == {}
 
 
 class _RacingStore(MemoryJobStore):
-    """A store in which another worker claims the row and releases it in the same moment."""
-
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
         return ClaimFailed(ready_job())
 
 
 def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore())
-
     outcome = world.run(BODY)
-
     assert isinstance(outcome, NotAttempted)
     assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
 
 
 class _PrerequisiteStore(MemoryJobStore):
-    """A store in which another job must have failed, and has not."""
-
     other: Job | None = None
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
@@ -132,9 +120,7 @@ class _PrerequisiteStore(MemoryJobStore):
     [(None, "not there"), (make_job(status=Status.FINISHED), "done"), (make_job(), "pending")],
 )
 @pytest.mark.parametrize("row", [None, ready_job(status=Status.STARTED)])
-def test_unmet_requirement_conflicts_and_alerts(
-    row: Job | None, other: Job | None, state: str
-) -> None:
+def test_unmet_requirement_is_conflict(row: Job | None, other: Job | None, state: str) -> None:
     store = _PrerequisiteStore()
     store.other = other
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)
@@ -146,6 +132,5 @@ def test_unmet_requirement_conflicts_and_alerts(
     assert isinstance(outcome, Conflict)
     assert outcome.reason.endswith(f"must have failed, it is {state}")
     assert store.jobs.get(KEY) == row
-    assert [alert.subject for alert in world.alerts.sent] == [
-        f"Oncely: conflicting message for {KEY}"
-    ]
+    (alert,) = world.alerts.sent
+    assert alert.subject == f"Oncely: conflicting message for {KEY}"

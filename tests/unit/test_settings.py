@@ -28,7 +28,6 @@ PAYMENTS = {
 
 def test_settings_have_resources_that_environment_names() -> None:
     settings = Settings.from_env({**PAYMENTS, "MAIL_QUEUE_URL": "https://sqs/mail"}, CONTRACTS)
-
     assert settings.tables == {"orders": "shop-orders"}
     assert settings.secrets == {"stripe": "prod/stripe"}
     assert settings.queues == {"mail": "https://sqs/mail"}
@@ -90,6 +89,5 @@ def test_invalid_number_is_reported_by_variable(variable: str, wrong: str) -> No
 
 def test_settings_are_frozen() -> None:
     settings = Settings.from_env(PAYMENTS, CONTRACTS)
-
     with pytest.raises(ValidationError):
         settings.jobs_table = "other"  # type: ignore[misc]  # on purpose

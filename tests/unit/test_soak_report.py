@@ -102,7 +102,7 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
         (replace(KEPT, is_drained=False), "it never came to rest"),
     ],
 )
-def test_broken_invariant_is_stated_in_one_sentence(broken: SoakReport, sentence: str) -> None:
+def test_broken_invariant_is_a_sentence(broken: SoakReport, sentence: str) -> None:
     assert broken.violations == [sentence]
     assert list(broken.lines())[-2:] == ["THE PROMISE IS BROKEN", f"  {sentence}"]
 

@@ -1,7 +1,9 @@
 """What a sweep says it did: counts of all jobs, and a short line for each as far as they fit."""
 
 import json
+from dataclasses import replace
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.domain.lifecycle import Status
@@ -23,16 +25,6 @@ STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000
 
 
-def test_item_of_row_is_passed_on_as_key_only() -> None:
-    assert SweepItem(key=JobKey("a:1")).to_json() == {"key": "a:1"}
-
-
-def test_item_with_message_is_passed_on_whole() -> None:
-    item = SweepItem(key=JobKey("a:1"), message={"job": "a", "v": 1}, on_demand=True)
-
-    assert SweepItem.from_json(item.to_json()) == item
-
-
 def finished_item(key: str = "a:1") -> HandledItem:
     done = Resolution(
         key=JobKey(key),
@@ -51,12 +43,11 @@ def failed_item(key: str, reason: str = "no answer") -> HandledItem:
 def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
     late = HandledItem(key=JobKey("a:3"))
 
-    said = build_group_summary(
-        [finished_item(), failed_item("a:2"), finished_item(), late], max_bytes=PLENTY
-    )
+    items = [finished_item(), failed_item("a:2"), finished_item(), late]
+    made = build_group_summary(items, max_bytes=PLENTY)
 
-    assert said["counts"] == {"finished": 2, "error": 1, "later": 1}
-    assert said["jobs"][:2] == [
+    assert made["counts"] == {"finished": 2, "error": 1, "later": 1}
+    assert made["jobs"][:2] == [
         {"key": "a:2", "outcome": "error", "reason": "UnavailableError: no answer"},
         {
             "key": "a:1",
@@ -66,7 +57,7 @@ def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
             "reason": "charged",
         },
     ]
-    assert said["jobs"][3] == {
+    assert made["jobs"][3] == {
         "key": "a:3",
         "outcome": "later",
         "reason": "no time was left for it",
@@ -76,33 +67,33 @@ def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
 def test_alert_is_listed_with_its_delivery() -> None:
     done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason="odd", needs_alert=True)
 
-    said = build_group_summary(
+    made = build_group_summary(
         [HandledItem(key=done.key, resolution=done, alert_delivery=AlertDelivery.FAILED)],
         max_bytes=PLENTY,
     )
 
-    assert said["jobs"][0]["alert"] == "not delivered"
+    assert made["jobs"][0]["alert"] == "not delivered"
 
 
 def test_report_sums_groups_and_names_jobs_of_crashed_one() -> None:
     first = build_group_summary([finished_item(), finished_item("a:2")], max_bytes=PLENTY)
     died = {"items": [{"key": "a:3"}, {"key": "a:4"}], "error": "Lambda.Unknown"}
 
-    told = build_report([first, died])
+    report = build_report([first, died])
 
-    assert told["counts"] == {"finished": 2, "error": 2}
-    assert told["jobs"][2] == {"key": "a:3", "outcome": "error", "reason": "Lambda.Unknown"}
-    assert "not_listed" not in told
+    assert report["counts"] == {"finished": 2, "error": 2}
+    assert report["jobs"][2] == {"key": "a:3", "outcome": "error", "reason": "Lambda.Unknown"}
+    assert "not_listed" not in report
 
 
 def test_report_lists_errors_first_and_counts_omitted_jobs() -> None:
     handled = [finished_item(f"a:{one}") for one in range(100)]
 
-    told = build_report([build_group_summary([*handled, failed_item("a:bad")], max_bytes=500)])
+    report = build_report([build_group_summary([*handled, failed_item("a:bad")], max_bytes=500)])
 
-    assert told["counts"] == {"finished": 100, "error": 1}
-    assert told["jobs"][0]["key"] == "a:bad"
-    assert len(told["jobs"]) + told["not_listed"] == 101
+    assert report["counts"] == {"finished": 100, "error": 1}
+    assert report["jobs"][0]["key"] == "a:bad"
+    assert len(report["jobs"]) + report["not_listed"] == 101
 
 
 def test_empty_sweep_reports_nothing() -> None:
@@ -110,15 +101,15 @@ def test_empty_sweep_reports_nothing() -> None:
 
 
 def test_summary_masks_email_addresses() -> None:
-    said = "not verified: ada@example.com"
-    done = Resolution(key=JobKey("a:1"), outcome="finished", reason=said)
+    reason = "not verified: ada@example.com"
+    done = Resolution(key=JobKey("a:1"), outcome="finished", reason=reason)
 
-    told = build_group_summary(
-        [HandledItem(key=done.key, resolution=done), failed_item("a:2", said)], max_bytes=PLENTY
+    report = build_group_summary(
+        [HandledItem(key=done.key, resolution=done), failed_item("a:2", reason)], max_bytes=PLENTY
     )
 
-    assert "ada@" not in json.dumps(told)
-    assert told["jobs"][1]["reason"] == "not verified: a***@example.com"
+    assert "ada@" not in json.dumps(report)
+    assert report["jobs"][1]["reason"] == "not verified: a***@example.com"
 
 
 def _largest_item(number: int) -> HandledItem:
@@ -145,9 +136,9 @@ def test_every_job_of_largest_manual_sweep_is_listed() -> None:
         for at, one in zip(range(0, MAX_SWEEP_LIMIT, GROUP_SIZE), inputs, strict=True)
     ]
 
-    told = build_report(results)
-    assert len(told["jobs"]) == MAX_SWEEP_LIMIT
-    assert len(told["jobs"][0]["reason"]) > 20
+    report = build_report(results)
+    assert len(report["jobs"]) == MAX_SWEEP_LIMIT
+    assert len(report["jobs"][0]["reason"]) > 20
     assert len(json.dumps([inputs, results])) < STEP_FUNCTIONS_LIMIT
 
 
@@ -167,12 +158,13 @@ def test_groups_hold_every_item_once_in_its_order() -> None:
 
 
 def test_item_survives_state_machine_round_trip() -> None:
-    for item in (
-        SweepItem(key=JobKey("a:1")),
-        SweepItem(key=JobKey("a:1"), on_demand=True),
-        SweepItem(key=JobKey("a:1"), message={"job": "a.b", "v": 1}),
-    ):
-        assert SweepItem.from_json(json.loads(json.dumps(item.to_json()))) == item
+    plain = SweepItem(key=JobKey("a:1"))
+    message: dict[str, Json] = {"job": "a.b", "v": 1}
+
+    assert plain.to_json() == {"key": "a:1"}
+    for item in (plain, replace(plain, on_demand=True), replace(plain, message=message)):
+        for sent in (item, replace(item, on_demand=True)):
+            assert SweepItem.from_json(json.loads(json.dumps(sent.to_json()))) == sent
 
 
 def test_only_outcomes_that_change_rows_are_progress() -> None:
@@ -184,6 +176,5 @@ def test_only_outcomes_that_change_rows_are_progress() -> None:
 
 def test_reason_is_shortened_only_beyond_bound() -> None:
     longest = "x" * (400 - len('""'))
-
     assert truncate_reason(longest) == longest
     assert len(truncate_reason(f"{longest}x")) == len(f"{longest}x") * 3 // 4

@@ -1,4 +1,4 @@
-"""What the reconciler's steps count: alerts that were not delivered, jobs nobody could look at."""
+"""What the reconciler counts: undelivered alerts, and jobs that failed to resolve."""
 
 import json
 from collections.abc import Callable
@@ -23,8 +23,6 @@ def telemetry() -> Telemetry:
 
 @pytest.fixture
 def metric_values(telemetry: Telemetry, capsys: pytest.CaptureFixture[str]) -> MetricValues:
-    """The values that were given to a metric."""
-
     def values(metric: str) -> list[float]:
         telemetry.metrics.flush_metrics(raise_on_empty_metrics=False)
         lines = capsys.readouterr().out.splitlines()
@@ -35,31 +33,27 @@ def metric_values(telemetry: Telemetry, capsys: pytest.CaptureFixture[str]) -> M
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")  # that is asserted here
-@pytest.mark.parametrize("telling", AlertDelivery)
+@pytest.mark.parametrize("delivery", AlertDelivery)
 def test_only_undelivered_alert_is_counted(
-    telling: AlertDelivery, telemetry: Telemetry, metric_values: MetricValues
+    delivery: AlertDelivery, telemetry: Telemetry, metric_values: MetricValues
 ) -> None:
-    telemetry.alert_attempted(KEY, telling)
-
-    assert metric_values(signals.ALERT_FAILED) == ([1.0] if telling is AlertDelivery.FAILED else [])
-
-
-def test_reconciler_logs_mask_email_addresses(
-    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
-) -> None:
-    said = "not verified: ada@example.com"
-    telemetry.job_resolved(Resolution(key=KEY, outcome="needs_review", reason=said), dry_run=True)
-    telemetry.publish_failed(KEY, UnavailableError(said))
-    telemetry.missing_job_scan_failed(said)
-
-    told = str([vars(record) for record in caplog.records])
-    assert told.count("not verified: a***@example.com") == 3
-    assert "ada@" not in told
+    telemetry.alert_attempted(KEY, delivery)
+    assert metric_values(signals.ALERT_FAILED) == (
+        [1.0] if delivery is AlertDelivery.FAILED else []
+    )
 
 
-def test_sweep_counts_jobs_that_failed_to_resolve(
-    telemetry: Telemetry, metric_values: MetricValues
-) -> None:
+def test_reconciler_logs_mask_email(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
+    reason = "not verified: ada@example.com"
+    telemetry.job_resolved(Resolution(key=KEY, outcome="needs_review", reason=reason), dry_run=True)
+    telemetry.publish_failed(KEY, UnavailableError(reason))
+    telemetry.missing_job_scan_failed(reason)
+
+    logged = str([vars(record) for record in caplog.records])
+    assert logged.count("not verified: a***@example.com") == 3
+    assert "ada@" not in logged
+
+
+def test_sweep_counts_unresolved_jobs(telemetry: Telemetry, metric_values: MetricValues) -> None:
     telemetry.resolve_failures_counted(failed_count=3)
-
     assert metric_values(signals.RESOLVE_FAILED) == [3.0]

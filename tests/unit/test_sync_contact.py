@@ -7,38 +7,31 @@ import pytest
 
 from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.payments import PaymentFault
 
 OLD, NEW = "2026-11-16T03:00:00Z", "2026-11-16T04:00:00+01:00"  # NEW is the same instant as OLD
 LATER = "2026-11-16T05:30:00+02:00"  # 03:30 UTC: later than OLD, though it sorts before nothing
 
 
 def crm_record(at: str = OLD, **properties: object) -> dict[str, object]:
-    return {
-        "id": "4419",
-        "properties": {"email": "ada@example.com", **properties},
-        "createdAt": "2026-01-01T00:00:00Z",
-        "updatedAt": at,
-        "archived": False,
-    }
+    times = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": at}
+    email = {"email": "ada@example.com"}
+    return {"id": "4419", "properties": {**email, **properties}, **times, "archived": False}
+
+
+def archived(at: str) -> dict[str, object]:
+    return {**crm_record(at), "archived": True}
 
 
 def contact_message(event_id: str, **more: object) -> dict[str, object]:
-    return {
-        "job": "sync.contact",
-        "v": 1,
-        "source": "hubspot",
-        "source_id": "4419",
-        "event_id": event_id,
-        **more,
-    }
+    source = {"source": "hubspot", "source_id": "4419", "event_id": event_id}
+    return {"job": "sync.contact", "v": 1, **source, **more}
 
 
 def import_result(world: InMemoryStack, event_id: str) -> object:
-    row = world.dependencies.rows.get(
-        "import_events", {"record_id": "hubspot#4419", "event_id": event_id}
-    )
+    key = {"record_id": "hubspot#4419", "event_id": event_id}
+    row = world.dependencies.rows.get("import_events", key)
     assert row is not None
     return row["result"]
 
@@ -58,38 +51,26 @@ def test_newest_version_wins_in_any_delivery_order(world: InMemoryStack) -> None
     assert events == ["imported", "skipped_stale", "unchanged"]
 
 
-def test_versions_are_instants_and_not_text(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record(OLD)))
+@pytest.mark.parametrize(
+    ("first", "second", "result", "row"),
+    [
+        (crm_record(OLD), crm_record(NEW), "unchanged", (1, None)),
+        (crm_record(OLD, phone="1"), crm_record(LATER, phone="2"), "updated", (2, "2")),
+        (crm_record(OLD, phone="1"), crm_record(OLD, phone="2"), "conflict", (1, "1")),
+        (crm_record(a="1", b="2"), crm_record(b="2", a="1"), "unchanged", (1, None)),
+        (crm_record(), archived(LATER), "gone", (2, None)),
+    ],
+    ids=["same instant", "newer", "same version", "order of properties", "archived"],
+)
+def test_second_record_is_compared_by_instant_and_content(
+    world: InMemoryStack, first: object, second: object, result: str, row: tuple[int, object]
+) -> None:
+    world.run(contact_message("1", record=first))
+    world.run(contact_message("2", record=second))
 
-    world.run(contact_message("2", record=crm_record(NEW)))
-
-    assert import_result(world, "2") == "unchanged"
-
-
-def test_newer_version_updates_row_and_its_version(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record(OLD, phone="1")))
-
-    world.run(contact_message("2", record=crm_record(LATER, phone="2")))
-
-    assert import_result(world, "2") == "updated"
-    assert stored_contact(world)["version"] == 2
-
-
-def test_same_version_with_other_content_is_conflict(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record(OLD, phone="1")))
-
-    world.run(contact_message("2", record=crm_record(OLD, phone="2")))
-
-    assert import_result(world, "2") == "conflict"
-    assert stored_contact(world)["record"]["properties"]["phone"] == "1"
-
-
-def test_order_of_properties_does_not_matter(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record(OLD, a="1", b="2")))
-
-    world.run(contact_message("2", record=crm_record(OLD, b="2", a="1")))
-
-    assert import_result(world, "2") == "unchanged"
+    stored = stored_contact(world)
+    assert import_result(world, "2") == result
+    assert (stored["version"], stored["record"]["properties"].get("phone")) == row
 
 
 def test_repeated_event_is_duplicate(world: InMemoryStack) -> None:
@@ -124,19 +105,9 @@ def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
     assert stored_contact(world)["record"]["properties"]["email"] == "ada@example.com"
 
 
-def test_archived_contact_is_gone(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record()))
-
-    world.run(contact_message("2", record={**crm_record(LATER), "archived": True}))
-
-    assert import_result(world, "2") == "gone"
-
-
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
-    world.crm.fail_next("get_contact", PaymentFault.TIMEOUT_BEFORE)
-
+    world.crm.fail_next("get_contact", ProviderFault.TIMEOUT_BEFORE)
     outcome = world.run(contact_message("1"))
-
     assert isinstance(outcome, NotAttempted)
     assert stored_contact(world) is None
 
@@ -179,71 +150,55 @@ def test_unusual_properties_survive_round_trip(world: InMemoryStack) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"id": 4419}, {"id": "4419", "updatedAt": "yesterday"}, {"updatedAt": OLD}]
 )
-def test_record_without_id_or_time_is_invalid(wrong: dict[str, object]) -> None:
-    world = InMemoryStack()
-
-    outcome = world.run(contact_message("1", record=wrong))
-
-    assert isinstance(outcome, InvalidMessage)
+def test_record_without_id_or_time_is_invalid(world: InMemoryStack, wrong: object) -> None:
+    assert isinstance(world.run(contact_message("1", record=wrong)), InvalidMessage)
 
 
 def test_record_of_other_contact_needs_review(world: InMemoryStack) -> None:
-    outcome = world.run(contact_message("1", record={**crm_record(), "id": "5000"}))
+    other = {**crm_record(), "id": "5000"}
+    assert isinstance(world.run(contact_message("1", record=other)), NeedsReview)
 
-    assert isinstance(outcome, NeedsReview)
 
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        [{"record": crm_record("2026-11-16T01:00:00Z")}, {"record": archived(OLD)}],
+        [{"record": archived(OLD)}],
+        [{"record": crm_record("2026-11-16T01:00:00Z")}, {}],
+        [{}],  # asked at 03:00, and gone
+    ],
+    ids=["archived", "first seen archived", "missing", "first seen missing"],
+)
+def test_older_record_keeps_contact_gone(
+    world: InMemoryStack, earlier: list[dict[str, object]]
+) -> None:
+    for number, more in enumerate(earlier):
+        world.run(contact_message(str(number), **more))
 
-def test_older_record_keeps_archived_contact_gone(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record("2026-11-16T01:00:00Z")))
-    world.run(contact_message("2", record={**crm_record("2026-11-16T03:00:00Z"), "archived": True}))
+    world.run(contact_message("last", record=crm_record("2026-11-16T02:00:00Z", phone="2")))
 
-    world.run(contact_message("3", record=crm_record("2026-11-16T02:00:00Z", phone="2")))
-
-    assert import_result(world, "3") == "skipped_stale"
+    assert import_result(world, "last") == "skipped_stale"
     assert stored_contact(world)["gone"] is True
 
 
-def test_contact_first_seen_archived_stays_gone(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record={**crm_record(LATER), "archived": True}))
-
-    world.run(contact_message("2", record=crm_record(OLD)))
-
-    assert import_result(world, "2") == "skipped_stale"
-    assert stored_contact(world)["gone"] is True
-
-
-def test_found_contact_is_no_longer_gone(world: InMemoryStack) -> None:
+@pytest.mark.parametrize("restored", [True, False])
+def test_fetched_contact_is_no_longer_gone(world: InMemoryStack, *, restored: bool) -> None:
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact_message("1"), "source_id": crm_id}
-    world.run(message)
-    key = {"record_id": f"hubspot#{crm_id}"}
-    known = dict(world.dependencies.rows.get("records", key) or {})
-    world.dependencies.rows.put("records", key, {**known, "gone": True})
+    rows, key = world.dependencies.rows, {"record_id": f"hubspot#{crm_id}"}
+    if restored:  # in the CRM, after it was missing there
+        there = world.crm.contacts.pop(crm_id)
+        world.clock.advance(hours=1)
+        world.run(message)
+        world.crm.contacts[crm_id] = there
+    else:
+        world.run(message)
+        rows.put("records", key, {**dict(rows.get("records", key) or {}), "gone": True})
+    assert dict(rows.get("records", key) or {})["gone"] is True
 
     world.run({**message, "event_id": "2"})
 
-    found = world.dependencies.rows.get("records", key)
-    assert found is not None
-    assert found["gone"] is False
-
-
-def test_older_record_keeps_missing_contact_gone(world: InMemoryStack) -> None:
-    world.run(contact_message("1", record=crm_record("2026-11-16T01:00:00Z")))
-    world.run(contact_message("2"))  # asked at 03:00, and gone
-
-    world.run(contact_message("3", record=crm_record("2026-11-16T02:00:00Z", phone="2")))
-
-    assert import_result(world, "3") == "skipped_stale"
-    assert stored_contact(world)["gone"] is True
-
-
-def test_contact_first_seen_missing_stays_gone(world: InMemoryStack) -> None:
-    world.run(contact_message("1"))
-
-    world.run(contact_message("2", record=crm_record("2026-11-16T02:00:00Z")))
-
-    assert [import_result(world, event) for event in ("1", "2")] == ["gone", "skipped_stale"]
-    assert stored_contact(world)["gone"] is True
+    assert dict(rows.get("records", key) or {})["gone"] is False
 
 
 def test_newer_record_brings_gone_contact_back(world: InMemoryStack) -> None:
@@ -255,18 +210,3 @@ def test_newer_record_brings_gone_contact_back(world: InMemoryStack) -> None:
     assert [import_result(world, event) for event in ("2", "3")] == ["updated", "updated"]
     assert stored_contact(world)["gone"] is False
     assert "gone_at" not in stored_contact(world)
-
-
-def test_restored_contact_is_found_by_fetching_source(world: InMemoryStack) -> None:
-    crm_id = world.crm.add(email="ada@example.com")
-    message = {**contact_message("1"), "source_id": crm_id}
-    key = {"record_id": f"hubspot#{crm_id}"}
-    there = world.crm.contacts.pop(crm_id)
-    world.clock.advance(hours=1)
-    world.run(message)
-    assert dict(world.dependencies.rows.get("records", key) or {})["gone"] is True
-    world.crm.contacts[crm_id] = there
-
-    world.run({**message, "event_id": "2"})
-
-    assert dict(world.dependencies.rows.get("records", key) or {})["gone"] is False

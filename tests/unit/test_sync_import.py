@@ -12,7 +12,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
 from tests.support.crash_points import SimulatedCrashError
-from tests.support.fakes import START, FakeMessageSender
+from tests.support.fakes import START, FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 
 KEY = "sync.import:hubspot:nightly"
@@ -128,6 +128,7 @@ def test_page_is_retried_when_message_is_not_sent(world: InMemoryStack) -> None:
 
 def test_only_changed_contacts_are_imported(world: InMemoryStack) -> None:
     world.crm.add_contacts(150)
+    world.crm.clock = FakeClock()
     world.crm.clock.advance(days=1)
     world.crm.update("7", email="new@example.com")
 
@@ -153,8 +154,6 @@ def _crash() -> NoReturn:
 
 
 class _CrashingSender(FakeMessageSender):
-    """A queue whose worker is killed in the middle of a page."""
-
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number

@@ -1,4 +1,4 @@
-"""Logs and metrics: each delivery is told once, and a repetition is neither success nor failure."""
+"""Logs and metrics: each delivery is recorded once; a duplicate is no success or failure."""
 
 import io
 import json
@@ -25,7 +25,6 @@ class EmittedSignals:
     metrics: list[dict[str, Any]]
 
     def metric_reasons(self, metric: str) -> list[str | None]:
-        """The reason of each count of a metric; None for the plain one."""
         return [blob.get("reason") for blob in self.metrics if metric in blob]
 
 
@@ -34,7 +33,6 @@ EmitSignals = Callable[..., EmittedSignals]
 
 @pytest.fixture
 def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
-    """Record one delivery, and read what Powertools printed."""
     made = Telemetry.create()
     (handler,) = made.logger.handlers
     assert isinstance(handler, logging.StreamHandler)
@@ -42,9 +40,8 @@ def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
     def recorded(outcome: RunOutcome, **more: Exception) -> EmittedSignals:
         # A logger of this name is made once per process, with the stream of that time.
         handler.stream = lines = io.StringIO()
-        worked = ProcessedDelivery(
-            delivery=DELIVERY, outcome=outcome, action=Ack(), acked=True, **more
-        )
+        given: Any = {"delivery": DELIVERY, "outcome": outcome, "action": Ack(), **more}
+        worked = ProcessedDelivery(acked=True, **given)
         made.record_deliveries([worked])
         made.metrics.flush_metrics()
         return EmittedSignals(logs=_json(lines.getvalue()), metrics=_json(capsys.readouterr().out))
@@ -64,9 +61,7 @@ def test_every_outcome_has_event_and_metric() -> None:
 def test_only_duplicate_outcomes_share_metric() -> None:
     repeated = {"Duplicate", "LeasedElsewhere", "AwaitingResolution", "Conflict"}
 
-    metrics = [
-        signal_for(outcome).metric for name, outcome in BY_NAME.items() if name not in repeated
-    ]
+    metrics = [signal_for(one).metric for name, one in BY_NAME.items() if name not in repeated]
 
     assert {signal_for(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
     assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1
@@ -96,52 +91,48 @@ def test_each_delivery_is_one_log_line_that_can_be_searched(name: str, emit: Emi
 def test_duplicate_has_own_event_and_metric_with_reason(
     name: str, reason: DuplicateReason, emit: EmitSignals
 ) -> None:
-    said = emit(BY_NAME[name])
+    seen = emit(BY_NAME[name])
 
-    assert [line["message"] for line in said.logs] == ["message deduplicated"]
-    assert [line["deduplication"] for line in said.logs] == [reason]
-    assert sorted(said.metric_reasons(signals.DEDUPLICATED), key=str) == [None, reason]
-    assert not said.metric_reasons(signals.FINISHED) + said.metric_reasons(signals.FAILED)
+    assert [line["message"] for line in seen.logs] == ["message deduplicated"]
+    assert [line["deduplication"] for line in seen.logs] == [reason]
+    assert sorted(seen.metric_reasons(signals.DEDUPLICATED), key=str) == [None, reason]
+    assert not seen.metric_reasons(signals.FINISHED) + seen.metric_reasons(signals.FAILED)
 
 
 def test_non_duplicate_is_counted_once(emit: EmitSignals) -> None:
-    said = emit(BY_NAME["Finished"])
-
-    assert said.metric_reasons(signals.FINISHED) == [None]
-    assert not said.metric_reasons(signals.DEDUPLICATED)
-    assert "deduplication" not in said.logs[0]
+    seen = emit(BY_NAME["Finished"])
+    assert seen.metric_reasons(signals.FINISHED) == [None]
+    assert not seen.metric_reasons(signals.DEDUPLICATED)
+    assert "deduplication" not in seen.logs[0]
 
 
 def test_conflict_is_counted_as_rejected_too(emit: EmitSignals) -> None:
-    said = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
-
-    assert said.metric_reasons(signals.REJECTED) == [None]
-    assert said.logs[0]["reason"] == "other amount"
+    seen = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
+    assert seen.metric_reasons(signals.REJECTED) == [None]
+    assert seen.logs[0]["reason"] == "other amount"
 
 
 def test_rejected_api_key_is_counted_apart_as_error(emit: EmitSignals) -> None:
     plain = BY_NAME["NotAttempted"]
     assert isinstance(plain, NotAttempted)
 
-    said = emit(replace(plain, credentials_rejected=True))
+    seen = emit(replace(plain, credentials_rejected=True))
 
-    assert said.logs[0]["level"] == "ERROR"
-    assert said.metric_reasons(signals.CREDENTIALS_REJECTED) == [None]
-    assert not said.metric_reasons(signals.NOTHING_SENT)
+    assert seen.logs[0]["level"] == "ERROR"
+    assert seen.metric_reasons(signals.CREDENTIALS_REJECTED) == [None]
+    assert not seen.metric_reasons(signals.NOTHING_SENT)
 
 
 def test_processing_error_is_logged_with_exception(emit: EmitSignals) -> None:
-    said = emit(InternalError(RuntimeError("no table")))
-
-    assert said.logs[0]["error"] == "RuntimeError: no table"
-    assert said.logs[0]["exception_name"] == "RuntimeError"
+    seen = emit(InternalError(RuntimeError("no table")))
+    assert seen.logs[0]["error"] == "RuntimeError: no table"
+    assert seen.logs[0]["exception_name"] == "RuntimeError"
 
 
 def test_failed_reply_is_logged_beside_outcome(emit: EmitSignals) -> None:
-    said = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
-
-    assert [line["message"] for line in said.logs] == ["job finished", "message action failed"]
-    assert said.metric_reasons(signals.ACK_FAILED) == [None]
+    seen = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
+    assert [line["message"] for line in seen.logs] == ["job finished", "message action failed"]
+    assert seen.metric_reasons(signals.ACK_FAILED) == [None]
 
 
 def test_metrics_carry_service_and_namespace(emit: EmitSignals) -> None:
@@ -154,7 +145,7 @@ def test_logs_mask_email_addresses(emit: EmitSignals) -> None:
     plain = BY_NAME["NotAttempted"]
     assert isinstance(plain, NotAttempted)
 
-    said = emit(replace(plain, reason="not verified: ada@example.com"))
+    seen = emit(replace(plain, reason="not verified: ada@example.com"))
 
-    assert said.logs[0]["reason"] == "not verified: a***@example.com"
+    assert seen.logs[0]["reason"] == "not verified: a***@example.com"
     assert "ada@" not in emit(InternalError(RuntimeError("to ada@example.com"))).logs[0]["error"]

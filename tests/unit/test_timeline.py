@@ -16,10 +16,8 @@ def test_every_event_has_label(event: Event) -> None:
 
 def test_claim_is_shown_in_order_without_own_entry() -> None:
     asked_for = make_entry(at=NOW, event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
-    ended = make_entry(
-        at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED
-    )
-    job = make_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
+    end = make_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED)
+    job = make_job(evidence=(asked_for, end), claimed_at=NOW + timedelta(minutes=1))
 
     entries = timeline(job)
 
@@ -40,11 +38,9 @@ def test_unenqueued_job_shows_first_and_latest_claim() -> None:
 
 def test_unenqueued_job_shows_its_only_claim_once() -> None:
     (line,) = timeline(make_job(created_at=NOW, claimed_at=NOW))
-
     assert (line.from_status, line.to_status, line.reason) == (None, Status.STARTED, "run 1")
 
 
 def test_unclaimed_job_has_no_claim_in_timeline() -> None:
     enqueued = make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
-
     assert timeline(make_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)

@@ -32,12 +32,10 @@ def test_time_without_zone_is_utc_on_any_machine(text: str) -> None:
 def test_invalid_time_is_not_repeated_in_error(text: object) -> None:
     with pytest.raises(ValueError, match="a time is") as caught:
         parse_time(text)
-
     assert "yesterday" not in str(caught.value)
 
 
 def test_time_is_written_in_utc() -> None:
     tokyo = THREE.astimezone(timezone(timedelta(hours=9)))
-
     assert format_time(THREE) == format_time(tokyo) == "2026-11-16T03:00:00.000Z"
     assert format_minute(tokyo) == "2026-11-16 03:00 UTC"

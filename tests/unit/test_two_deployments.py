@@ -7,9 +7,10 @@ import pytest
 
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
+from oncely.providers.stripe.fake import FakePayments
 from oncely.run.outcomes import Finished, NeedsReview
+from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.payments import FakePayments, PaymentFault
 
 KEY = JobKey("payment.charge:order_18452")
 
@@ -36,17 +37,16 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
     world.run(charge_message())
 
-    assert world.payments.calls == [
-        ("prepare", f"dev:{KEY}:create:1"),
-        ("execute", f"dev:{KEY}:confirm:1"),
-    ]
+    prepared, executed = world.payments.calls
+    assert prepared == ("prepare", f"dev:{KEY}:create:1")
+    assert executed == ("execute", f"dev:{KEY}:confirm:1")
     assert world.payments.intents["pi_1"].payment.deployment == "dev"
     assert world.job(KEY).deployment == "dev"
 
 
 def test_row_keeps_deployment_of_first_claim() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
     job = world.run_until_idle(KEY)
@@ -56,7 +56,6 @@ def test_row_keeps_deployment_of_first_claim() -> None:
 
 
 def copy_world(world: InMemoryStack) -> InMemoryStack:
-    """Another deployment with the same rows, as a copied table has them, and its own identity."""
     copy = make_world("copy", world.payments)
     copy.store.jobs[KEY] = world.job(KEY)
     copy.clock.time = world.clock.time
@@ -67,7 +66,7 @@ def copy_world(world: InMemoryStack) -> InMemoryStack:
 def test_row_of_other_deployment_needs_review(step: str) -> None:
     """Else both would replay one payment: one charge, and two orders marked paid."""
     world = make_world("dev", FakePayments())
-    world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next(step, ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     copy = copy_world(world)
 
@@ -83,7 +82,7 @@ def test_row_of_other_deployment_needs_review(step: str) -> None:
 
 def test_open_send_of_other_deployment_is_not_resent() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     sent = replace(world.job(KEY), first_sent_at=world.clock.now(), key_scope="test")
     world.store.jobs[KEY] = sent
@@ -96,7 +95,7 @@ def test_open_send_of_other_deployment_is_not_resent() -> None:
 
 def test_reconciler_escalates_row_of_other_deployment() -> None:
     world = make_world("dev", FakePayments())
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     copy = copy_world(world)
 
@@ -110,7 +109,7 @@ def test_reconciler_escalates_row_of_other_deployment() -> None:
 
 def test_payment_of_other_deployment_is_not_canceled() -> None:
     world = make_world("dev", FakePayments(declines=True))
-    world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
+    world.payments.fail_next("close", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     copy = copy_world(world)
 
@@ -123,15 +122,12 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
     world.enqueuer().enqueue(charge_message())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.calls == []
 
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
 def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
     key = idempotency_key(JobKey("k" * MAX_KEY_LENGTH), "confirm", 999, deployment=identity)
-
     assert key.startswith(f"{identity}:")
     assert len(key) <= 255

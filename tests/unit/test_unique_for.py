@@ -11,7 +11,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
-from oncely.ports import CreateResult, UniqueWindow, WindowTaken
+from oncely.ports import CreateResult, UniqueWindow, UniqueWindows, WindowTaken
 from oncely.registry import ContractRegistry
 from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
 from tests.support.fakes import FakeClock, FakeMessageSender
@@ -27,12 +27,13 @@ class ReportProducer:
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
+    windows: UniqueWindows | None = None
 
     def enqueue_report(self, token: str, list_id: str = "7", **more: object) -> EnqueueResult:
         enqueuer = Enqueuer(
             registry=ContractRegistry([ReportBuild]),
             store=self.store,
-            windows=MemoryUniqueWindows(self.store),
+            windows=self.windows or MemoryUniqueWindows(self.store),
             sender_for_queue=lambda _: self.outbox,
             clock=self.clock,
             new_token=new_owner_token,
@@ -50,48 +51,24 @@ def reports() -> ReportProducer:
     return reports
 
 
-def test_second_message_in_window_is_first_job_and_not_sent(reports: ReportProducer) -> None:
-    second = reports.enqueue_report("b")
-
+@pytest.mark.parametrize("text", [None, "more"], ids=["same", "differing"])
+def test_second_message_in_window_is_first_job(reports: ReportProducer, text: str | None) -> None:
+    second = reports.enqueue_report("b", text=text)
     assert (second.job_key, second.status) == (FIRST, Status.READY)
-    assert (second.created, second.sent) == (False, False)
+    assert (second.created, second.sent, second.conflict) == (False, False, None)
     assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
-
-
-def test_differing_message_in_window_is_not_sent(reports: ReportProducer) -> None:
-    second = reports.enqueue_report("b", text="more")
-
-    assert (second.job_key, second.sent) == (FIRST, False)
-    assert len(reports.outbox.sent) == 1
-
-
-def test_second_message_in_window_is_no_conflict(reports: ReportProducer) -> None:
-    assert reports.enqueue_report("b").conflict is None
 
 
 def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None:
     reports.start(FIRST)
-
-    second = reports.enqueue_report("b")
-
+    second, third = reports.enqueue_report("b"), reports.enqueue_report("c")
     assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
-
-
-def test_new_job_holds_window_afterwards(reports: ReportProducer) -> None:
-    reports.start(FIRST)
-    reports.enqueue_report("b")
-
-    third = reports.enqueue_report("c")
-
-    assert (third.job_key, third.created) == ("report.build:~b", False)
+    assert (third.job_key, third.created) == ("report.build:~b", False), "it holds the window"
 
 
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
-def test_new_job_is_created_after_window_ended(
-    minutes: int, reports: ReportProducer, *, created: bool
-) -> None:
+def test_window_ends_after_an_hour(minutes: int, reports: ReportProducer, *, created: bool) -> None:
     reports.clock.advance(minutes=minutes)
-
     assert reports.enqueue_report("b").created is created
 
 
@@ -102,15 +79,12 @@ def test_other_uniqueness_key_has_own_window(reports: ReportProducer) -> None:
 def test_same_token_is_same_job_after_window(reports: ReportProducer) -> None:
     reports.start(FIRST)
     reports.clock.advance(hours=5)
-
     again = reports.enqueue_report("a")
-
     assert (again.job_key, again.status, again.created) == (FIRST, Status.STARTED, False)
 
 
 def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None:
     reports.store.expire(FIRST)
-
     assert reports.enqueue_report("b").created
 
 
@@ -127,17 +101,7 @@ class NeverFreeWindows:
 
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
-    windows = NeverFreeWindows()
-    enqueuer = Enqueuer(
-        registry=ContractRegistry([ReportBuild]),
-        store=reports.store,
-        windows=windows,
-        sender_for_queue=lambda _: reports.outbox,
-        clock=reports.clock,
-        new_token=new_owner_token,
-    )
-
+    reports.windows = windows = NeverFreeWindows()
     with pytest.raises(UnavailableError, match="changed its holder"):
-        enqueuer.enqueue(report_message("b"), unique_for=HOUR)
-
+        reports.enqueue_report("b")
     assert windows.attempts == 3

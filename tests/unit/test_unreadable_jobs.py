@@ -1,4 +1,4 @@
-"""A job whose message this deployment cannot read: a person closes it, and it ends like any."""
+"""A job whose message this deployment cannot read: an operator closes it, and it ends."""
 
 from dataclasses import replace
 
@@ -10,13 +10,8 @@ from oncely.domain.jobs import MONEY_RETENTION, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
-from oncely.operate.repair_request import (
-    NotAllowed,
-    Repaired,
-    RepairOutcome,
-    RepairRequest,
-    WouldRepair,
-)
+from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, WouldRepair
+from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TERMS, make_job
@@ -33,7 +28,7 @@ UNREADABLE_MESSAGES: dict[str, dict[str, Json]] = {
 
 @pytest.fixture(params=UNREADABLE_MESSAGES.values(), ids=list(UNREADABLE_MESSAGES))
 def world(request: pytest.FixtureRequest) -> InMemoryStack:
-    """A job that a worker of another version took on, and that came to a person here."""
+    """A job that another version enqueued, and that needs review here."""
     found = InMemoryStack()
     found.add_order()
     found.enqueuer().enqueue(charge_message())
@@ -41,9 +36,8 @@ def world(request: pytest.FixtureRequest) -> InMemoryStack:
     job_type = str(request.param.get("job", "payment.charge"))
     job_key = JobKey(f"{job_type}:{ORDER}")
     found.store.jobs.clear()
-    found.store.jobs[job_key] = replace(
-        known, job_key=job_key, job_type=job_type, message=request.param
-    )
+    row = replace(known, job_key=job_key, job_type=job_type, message=request.param)
+    found.store.jobs[job_key] = row
     found.clock.advance(hours=1)
     found.reconcile(job_key)
     assert get_job(found).status is Status.NEEDS_REVIEW
@@ -59,18 +53,8 @@ def get_job(world: InMemoryStack) -> Job:
 def repair_job(
     world: InMemoryStack, what: Repair, *, dry_run: bool = False, reference: str | None = "ch_9"
 ) -> RepairOutcome:
-    row = get_job(world)
-    return world.repairer().repair(
-        RepairRequest(
-            key=row.job_key,
-            repair=what,
-            version=row.version,
-            reason="seen at Stripe",
-            actor="ada",
-            reference=reference if what is Repair.MARK_FINISHED else None,
-            dry_run=dry_run,
-        )
-    )
+    more = {"dry_run": dry_run, "reference": reference if what is Repair.MARK_FINISHED else None}
+    return repairs.repair_job(world, what, key=get_job(world).job_key, **more)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +75,13 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert "business rows are not changed" in str(outcome.details)
     ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
-    assert "closed without business rows: seen at Stripe" in ended.evidence[-1].reason
+    assert f"closed without business rows: {repairs.REASON}" in ended.evidence[-1].reason
     assert world.order() == order
 
 
 def test_mark_finished_needs_reference_for_known_job_type(world: InMemoryStack) -> None:
     known = get_job(world).job_type == "payment.charge"
-
     outcome = repair_job(world, Repair.MARK_FINISHED, reference=None)
-
     assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
@@ -117,7 +99,6 @@ def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: InMemorySta
 @pytest.mark.parametrize("what", [Repair.MARK_FINISHED, Repair.MARK_FAILED])
 def test_closed_job_expires_and_is_not_due(world: InMemoryStack, what: Repair) -> None:
     repair_job(world, what)
-
     assert get_job(world).expires_at == world.clock.now() + MONEY_RETENTION
     assert get_job(world).due_at is None
 
@@ -148,12 +129,10 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
     view = world.inspector().get(key)
 
     assert view is not None
-    assert {one.repair for one in view.repairs if one.allowed} == {
-        Repair.MARK_FINISHED,
-        Repair.MARK_FAILED,
-    }
+    allowed = {one.repair for one in view.repairs if one.allowed}
+    assert allowed == {Repair.MARK_FINISHED, Repair.MARK_FAILED}
     assert [found.job.job_key for found in world.inspector().search(key).jobs] == [key]
-    said = run_cli(
+    result = run_cli(
         "repair",
         key,
         "mark-failed",
@@ -162,25 +141,22 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
         "--yes",
         connection=FakeStackConnection(world),
     )
-    assert said.exit_code == 0, said.output
-    assert "business rows are not changed" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "business rows are not changed" in result.stdout
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
-    told = unreadable_job_options(make_job(status=status), TERMS)
-
-    assert [one.repair for one in told] == list(Repair)
-    assert not any(one.allowed for one in told)
+    options = unreadable_job_options(make_job(status=status), TERMS)
+    assert [one.repair for one in options] == list(Repair)
+    assert not any(one.allowed for one in options)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> None:
     job = make_job(status=status)
     readable = repair_option(job, TERMS, Repair.MARK_FINISHED, now=NOW).reason
-
     reasons = {one.reason for one in unreadable_job_options(job, TERMS)}
-
     assert (reasons == {readable}) is job.ended
 
 
@@ -188,8 +164,8 @@ def test_offer_needs_reference_only_for_known_job_type() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
 
     def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
-        told = unreadable_job_options(review, TERMS if known else None)
-        return {one.repair for one in told if one.needs_reference}
+        options = unreadable_job_options(review, TERMS if known else None)
+        return {one.repair for one in options if one.needs_reference}
 
     assert needing(known=True) == {Repair.MARK_FINISHED}
     assert needing(known=False) == set()
@@ -197,7 +173,7 @@ def test_offer_needs_reference_only_for_known_job_type() -> None:
 
 @pytest.fixture(params=["a newer version", "an unknown type"])
 def rolled_back(request: pytest.FixtureRequest) -> InMemoryStack:
-    """A job that a newer version brought to its end, just before it was rolled back."""
+    """A job that a newer version ended, just before it was rolled back."""
     found = InMemoryStack()
     found.add_order()
     found.run(charge_message())
@@ -219,7 +195,5 @@ def test_ended_job_waits_for_version_that_reads_it(rolled_back: InMemoryStack) -
 
 def test_unreadable_ended_job_expires_after_wait(rolled_back: InMemoryStack) -> None:
     rolled_back.clock.advance(hours=24)
-
     assert rolled_back.publisher().publish(get_job(rolled_back).job_key)
-
     assert get_job(rolled_back).expires_at is not None

@@ -81,20 +81,16 @@ def test_expected_effects_break_no_invariant() -> None:
         ),
     ],
 )
-def test_broken_invariant_is_stated_in_one_sentence(
-    changes: dict[str, Any], part: str, sentence: str
-) -> None:
+def test_broken_invariant_is_a_sentence(changes: dict[str, Any], part: str, sentence: str) -> None:
     verdict = evaluate(replace(KEPT, **changes))
-
     assert getattr(verdict, part) == (sentence,)
     assert not verdict.is_kept
 
 
-@pytest.mark.parametrize("told", [None, "started", "failed"])
-def test_ended_job_missing_in_history_breaks_invariant(told: str | None) -> None:
-    verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: told}))
-
-    assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {told}",)
+@pytest.mark.parametrize("recorded", [None, "started", "failed"])
+def test_ended_job_missing_in_history_breaks_invariant(recorded: str | None) -> None:
+    verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: recorded}))
+    assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {recorded}",)
     assert not verdict.is_kept
 
 
@@ -105,6 +101,5 @@ def test_ambiguous_mail_in_review_breaks_no_invariant() -> None:
 def test_unpublished_job_is_listed_and_breaks_no_invariant() -> None:
     late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], is_published=False)}
     verdict = evaluate(replace(KEPT, jobs=late))
-
     assert verdict.unpublished == (PUSH,)
     assert verdict.is_kept

@@ -20,7 +20,6 @@ def test_seed_determines_workload() -> None:
 @pytest.mark.parametrize("jobs", [1, 12, 300, 10_000])
 def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
     drawn = generate_workload(jobs=jobs, seed=1)
-
     receipts = sum(order["payment_method"] != DECLINED for order in drawn.orders)
     total = len(drawn.jobs) + receipts + drawn.contacts
     assert 0.9 * jobs <= total <= 1.1 * jobs + 8
@@ -28,7 +27,6 @@ def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
 
 def test_workload_holds_every_job_type_but_receipts() -> None:
     kinds = {key.partition(":")[0] for key in generate_workload(jobs=50, seed=1).jobs}
-
     # Producers never request a receipt: it follows a payment.
     assert kinds == {"payment.charge", "sync.contact", "sync.import", "sync.push"}
 
@@ -76,6 +74,5 @@ def has_changed_values(message: dict[str, str | int], orders: Mapping[str | int,
 def test_messages_are_sent_in_order_of_time() -> None:
     drawn = generate_workload(jobs=50, seed=1)
     moments = [one.time_fraction for one in drawn.messages]
-
     assert moments == sorted(moments)
     assert Counter(drawn.messages) >= Counter(drawn.jobs.values())

@@ -51,8 +51,6 @@ CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).dependencies)
 
 @dataclass
 class DecisionHarness:
-    """A row that a worker holds, the order it is for, and a settler."""
-
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
     job: Job = field(default_factory=make_job)
@@ -74,55 +72,50 @@ class DecisionHarness:
         store: JobStore | None = None,
         alerts: Notifier | None = None,
     ) -> DecisionResult:
-        """Decide about the job as this worker saw it, and settle."""
-        teller = ReviewAlerter(
+        alerter = ReviewAlerter(
             store=store or self.store,
             notifier=alerts or self.alerts,
             clock=self.clock,
             actor="worker",
             stack="Oncely-prod",
         )
-        settler = DecisionWriter(
-            store=store or self.store, clock=self.clock, actor="worker", alerter=teller
-        )
+        stored = store or self.store
+        writer = DecisionWriter(store=stored, clock=self.clock, actor="worker", alerter=alerter)
         decision = decide(self.job, TERMS, answer, now=NOW)
         writes = () if local is None else (local,)
-        return settler.write(
+        return writer.write(
             self.job, decision, contract=CONTRACT, outcome=answer, business_writes=lambda _: writes
         )
 
     def apply_event(self, event: Event, **changes: object) -> None:
-        """Someone else moves the row meanwhile."""
         self.store.jobs[KEY] = self.row.apply(
             event, now=NOW, actor="reconciler", reason=f"meanwhile {event}", **changes
         )
 
 
 class FailingNotifier:
-    """A topic that does not answer."""
-
     def notify(self, alert: Alert) -> bool:
         return False
 
 
 @pytest.fixture
-def harness() -> DecisionHarness:
+def rig() -> DecisionHarness:
     return DecisionHarness()
 
 
-def test_result_and_business_rows_are_written_together(harness: DecisionHarness) -> None:
-    settlement = harness.write_decision(CHARGED, local=PAID)
+def test_result_and_business_rows_are_written_together(rig: DecisionHarness) -> None:
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job == harness.row
-    assert (harness.row.status, harness.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
-    assert harness.alerts.sent == []
+    assert result.job == rig.row
+    assert (rig.row.status, rig.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
+    assert rig.alerts.sent == []
 
 
-def test_escalation_alert_says_known_unknown_and_next(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("two were found", "pi_1"))
+def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> None:
+    rig.write_decision(Anomalous("two were found", "pi_1"))
 
-    (alert,) = harness.alerts.sent
+    (alert,) = rig.alerts.sent
     assert alert.job_key == KEY
     assert alert.subject == f"Oncely: {KEY} needs review"
     lines = alert.text.splitlines()
@@ -133,123 +126,105 @@ def test_escalation_alert_says_known_unknown_and_next(harness: DecisionHarness) 
     assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 
-def test_job_is_not_due_after_alert(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("two were found"))
+def test_job_is_due_until_alert_is_delivered(rig: DecisionHarness) -> None:
+    other = DecisionHarness()
+    result = other.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
+    rig.write_decision(Anomalous("two were found"))
 
-    assert (harness.row.status, harness.row.due_at) == (Status.NEEDS_REVIEW, None)
-    assert [entry.event for entry in harness.row.evidence] == [Event.ESCALATE, Event.ALERT]
-
-
-def test_job_stays_due_when_alert_fails(harness: DecisionHarness) -> None:
-    settlement = harness.write_decision(Anomalous("two were found"), alerts=FailingNotifier())
-
-    assert settlement.job == harness.row
-    assert (harness.row.status, harness.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
+    assert result.job == other.row
+    assert (other.row.status, other.row.due_at) == (Status.NEEDS_REVIEW, NOW + SWEEP_HOLD)
+    assert (rig.row.status, rig.row.due_at) == (Status.NEEDS_REVIEW, None)
+    assert [entry.event for entry in rig.row.evidence] == [Event.ESCALATE, Event.ALERT]
 
 
-def test_business_row_conflict_needs_review_with_outcome(harness: DecisionHarness) -> None:
-    harness.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
+def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -> None:
+    rig.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
 
-    settlement = harness.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job is not None
-    assert harness.row.status is Status.NEEDS_REVIEW
-    assert (harness.row.provider_ref, harness.row.result) == ("pi_1", {"charge_id": "ch_1"})
-    assert (
-        "charged as ch_1, but a business write failed: orders 18452" in harness.alerts.sent[0].text
-    )
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
+    assert result.job is not None
+    assert rig.row.status is Status.NEEDS_REVIEW
+    assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
+    assert "charged as ch_1, but a business write failed: orders 18452" in rig.alerts.sent[0].text
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
 
 
-def test_concurrent_evidence_is_kept(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.NOTE)
-
-    harness.write_decision(CHARGED, local=PAID)
-
-    assert harness.row.status is Status.FINISHED
-    assert [entry.event for entry in harness.row.evidence] == [Event.NOTE, Event.CONFIRM]
+def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.NOTE)
+    rig.write_decision(CHARGED, local=PAID)
+    assert rig.row.status is Status.FINISHED
+    assert [entry.event for entry in rig.row.evidence] == [Event.NOTE, Event.CONFIRM]
 
 
-def test_definite_outcome_of_late_worker_is_noted(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.MARK_UNKNOWN)
+def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.MARK_UNKNOWN)
 
-    settlement = harness.write_decision(CHARGED, local=PAID)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert settlement.job is None
-    assert harness.row.status is Status.UNKNOWN
-    assert harness.row.evidence[-1].event is Event.NOTE
-    assert "charged as ch_1" in harness.row.evidence[-1].reason
-    assert harness.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
-
-
-def test_ambiguous_outcome_of_late_worker_changes_nothing(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.MARK_UNKNOWN)
-    before = harness.row
-
-    settlement = harness.write_decision(Ambiguous("timeout"))
-
-    assert (settlement.job, harness.row) == (None, before)
+    assert result.job is None
+    assert rig.row.status is Status.UNKNOWN
+    assert rig.row.evidence[-1].event is Event.NOTE
+    assert "charged as ch_1" in rig.row.evidence[-1].reason
+    assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
 
 
-def test_second_owner_is_never_overwritten(harness: DecisionHarness) -> None:
-    harness.store.jobs[KEY] = replace(harness.row, owner="owner-2", version=3, fence=2)
-
-    settlement = harness.write_decision(CHARGED, local=PAID)
-
-    assert settlement.job is None
-    assert (harness.row.status, harness.row.owner) == (Status.STARTED, "owner-2")
-    assert harness.row.evidence[-1].event is Event.NOTE
+def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.MARK_UNKNOWN)
+    before = rig.row
+    result = rig.write_decision(Ambiguous("timeout"))
+    assert (result.job, rig.row) == (None, before)
 
 
-def test_contradicting_outcome_needs_review_and_never_expires(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
+def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
+    rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
 
-    harness.write_decision(CHARGED)
+    result = rig.write_decision(CHARGED, local=PAID)
 
-    assert (harness.row.status, harness.row.expires_at) == (Status.NEEDS_REVIEW, None)
-    assert "charged as ch_1" in harness.alerts.sent[0].text
+    assert result.job is None
+    assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
+    assert rig.row.evidence[-1].event is Event.NOTE
 
 
-def test_agreeing_outcome_is_noted(harness: DecisionHarness) -> None:
-    harness.apply_event(Event.CONFIRM, provider_ref="pi_1")
+def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.DECLINE, expires_at=NOW + timedelta(days=90))
+    rig.write_decision(CHARGED)
+    assert (rig.row.status, rig.row.expires_at) == (Status.NEEDS_REVIEW, None)
+    assert "charged as ch_1" in rig.alerts.sent[0].text
 
-    harness.write_decision(CHARGED)
 
-    assert harness.row.status is Status.FINISHED
-    assert harness.row.evidence[-1].event is Event.NOTE
-    assert harness.alerts.sent == []
+def test_agreeing_outcome_is_noted(rig: DecisionHarness) -> None:
+    rig.apply_event(Event.CONFIRM, provider_ref="pi_1")
+    rig.write_decision(CHARGED)
+
+    assert (rig.row.status, rig.row.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
+    assert rig.alerts.sent == []
 
 
 @pytest.mark.parametrize("answer", [CHARGED, DECLINED])
-def test_outcome_is_orphaned_when_row_is_missing(
-    answer: Succeeded | Declined, harness: DecisionHarness
+def test_outcome_is_orphaned_without_row(
+    rig: DecisionHarness, answer: Succeeded | Declined
 ) -> None:
-    harness.store.expire(KEY)
+    rig.store.expire(KEY)
 
-    settlement = harness.write_decision(answer, local=PAID)
+    result = rig.write_decision(answer, local=PAID)
 
-    assert settlement.job is None
-    assert harness.store.jobs == {}
-    assert settlement.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
+    assert result.job is None
+    assert rig.store.jobs == {}
+    assert result.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
 
 
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
-def test_constantly_changing_row_raises_unavailable(
-    meanwhile: Event, harness: DecisionHarness
-) -> None:
-    harness.apply_event(meanwhile)
-    restless = InterruptingPort(
-        harness.store, "compare_and_swap", lambda: harness.apply_event(Event.NOTE)
-    )
+def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness) -> None:
+    rig.apply_event(meanwhile)
+    restless = InterruptingPort(rig.store, "compare_and_swap", lambda: rig.apply_event(Event.NOTE))
 
     with pytest.raises(UnavailableError, match="changed 5 times"):
-        harness.write_decision(CHARGED, store=restless)
+        rig.write_decision(CHARGED, store=restless)
 
-    assert harness.row.evidence[-1].event is Event.NOTE
+    assert rig.row.evidence[-1].event is Event.NOTE
 
 
-def test_outcome_text_cannot_forge_alert_line(harness: DecisionHarness) -> None:
-    harness.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
-
-    (alert,) = harness.alerts.sent
+def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:
+    rig.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
+    (alert,) = rig.alerts.sent
     assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1

@@ -83,7 +83,7 @@ class EndedJobPublisher:
                 return None
             raise UnreadableRowError(
                 f"the follow-ups of {job.job_key} are not known here ({error}). If a newer version "
-                f"was rolled back, deploy it again; {ROLLBACK_GRACE} after its end the row is "
-                "closed without them"
+                "was rolled back, deploy it again; the row is closed without them "
+                f"{ROLLBACK_GRACE} after the job ended"
             ) from error
         return contract_type(self.dependencies)

@@ -91,7 +91,7 @@ class SweepItem:
     def to_json(self) -> dict[str, Json]:
         """The item as JSON: usually only its key."""
         more: dict[str, Json] = {} if self.message is None else {"message": self.message}
-        return {"key": self.key, **more, **({"asked_for": True} if self.on_demand else {})}
+        return {"key": self.key, **more, **({"on_demand": True} if self.on_demand else {})}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> Self:
@@ -99,7 +99,7 @@ class SweepItem:
         return cls(
             key=JobKey(item["key"]),
             message=item.get("message"),
-            on_demand=bool(item.get("asked_for")),
+            on_demand=bool(item.get("on_demand")),
         )
 
 

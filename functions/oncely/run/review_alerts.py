@@ -24,12 +24,12 @@ _MAX_CAS_RETRIES: Final = 5
 class AlertDelivery(StrEnum):
     """The result of an alert."""
 
-    DELIVERED = "told"
+    DELIVERED = "delivered"
     NOT_DUE = "not due"  # already delivered, or reserved by another process
     FAILED = "not delivered"  # the job stays due, and a later sweep retries
 
     @property
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether nothing is left to do."""
         return self is not AlertDelivery.FAILED
 

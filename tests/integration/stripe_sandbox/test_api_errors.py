@@ -46,30 +46,24 @@ def test_invalid_parameter_is_named(
 
 def test_intent_with_redirects_requires_return_url(intents: Intents) -> None:
     order: Any = {name: value for name, value in CHARGE.items() if name[:9] != "automatic"}
-
     with pytest.raises(stripe.InvalidRequestError) as refused:
         intents.create(order)
-
     assert refused.value.param == "return_url"
 
 
 def test_unknown_intent_is_not_found(intents: Intents) -> None:
     with pytest.raises(stripe.InvalidRequestError) as refused:
         intents.retrieve("pi_nowhere")
-
     assert (refused.value.http_status, refused.value.code) == (404, "resource_missing")
 
 
 def test_live_api_key_is_rejected(sandbox: ProviderSandbox) -> None:
     with pytest.raises(stripe.AuthenticationError):
         client_for_sandbox(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
-
     assert sandbox.ledger.intents == ()
 
 
-def test_read_only_api_key_can_read_but_not_write(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_read_only_api_key_cannot_write(sandbox: ProviderSandbox, intents: Intents) -> None:
     reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
 

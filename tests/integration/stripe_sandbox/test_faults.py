@@ -74,9 +74,7 @@ def test_hanging_reply_arrives_when_released(sandbox: ProviderSandbox, intents: 
     assert waiting.result().status == "succeeded"
 
 
-def test_ended_fault_holds_only_earlier_requests(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_ended_fault_holds_earlier_requests(sandbox: ProviderSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
 
     with ThreadPoolExecutor() as pool:
@@ -109,10 +107,8 @@ def test_error_500_is_replayed_under_key(
 
 def test_garbled_reply_hides_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.GARBLED)
-
     with pytest.raises(stripe.APIError, match="Invalid response body"):
         intents.create(CHARGE)
-
     assert len(sandbox.ledger.charges) == 1
 
 

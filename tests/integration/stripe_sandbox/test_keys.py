@@ -37,7 +37,6 @@ def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents
 
 def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
     intents.create(ORDER, keyed("order_1"))
-
     with pytest.raises(stripe.IdempotencyError):
         intents.create({**ORDER, "amount": 5000}, keyed("order_1"))
 
@@ -47,7 +46,6 @@ def test_key_expires_with_its_window(
 ) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     clock.advance(hours=24)
-
     assert intents.create(CHARGE, keyed("order_1")).id != first.id
     assert len(sandbox.ledger.charges) == 2
 
@@ -68,9 +66,7 @@ def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intent
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_requests_under_one_key_charge_once(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_concurrent_requests_of_key_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
     def charge(_: int) -> str:
         try:
             return str(intents.create(CHARGE, keyed("order_1")).status)
@@ -84,9 +80,7 @@ def test_concurrent_requests_under_one_key_charge_once(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_concurrent_confirms_under_other_keys_charge_once(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_concurrent_confirms_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     def confirm(number: int) -> str:
@@ -115,7 +109,6 @@ def test_invalid_request_leaves_key_free(intents: Intents) -> None:
     wrong: Any = {**ORDER, "amount": 0}
     with pytest.raises(stripe.InvalidRequestError):
         intents.create(wrong, keyed("order_1"))
-
     assert intents.create(ORDER, keyed("order_1")).status == "requires_confirmation"
 
 
@@ -123,5 +116,4 @@ def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
     with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
             client_for_sandbox(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
-
         assert len(sandbox.ledger.charges_for("payment.charge:order_18452")) == 2

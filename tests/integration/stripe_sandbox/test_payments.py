@@ -24,9 +24,7 @@ def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: In
     assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
 
-def test_confirm_charges_once_and_returns_charge(
-    sandbox: ProviderSandbox, intents: Intents
-) -> None:
+def test_confirm_returns_its_only_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
 
     (charge,) = sandbox.ledger.charges_for("18452")
@@ -87,7 +85,6 @@ def test_decline_says_why_and_leaves_intent_open(
 
 def test_on_session_confirm_requires_action(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
-
     assert intents.confirm(intent.id).status == "requires_action"
     sandbox.complete_pending(intent.id, succeeded=True)
     assert intents.retrieve(intent.id).status == "succeeded"

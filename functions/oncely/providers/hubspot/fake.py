@@ -18,18 +18,25 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.text import time_until_next
+from oncely.ports import Clock
 from oncely.providers.hubspot.paths import is_contact_id, is_path_traversal
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
-from tests.support.fakes import FakeClock
-from tests.support.payments import PaymentFault
+from oncely.testing.provider_fault import ProviderFault
 
 PAGE_SIZE: Final = 100
 # A property whose name begins like this is one that the CRM does not know, here and in the sandbox.
 UNKNOWN_PROPERTY: Final = "no_such_"
 
 # What goes wrong with one call; a NotSent, such as a limited rate, is answered as it is.
-CrmFault = PaymentFault | NotSent
+CrmFault = ProviderFault | NotSent
+
+
+class _FixedClock:
+    """Stands still; a test that moves time brings its own clock."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 
 @dataclass
@@ -37,7 +44,7 @@ class FakeCrm:
     """Contacts by id; `writes` is the truth that tests compare with."""
 
     id_property: str = "oncely_id"
-    clock: FakeClock = field(default_factory=FakeClock)
+    clock: Clock = field(default_factory=_FixedClock)
     contacts: dict[str, CrmRecord] = field(default_factory=dict)
     writes: Counter[str] = field(default_factory=Counter)  # pushes that landed, by contact
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, what it was asked about
@@ -95,9 +102,9 @@ class FakeCrm:
                 return odd
             self.calls.append(("upsert_contact", external_id))
             match self._fault("upsert_contact"):
-                case PaymentFault.TIMEOUT_BEFORE:
+                case ProviderFault.TIMEOUT_BEFORE:
                     return Ambiguous("timeout")
-                case PaymentFault.TIMEOUT_AFTER:
+                case ProviderFault.TIMEOUT_AFTER:
                     self._write(external_id, properties, crm_id)
                     return Ambiguous("timeout")
                 case None:
@@ -209,20 +216,19 @@ class FakeCrm:
 
 def _invalid_id(external_id: str, crm_id: str | None) -> Anomalous | None:
     odd = is_path_traversal(external_id) or not (crm_id is None or is_contact_id(crm_id))
-    return Anomalous(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
+    return Anomalous(f"no such id can be looked up: {external_id}, {crm_id}") if odd else None
 
 
 def _properties(record: CrmRecord) -> dict[str, Json]:
     held = record.body["properties"]
-    assert isinstance(held, dict)
-    return held
+    return held if isinstance(held, dict) else {}
 
 
 def _not_sent(fault: CrmFault) -> NotSent:
     match fault:
         case NotSent():
             return fault
-        case PaymentFault.UNAUTHORIZED:
+        case ProviderFault.UNAUTHORIZED:
             return NotSent("401: our token is refused", credentials_rejected=True)
         case _:
             return NotSent(f"the CRM could not be read: {fault}")

@@ -1,10 +1,9 @@
-"""A payment provider in memory, with faults as its arguments; held to Stripe's contract suite."""
+"""A payment provider in memory; it passes the same conformance suite as Stripe."""
 
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -22,18 +21,13 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.interfaces import Payment
-
-
-class PaymentFault(StrEnum):
-    TIMEOUT_BEFORE = "timeout_before"  # not performed, and we cannot know
-    TIMEOUT_AFTER = "timeout_after"  # performed, and we cannot know
-    REFUSED_CONNECTION = "refused_connection"  # certainly not performed
-    DECLINED = "declined"  # a plain no, at once
-    UNAUTHORIZED = "unauthorized"  # certainly not performed, and somebody must mend it
+from oncely.testing.provider_fault import ProviderFault
 
 
 @dataclass(frozen=True)
 class FakeIntent:
+    """A prepared payment."""
+
     ref: str
     payment: Payment
     status: str = "requires_confirmation"
@@ -51,11 +45,11 @@ class FakePayments:
     intents: dict[str, FakeIntent] = field(default_factory=dict)
     charges: list[str] = field(default_factory=list)  # the intent of each
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, key
-    faults: dict[str, deque[PaymentFault]] = field(default_factory=dict)  # by step
+    faults: dict[str, deque[ProviderFault]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
     _by_key: dict[str, Prepared | EffectOutcome] = field(default_factory=dict)
 
-    def fail_next(self, step: str, *faults: PaymentFault) -> None:
+    def fail_next(self, step: str, *faults: ProviderFault) -> None:
         self.faults.setdefault(step, deque()).extend(faults)
 
     def complete(self, ref: str, *, status: str) -> None:
@@ -109,18 +103,19 @@ class FakePayments:
             return Prepared(min(made, key=lambda one: far.get(one.status, 1)).ref)
 
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
+        del verified
         with self.lock:
             self.calls.append(("close", ref))
             fault = self._fault("close")
-            if fault is PaymentFault.REFUSED_CONNECTION:
+            if fault is ProviderFault.REFUSED_CONNECTION:
                 return NotSent("connection refused")
-            if fault is PaymentFault.TIMEOUT_BEFORE:
+            if fault is ProviderFault.TIMEOUT_BEFORE:
                 return Ambiguous("timeout on close")
             known = self._state(ref, payment)
             if isinstance(known, StillOpen | NotFound):
                 self._become(ref, "canceled")
                 known = self._state(ref, payment)
-            return Ambiguous("timeout on close") if fault is PaymentFault.TIMEOUT_AFTER else known
+            return Ambiguous("timeout on close") if fault is ProviderFault.TIMEOUT_AFTER else known
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
@@ -163,13 +158,13 @@ class FakePayments:
     ) -> Prepared | EffectOutcome:
         self.calls.append((step, idempotency_key))
         fault = self._fault(step)
-        if fault is PaymentFault.REFUSED_CONNECTION:
+        if fault is ProviderFault.REFUSED_CONNECTION:
             return NotSent("connection refused")
-        if fault is PaymentFault.UNAUTHORIZED:
-            return NotSent("401: our key is refused", credentials_rejected=True)
-        if fault is PaymentFault.DECLINED:
+        if fault is ProviderFault.UNAUTHORIZED:
+            return NotSent("401: the API key is rejected", credentials_rejected=True)
+        if fault is ProviderFault.DECLINED:
             return Declined("card_declined: generic_decline", code="card_declined")
-        if fault is PaymentFault.TIMEOUT_BEFORE:
+        if fault is ProviderFault.TIMEOUT_BEFORE:
             return Ambiguous("timeout")
         if self.honors_idempotency_keys and idempotency_key in self._by_key:
             answer = self._by_key[idempotency_key]
@@ -177,9 +172,9 @@ class FakePayments:
                 answer = replace(answer, replayed=True)
         else:
             answer = self._by_key[idempotency_key] = perform()
-        return Ambiguous("timeout") if fault is PaymentFault.TIMEOUT_AFTER else answer
+        return Ambiguous("timeout") if fault is ProviderFault.TIMEOUT_AFTER else answer
 
-    def _fault(self, step: str) -> PaymentFault | None:
+    def _fault(self, step: str) -> ProviderFault | None:
         waiting = self.faults.get(step)
         return waiting.popleft() if waiting else None
 

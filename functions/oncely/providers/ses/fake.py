@@ -1,0 +1,53 @@
+"""A mailer in memory; it passes the same conformance suite as SES."""
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey
+from oncely.providers.interfaces import Email
+from oncely.testing.provider_fault import ProviderFault
+
+# What goes wrong with one call; an answer, such as a limited rate, is given as it is.
+MailFault = ProviderFault | NotSent | Declined
+
+
+@dataclass
+class FakeMailer:
+    """`sent` is the truth that tests compare with: what reached somebody's mailbox."""
+
+    sent: list[Email] = field(default_factory=list)
+    calls: list[IdempotencyKey] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    faults: deque[MailFault] = field(default_factory=deque)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def fail_next(self, *faults: MailFault) -> None:
+        self.faults.extend(faults)
+
+    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
+        with self.lock:
+            self.calls.append(idempotency_key)
+            self.tags.append(tag)
+            match self.faults.popleft() if self.faults else None:
+                case None:
+                    return self._sent(email)
+                case ProviderFault.TIMEOUT_BEFORE:
+                    return Ambiguous("timeout")
+                case ProviderFault.TIMEOUT_AFTER:
+                    self._sent(email)
+                    return Ambiguous("timeout")
+                case ProviderFault.REFUSED_CONNECTION:
+                    return NotSent("connection refused")
+                case ProviderFault.DECLINED:
+                    return Declined("the mail is refused", code="MessageRejected")
+                case ProviderFault.UNAUTHORIZED:
+                    return NotSent("our credentials are refused", credentials_rejected=True)
+                case answer:
+                    return answer
+
+    def _sent(self, email: Email) -> Succeeded:
+        self.sent.append(email)
+        ref = f"mail_{len(self.sent)}"
+        return Succeeded(f"sent to {email.to} as {ref}", ref, {"message_id": ref})

@@ -1,0 +1,13 @@
+"""What can happen to one call of a fake provider."""
+
+from enum import StrEnum
+
+
+class ProviderFault(StrEnum):
+    """A fault of one call; `fail_next` of a fake takes these."""
+
+    TIMEOUT_BEFORE = "timeout_before"  # not performed, and the caller cannot know
+    TIMEOUT_AFTER = "timeout_after"  # performed, and the caller cannot know
+    REFUSED_CONNECTION = "refused_connection"  # certainly not performed
+    DECLINED = "declined"  # a definite decline
+    UNAUTHORIZED = "unauthorized"  # the API key is rejected: certainly not performed
