@@ -14,7 +14,7 @@ def format_value(value: object) -> str:
 
 def _describe(value: object) -> str:
     if isinstance(value, Job):
-        return f"{value.status} v{value.version} of {value.owner or 'nobody'}"
+        return f"{value.status} v{value.version} of {value.owner or 'no owner'}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_describe, value))}]"
     if is_dataclass(value) and not isinstance(value, type):
