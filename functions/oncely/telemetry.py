@@ -64,10 +64,7 @@ class Telemetry:
     def create(cls) -> "Telemetry":
         """Create them from Powertools' environment variables."""
         service = os.environ.get("POWERTOOLS_SERVICE_NAME", SERVICE)
-        return cls(
-            Logger(service=service),
-            Metrics(namespace=signals.NAMESPACE, service=service),
-        )
+        return cls(Logger(service=service), Metrics(namespace=signals.NAMESPACE, service=service))
 
     def wrap_handler(self, handler: Handler) -> Handler:
         """Add the Lambda context to every log line, and flush metrics."""

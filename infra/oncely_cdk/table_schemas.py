@@ -26,8 +26,7 @@ JOBS_SCHEMA: Final = TableSchema(
             name=job_finder.BY_SUBJECT, key=KeySchema(partition="subject", sort="created_at")
         ),
         IndexSchema(
-            name=job_finder.BY_CUSTOMER,
-            key=KeySchema(partition="customer_id", sort="created_at"),
+            name=job_finder.BY_CUSTOMER, key=KeySchema(partition="customer_id", sort="created_at")
         ),
         IndexSchema(name=job_finder.BY_REFERENCE, key=KeySchema(partition="provider_ref")),
         # Jobs that need an operator. Jobs in progress are in the due index.

@@ -20,10 +20,7 @@ from tests.bench.page import comparison, fill_template, table
 PAGE: Final = REPOSITORY / "docs" / "costs.md"
 
 # What a port's call is at AWS.
-_CALLS: Final = {
-    "bus.publish": "PutEvents",
-    "outbox.send": "SendMessageBatch",
-}
+_CALLS: Final = {"bus.publish": "PutEvents", "outbox.send": "SendMessageBatch"}
 _ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "MailWorker/Worker"}
 # The age of the oldest and finished sweeps have their own line in the bill.
 _METRICS: Final = {

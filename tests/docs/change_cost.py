@@ -59,11 +59,7 @@ CHANGES: Final = (
         new=("functions/oncely/jobs/sync_push.py",),
         then="`make docs`, infra snapshots",
     ),
-    Change(
-        adds="a metric",
-        example="`DeadLetters`",
-        pattern=r"\bDEAD_LETTERS\b",
-    ),
+    Change(adds="a metric", example="`DeadLetters`", pattern=r"\bDEAD_LETTERS\b"),
     Change(
         adds="an alarm",
         example="`HistoryBehind`",

@@ -98,9 +98,7 @@ def job_needs_review(stack: StackClient) -> list[str]:
     for key in keys:
         stack.wait_for_job(key, "needs_review")
     return wait_for(
-        lambda: len(told := stack.alerts()) > len(keys) and told,
-        "people are told",
-        stack.alerts,
+        lambda: len(told := stack.alerts()) > len(keys) and told, "people are told", stack.alerts
     )
 
 

@@ -23,8 +23,7 @@ def test_ended_job_sends_receipt_before_it_can_expire(deployment: StackClient) -
     deployment.once(scenarios.successful_payment)
 
     job = wait_for(
-        lambda: "expires_at" in (row := deployment.job(PAID) or {}) and row,
-        "its receipt is sent",
+        lambda: "expires_at" in (row := deployment.job(PAID) or {}) and row, "its receipt is sent"
     )
     assert deployment.job("receipt.send:order_18452") is not None
     assert "due_at" not in job

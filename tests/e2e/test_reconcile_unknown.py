@@ -184,9 +184,7 @@ def test_possibly_sent_mail_needs_review(deployment: StackClient) -> None:
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
 
 
-def test_old_job_needs_review_and_alert_names_next_command(
-    deployment: StackClient,
-) -> None:
+def test_old_job_needs_review_and_alert_names_next_command(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "told", confirmed=False, age=timedelta(hours=25))
 
     done = deployment.reconcile(key=left.key)
@@ -280,8 +278,7 @@ def test_invalid_input_fails_sweep(deployment: StackClient) -> None:
     )
 
     ended = wait_for(
-        lambda: deployment.account.sweep_result(started["executionArn"]),
-        "the sweep has ended",
+        lambda: deployment.account.sweep_result(started["executionArn"]), "the sweep has ended"
     )
 
     assert ended["status"] == "FAILED"

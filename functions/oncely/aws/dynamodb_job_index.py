@@ -10,16 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.errors import translated
-from oncely.aws.job_rows import (
-    ATTENTION,
-    ATTENTION_SHARDS,
-    deserialize_job,
-    serialize_field,
-)
-from oncely.domain.errors import (
-    UnavailableError,
-    UnreadableRowError,
-)
+from oncely.aws.job_rows import ATTENTION, ATTENTION_SHARDS, deserialize_job, serialize_field
+from oncely.domain.errors import UnavailableError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status

@@ -103,9 +103,7 @@ app.command("restore-proofs", rich_help_panel=_OPERATE)(restore_proofs.restore_p
 app.command("new-job", rich_help_panel=_DEVELOP)(new_job.new_job)
 for command in (local_stack.demo, local_stack.local):
     app.command(
-        rich_help_panel=_DEVELOP,
-        context_settings=local_stack.PASS_THROUGH,
-        add_help_option=False,
+        rich_help_panel=_DEVELOP, context_settings=local_stack.PASS_THROUGH, add_help_option=False
     )(command)
 
 

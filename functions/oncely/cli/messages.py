@@ -52,10 +52,7 @@ def validate_messages(
 def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, object]:
     schema: dict[str, Any] = contract.message.model_json_schema()
     known: dict[str, dict[str, Any]] = schema["properties"]
-    message: dict[str, object] = {
-        "job": contract.job_type,
-        "v": known["v"].get("const", 1),
-    }
+    message: dict[str, object] = {"job": contract.job_type, "v": known["v"].get("const", 1)}
     for field in fields:
         name, equals, value = field.partition("=")
         if not equals:

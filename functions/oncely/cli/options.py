@@ -21,8 +21,7 @@ from oncely.domain.text import parse_time
 _TARGET_PANEL: Final = "Target stack"
 
 StackOption: TypeAlias = Annotated[
-    str,
-    typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL),
+    str, typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL)
 ]
 ProfileOption: TypeAlias = Annotated[
     str | None,

@@ -35,8 +35,7 @@ def reconcile(
     *,
     job_type: JobTypeOption = None,
     since: Annotated[
-        str | None,
-        typer.Option(help="Only jobs due after this time: a duration (24h) or a date."),
+        str | None, typer.Option(help="Only jobs due after this time: a duration (24h) or a date.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only jobs due before this time.")] = None,
     limit: Annotated[

@@ -142,8 +142,7 @@ def _replay_window(stack: StackConnection) -> timedelta:
     ]
     if dead is None or not queues:
         raise CommandError(
-            f"Stack {stack.name} has no queue outputs. Deploy it again.",
-            ExitCode.UNREACHABLE,
+            f"Stack {stack.name} has no queue outputs. Deploy it again.", ExitCode.UNREACHABLE
         )
     return max(_retention(stack, url) for url in queues) + _retention(stack, dead)
 

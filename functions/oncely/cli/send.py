@@ -47,8 +47,7 @@ def send(
         typer.Argument(help="JSON, or a job type and its fields: payment.charge order_id=18452."),
     ] = None,
     file: Annotated[
-        Path | None,
-        typer.Option(help="File with one JSON message per line (- for stdin)."),
+        Path | None, typer.Option(help="File with one JSON message per line (- for stdin).")
     ] = None,
     unique_for: Annotated[
         str | None,

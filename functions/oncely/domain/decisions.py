@@ -89,11 +89,7 @@ def escalate(reason: str, **changes: object) -> Decision:
     return Decision(
         event=Event.ESCALATE,
         reason=reason,
-        changes={
-            "expires_at": None,
-            "last_error": single_line(reason),
-            **kept,
-        },
+        changes={"expires_at": None, "last_error": single_line(reason), **kept},
         alert=True,
     )
 
@@ -119,10 +115,7 @@ def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> D
         return Decision(
             event=Event.CONTRADICT,
             reason=reason,
-            changes={
-                "expires_at": None,
-                "last_error": single_line(reason),
-            },
+            changes={"expires_at": None, "last_error": single_line(reason)},
             alert=True,
         )
     return Decision(event=Event.NOTE, reason=reason)
@@ -139,11 +132,7 @@ def save_progress(progress: Mapping[str, Json]) -> Decision:
 
 def save_reference(ref: str) -> Decision:
     """Save the provider reference before it is used."""
-    return Decision(
-        event=Event.CHECKPOINT,
-        reason=f"prepared {ref}",
-        changes={"provider_ref": ref},
-    )
+    return Decision(event=Event.CHECKPOINT, reason=f"prepared {ref}", changes={"provider_ref": ref})
 
 
 def restore_reference(ref: str) -> Decision:

@@ -7,12 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.domain.decisions import (
-    ENDED_FIELDS,
-    MESSAGE_GRACE,
-    absence_conclusive_at,
-    requeue,
-)
+from oncely.domain.decisions import ENDED_FIELDS, MESSAGE_GRACE, absence_conclusive_at, requeue
 from oncely.domain.due import resend
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.domain.jobs import Decision, Job
@@ -274,20 +269,11 @@ def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
         case Status.NEEDS_REVIEW if policy.safety is RetrySafety.NATURAL:
             return True, "runs the job again, which is safe to repeat"
         case Status.NEEDS_REVIEW if _can_look_up(policy):
-            return (
-                True,
-                f"looks it up at {provider}, and runs it again only if nothing was done",
-            )
+            return (True, f"looks it up at {provider}, and runs it again only if nothing was done")
         case Status.NEEDS_REVIEW:
-            return (
-                False,
-                f"{provider} has no lookup for this effect: mark it as done or failed",
-            )
+            return (False, f"{provider} has no lookup for this effect: mark it as done or failed")
         case Status.UNKNOWN:
-            return (
-                False,
-                "look it up: if nothing was done, it returns to ready automatically",
-            )
+            return (False, "look it up: if nothing was done, it returns to ready automatically")
         case Status.READY:
             return False, "it is already ready"
         case Status.STARTED | Status.FINISHED | Status.FAILED:

@@ -26,8 +26,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     clock = get_worker().clock
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     processed = get_worker().process(
-        [_delivery(record) for record in event["Records"]],
-        deadline=clock.now() + time_left,
+        [_delivery(record) for record in event["Records"]], deadline=clock.now() + time_left
     )
     telemetry().record_deliveries(processed)
     unacked = (one.delivery.message_id for one in processed if not one.acked)

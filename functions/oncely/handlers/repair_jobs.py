@@ -54,18 +54,10 @@ def repair(request: ApiRequest) -> ApiResponse:
     match outcome:
         case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
             return ApiResponse.json(
-                {
-                    "job": _view_json(after),
-                    **details.to_json(),
-                    "dry_run": repair_request.dry_run,
-                }
+                {"job": _view_json(after), **details.to_json(), "dry_run": repair_request.dry_run}
             )
         case StaleVersion(current=now):
-            return ApiResponse.error(
-                HTTPStatus.CONFLICT,
-                _STALE,
-                job=_view_json(now),
-            )
+            return ApiResponse.error(HTTPStatus.CONFLICT, _STALE, job=_view_json(now))
         case NotAllowed(reason=reason) | BusinessRowConflict(reason=reason):
             return ApiResponse.error(HTTPStatus.CONFLICT, reason)
         case JobNotFound():

@@ -96,11 +96,7 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
     job_type = "sync.contact"
     message = ContactMessage
     example = ContactMessage.model_construct(
-        job="sync.contact",
-        v=1,
-        source="hubspot",
-        source_id="4419",
-        event_id="evt-8c1f",
+        job="sync.contact", v=1, source="hubspot", source_id="4419", event_id="evt-8c1f"
     )
     policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
     resources = Resources(queue="sync", tables=(RECORDS, IMPORT_EVENTS), providers=(HUBSPOT,))

@@ -102,10 +102,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
     job_type = "sync.import"
     message = ImportMessage
     example = ImportMessage.model_construct(
-        job="sync.import",
-        v=1,
-        source="hubspot",
-        batch_id="2026-11-16-nightly",
+        job="sync.import", v=1, source="hubspot", batch_id="2026-11-16-nightly"
     )
     policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
     resources = Resources(queue="sync", providers=(HUBSPOT,), sends_to=("sync",))

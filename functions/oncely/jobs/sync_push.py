@@ -50,8 +50,7 @@ from oncely.providers.interfaces import (
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 _OUT_OF_TIME: Final = NotSent(
-    "too little time was left for the next request; nothing was written",
-    retry_after=timedelta(0),
+    "too little time was left for the next request; nothing was written", retry_after=timedelta(0)
 )
 # The CRM sets these, and rejects writes to them.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
@@ -84,11 +83,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     job_type = "sync.push"
     message = PushMessage
     example = PushMessage.model_construct(
-        job="sync.push",
-        v=1,
-        target="hubspot",
-        record_id="hubspot#4419",
-        version=7,
+        job="sync.push", v=1, target="hubspot", record_id="hubspot#4419", version=7
     )
     policy = RetryPolicy(
         safety=RetrySafety.LOOKUP,

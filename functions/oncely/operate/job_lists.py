@@ -14,10 +14,7 @@ from oncely.ports import Clock, DueIndex, FinishedJobs, JobIndex, JobListEntry
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
-    {
-        IN_PROGRESS: tuple(sorted(UNRESOLVED)),
-        **{status.value: (status,) for status in Status},
-    }
+    {IN_PROGRESS: tuple(sorted(UNRESOLVED)), **{status.value: (status,) for status in Status}}
 )
 # The history is read day by day, so the list of done jobs needs a start.
 FINISHED_WINDOW: Final = timedelta(days=1)

@@ -168,10 +168,7 @@ class _RepairRun:
                 return None
             case Prepared(ref=ref):
                 saved = note(f"{restore_reference(ref).reason}; {self.request.reason}")
-                named = {
-                    "provider_ref": ref,
-                    "deployment": row.deployment or self.table.deployment,
-                }
+                named = {"provider_ref": ref, "deployment": row.deployment or self.table.deployment}
                 details = RepairDetails(
                     note=f"{ref} was found and saved with the job: check it, then repair again"
                 )
@@ -205,9 +202,7 @@ class _RepairRun:
             return refusal
         answer = self._lookup_answer(short_label(lookup.outcome), lookup.outcome.reason)
         return self._writer.write(
-            row,
-            note(f"looked up: {self.request.reason}; {answer}"),
-            RepairDetails(lookup=answer),
+            row, note(f"looked up: {self.request.reason}; {answer}"), RepairDetails(lookup=answer)
         )
 
     def _reopen(self, row: Job) -> RepairOutcome:

@@ -177,10 +177,7 @@ class Reconciler:
     def decision_writer(self) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
         return DecisionWriter(
-            store=self.store,
-            clock=self.clock,
-            actor=self.actor,
-            row_retention=self.row_retention,
+            store=self.store, clock=self.clock, actor=self.actor, row_retention=self.row_retention
         )
 
 

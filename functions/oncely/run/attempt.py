@@ -100,12 +100,7 @@ class DecisionWriter:
         """The row after a decision. The same write reserves the alert, if we send it."""
         now = self.clock.now()
         after = row_after(
-            decision,
-            job,
-            contract,
-            now=now,
-            actor=self.actor,
-            row_retention=self.row_retention,
+            decision, job, contract, now=now, actor=self.actor, row_retention=self.row_retention
         )
         return reserve_alert(after, now) if decision.alert and self.alerter else after
 

@@ -106,10 +106,7 @@ class BatchProcessor:
     max_receive_count: int
 
     def process(
-        self,
-        deliveries: Sequence[Delivery],
-        *,
-        deadline: datetime,
+        self, deliveries: Sequence[Delivery], *, deadline: datetime
     ) -> list[ProcessedDelivery]:
         """Process each delivery. Never raises for one of them."""
         # Leaving the block waits for every thread. One left behind would thaw with the next

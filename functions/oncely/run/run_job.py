@@ -238,11 +238,7 @@ class _Run:
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
     ) -> RunOutcome:
         result = self._decision_writer().write(
-            job,
-            decision,
-            contract=self.contract,
-            outcome=outcome,
-            business_writes=business_writes,
+            job, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
         )
         if result.job and decision.send_new_message:
             return self._continue(result.job)

@@ -6,11 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 try:
-    from greenlet import (  # type: ignore[import-untyped]  # three names are not worth a package of stubs
-        GreenletExit,
-        getcurrent,
-        greenlet,
-    )
+    from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]  # three names are not worth a package of stubs
 except ModuleNotFoundError as error:
     # An extra, because producers do not need it.
     raise ModuleNotFoundError(

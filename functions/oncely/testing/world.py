@@ -47,11 +47,7 @@ class Simulation(BaseSimulation):
         )
         self.table = RestorableTable(scenario, schedule, self.store)
         self.ports = SimulatedPorts(
-            self.interceptor,
-            self.store,
-            self.intercepted_providers,
-            hooks,
-            guard=self.table.guard,
+            self.interceptor, self.store, self.intercepted_providers, hooks, guard=self.table.guard
         )
         self.app = App(SETTINGS, ContractRegistry(scenario.contracts), self.ports)
 

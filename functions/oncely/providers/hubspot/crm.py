@@ -5,10 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships no types
-    ApiClient,
-    Configuration,
-)
+from hubspot.crm.contacts import ApiClient, Configuration  # type: ignore[import-untyped]  # it ships no types
 from urllib3 import Retry
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent

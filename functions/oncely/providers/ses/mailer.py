@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 # SES cannot recognize a retry, and by default boto3 retries a request without a response: if the
 # connection drops, SES may send three emails. This client sends once, and takes at most 10 s.
 NO_RETRIES: Final = Config(
-    connect_timeout=3,
-    read_timeout=7,
-    retries={"mode": "standard", "total_max_attempts": 1},
+    connect_timeout=3, read_timeout=7, retries={"mode": "standard", "total_max_attempts": 1}
 )
 KEY_HEADER: Final = "X-Oncely-Key"
 KEY_TAG: Final = "oncely_key"

@@ -70,7 +70,4 @@ class RequestLedger:
     def to_dict(self) -> dict[str, Any]:
         """Serialize the ledger."""
         with self.lock:
-            return {
-                "requests": [asdict(one) for one in self.requests],
-                "paths": dict(self.paths),
-            }
+            return {"requests": [asdict(one) for one in self.requests], "paths": dict(self.paths)}
