@@ -149,7 +149,7 @@ class InterceptedBusinessTable:
     ) -> Iterator[Mapping[str, object]]:
         rows = self.store.business_rows
         matches: list[Any] = self.interceptor.call(
-            "table.waiting",
+            "table.query_index",
             READ_FAULTS,
             lambda: list(
                 rows.query_index(self.name, index, partitions=partitions, max_sort_key=max_sort_key)
@@ -211,7 +211,7 @@ class InterceptedNotifier:
             self.alerted.add(alert.job_key)
             return True
 
-        return self.interceptor.call("alerts.tell", WRITE_FAULTS, notify, lambda: False)
+        return self.interceptor.call("notifier.notify", WRITE_FAULTS, notify, lambda: False)
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,13 @@ class InterceptedSweepLeases:
         def acquire() -> bool:
             return self.leases.acquire(shard, holder=holder, now=now, until=until)
 
-        return self.interceptor.call("leases.take", WRITE_FAULTS, acquire, _unavailable)
+        return self.interceptor.call("leases.acquire", WRITE_FAULTS, acquire, _unavailable)
 
     def release(self, shard: int, *, holder: str) -> None:
         def release() -> None:
             self.leases.release(shard, holder=holder)
 
-        self.interceptor.call("leases.give_back", WRITE_FAULTS, release, _unavailable)
+        self.interceptor.call("leases.release", WRITE_FAULTS, release, _unavailable)
 
 
 @dataclass(frozen=True)
