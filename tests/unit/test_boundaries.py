@@ -10,6 +10,7 @@ from typing import Final
 from oncely_cdk.paths import PACKAGE, REPOSITORY
 
 VENDORS: Final = re.compile(r"stripe|hubspot|braintree|\bSES\b|sesv2", re.IGNORECASE)
+ROOTS: Final = ("functions", "infra", "tests")
 # The parts that may name them: plug-ins, the jobs that use them, and what puts both together.
 NOT_ENGINE: Final = ("providers", "jobs")
 
@@ -27,9 +28,19 @@ def test_engine_names_no_vendor() -> None:
     assert hits == []
 
 
+def test_no_file_is_over_400_lines() -> None:
+    sizes = {
+        str(path.relative_to(REPOSITORY)): len(path.read_text(encoding="utf-8").splitlines())
+        for root in ROOTS
+        for path in (REPOSITORY / root).rglob("*.py")
+    }
+
+    assert {name: lines for name, lines in sizes.items() if lines > 400} == {}
+
+
 def test_no_public_class_name_exists_twice() -> None:
     places = defaultdict(list)
-    for root in ("functions", "infra", "tests"):
+    for root in ROOTS:
         for path in sorted((REPOSITORY / root).rglob("*.py")):
             for name in _public_types(path):
                 places[name].append(str(path.relative_to(REPOSITORY)))
