@@ -71,7 +71,6 @@ class AdminPage(Construct):
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         if self._engine is None:
             return self.api.api_endpoint
         port = Fn.select(2, Fn.split(":", self._engine))

@@ -43,21 +43,17 @@ class ArchiveBucket(Construct):
 
     @property
     def name(self) -> str:
-        """The bucket's name."""
         return self.bucket.bucket_name
 
     def grant_write_rejects(self, function: OncelyFunction) -> None:
-        """Let a function archive rejected messages."""
         function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_REJECTS)])
         self._suppress_nag(function, _REJECTS)
 
     def grant_write_history(self, function: OncelyFunction) -> None:
-        """Let a function write history lines and gaps."""
         function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
         self._suppress_nag(function, _HISTORY)
 
     def grant_read_history(self, function: OncelyFunction) -> None:
-        """Let a function read the history."""
         function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
         self._suppress_nag(function, _HISTORY)

@@ -62,6 +62,5 @@ class CodeLayers(Construct):
         }
 
     def for_providers(self, providers: tuple[AnyProvider, ...]) -> list[lambda_.ILayerVersion]:
-        """The runtime layer, and the layers with the SDKs of these providers."""
         extra = sorted({plugin.layer for plugin in providers if plugin.layer})
         return [self._layers[name] for name in (RUNTIME, *extra)]

@@ -129,7 +129,6 @@ class OncelyFunction(Construct):
         )
 
     def suppress_nag(self, finding: str, *, reason: str) -> None:
-        """Suppress a cdk-nag finding about this function's permissions, once."""
         if finding in self._suppressed:
             return
         self._suppressed.add(finding)
@@ -137,7 +136,6 @@ class OncelyFunction(Construct):
         Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
 
     def suppress_nag_for_pattern(self, arn: str, *, reason: str) -> None:
-        """Suppress the finding about a permission on an ARN with `*`."""
         resolved = Stack.of(self).resolve(arn)
         # cdk-nag writes deploy-time values in angle brackets. With account and region set, the ARN
         # is plain text.

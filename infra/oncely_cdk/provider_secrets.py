@@ -19,15 +19,12 @@ class ProviderSecrets(Construct):
         self._read_only_arns = {**self._arns, **stage.read_only_secrets}
 
     def arns(self, names: Iterable[str], *, read_only: bool = False) -> list[str]:
-        """The ARNs of these secrets, or of their read-only versions."""
         return list(self._select_arns(names, read_only=read_only).values())
 
     def arns_by_name(self) -> dict[str, str]:
-        """The ARN of each secret, by short name."""
         return dict(self._arns)
 
     def env_vars(self, names: Iterable[str], *, read_only: bool = False) -> dict[str, str]:
-        """The variables with the ARNs of these secrets, or of their read-only versions."""
         found = self._select_arns(names, read_only=read_only)
         return {secret_env_var(name): arn for name, arn in found.items()}
 

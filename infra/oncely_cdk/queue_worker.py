@@ -76,7 +76,6 @@ class QueueWorker(Construct):
                 self._grant_provider(grant)
 
     def _grant_provider(self, grant: IamGrant) -> None:
-        """Grant a permission that a provider's plug-in declares."""
         resource_type, _, name = grant.resource.partition("/")
         resource = Stack.of(self).format_arn(
             service=grant.service, resource=resource_type, resource_name=name

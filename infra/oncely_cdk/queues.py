@@ -40,16 +40,13 @@ class Queues(Construct):
 
     @property
     def by_name(self) -> Mapping[str, sqs.Queue]:
-        """The job queues, by short name."""
         return self._queues
 
     def env_vars(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """The variables with the URLs of these queues (default: all job queues)."""
         wanted = self._queues if names is None else names
         return {queue_env_var(name): self._queues[name].queue_url for name in wanted}
 
     def arns(self, names: Iterable[str] | None = None) -> list[str]:
-        """The ARNs of these queues (default: all job queues)."""
         wanted = self._queues if names is None else names
         return [self._queues[name].queue_arn for name in wanted]
 

@@ -91,7 +91,6 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _add_alarms(self) -> None:
-        """Add the alarms, and the dashboard if the stage has one."""
         queues, machine = self.shared.queues, self.reconciler.machine
         metrics = JobMetrics(self.stack_name)
         Alarms(

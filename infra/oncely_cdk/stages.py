@@ -117,15 +117,12 @@ class Stage(BaseModel):
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the local stack."""
         return self.name == "local"
 
     def concurrency_for(self, queue: str) -> int:
-        """The maximum number of concurrent functions for a queue."""
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
     def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The settings of these providers, as the functions read them."""
         found: dict[str, str] = {}
         for plugin in providers:
             found |= {
@@ -138,14 +135,12 @@ class Stage(BaseModel):
         return found
 
     def provider_outputs(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The same as stack outputs, which the CLI reads."""
         env_vars = self.provider_env_vars(
             plugin for plugin in providers if not plugin.endpoint_env_var or not self.is_local
         )
         return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
     def reads_per_second(self, plugin: AnyProvider) -> float | None:
-        """The read rate of a provider for all functions together."""
         given = self.provider_settings.get(f"{plugin.name}_{_RATE}")
         if given:
             return float(given)
@@ -154,7 +149,6 @@ class Stage(BaseModel):
         return plugin.max_reads_per_second
 
     def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
-        """Parse the settings of a provider."""
         return plugin.read_settings(self.provider_env_vars([plugin]))
 
     def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
@@ -166,7 +160,6 @@ class Stage(BaseModel):
     def from_context(
         cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]
     ) -> Self:
-        """Read the stage from the CDK context (default: `dev`)."""
         given = {name: value for name, value in context.items() if _is_setting(name)}
         name = str(given.pop("stage", "dev"))
         if name not in _DEFAULTS:

@@ -36,32 +36,25 @@ class Tables(Construct):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The short names of all tables."""
         return tuple(self._tables)
 
     @property
     def jobs(self) -> dynamodb.ITable:
-        """The job table."""
         return self._tables[JOBS]
 
     def table(self, name: str) -> dynamodb.ITable:
-        """A table by its short name."""
         return self._tables[name]
 
     def arn(self, name: str) -> str:
-        """The ARN of a table by its short name."""
         return self._tables[name].table_arn
 
     def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
-        """The variables of a function that writes or finds jobs, and accesses these tables."""
         return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
 
     def table_env_vars(self, *names: str) -> dict[str, str]:
-        """The variables with the names of these tables."""
         return {table_env_var(name): self._tables[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
-        """The ARNs of a table's indexes (default: all of its schema)."""
         schema = self.schemas.get(name)
         # Only its contract knows the indexes of an existing business table.
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)

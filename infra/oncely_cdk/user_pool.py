@@ -56,7 +56,6 @@ class AdminUserPool(Construct):
 
     @property
     def sign_in_url(self) -> str:
-        """The address of the sign-in page."""
         return self._domain.base_url()
 
     def add_page_client(self, *addresses: str) -> cognito.UserPoolClient:

@@ -33,12 +33,10 @@ class LocalAccount:
         self.client = cache(self._client)
 
     def outputs(self) -> dict[str, str]:
-        """The outputs of the deployed stack."""
         (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK_NAME)["Stacks"]
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def resources(self) -> dict[str, str]:
-        """The physical id of each resource, by logical id."""
         listed = self.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
         return {
             one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
@@ -64,14 +62,12 @@ class LocalAccount:
                     secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
 
     def start_sweep(self, machine: str, **sweep: object) -> str:
-        """Start a sweep of the reconciler. Returns the execution's ARN."""
         states = self.client("stepfunctions")
         started = states.start_execution(stateMachineArn=machine, input=json.dumps(sweep))
         execution: str = started["executionArn"]
         return execution
 
     def sweep_result(self, execution: str) -> Mapping[str, Any] | None:
-        """The result of an execution. Returns None while it runs."""
         found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
             executionArn=execution
         )

@@ -72,7 +72,6 @@ class FaultPlan:
     kill_every: int  # average number of provider requests between kills; 0 means never
 
     def apply(self, faults: FaultSet) -> None:
-        """Activate the providers' faults."""
         # Spread out: each blocks a worker and its messages for a minute.
         for n in range(self.hanging_responses):
             endless: dict[str, Any] = {
@@ -121,7 +120,6 @@ class WorkerKiller:
         self.kills = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Kill workers until stopped."""
         next_one = 0
         for more in self._kill_intervals:
             next_one += more
@@ -140,7 +138,6 @@ class PendingPaymentResolver:
         self._stack = stack
 
     def run(self, stop: threading.Event) -> None:
-        """Complete each payment after PROCESSING_SECONDS."""
         sandbox = self._stack.sandbox
         while not stop.wait(1.0):
             now = sandbox.clock()
@@ -158,13 +155,11 @@ class SweepTrigger:
         self.sweeps = 0
 
     def request_sweep(self, keys: Iterable[str]) -> None:
-        """Reconcile these jobs now, as `oncely reconcile` does."""
         for key in itertools.islice(keys, MAX_REQUESTED_SWEEPS):
             self._stack.account.start_sweep(self._stack.outputs["ReconcilerArn"], key=key)
             self.sweeps += 1
 
     def run(self, stop: threading.Event) -> None:
-        """Run one sweep after the other until stopped."""
         account, machine = self._stack.account, self._stack.outputs["ReconcilerArn"]
         while not stop.wait(SWEEP_INTERVAL_SECONDS):
             execution = account.start_sweep(machine)

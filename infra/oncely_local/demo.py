@@ -137,11 +137,9 @@ class DemoRun:
         self._statuses: Counter[Status] = Counter()
 
     def prepare(self) -> None:
-        """Write the orders, records and contacts of the jobs."""
         self._traffic.prepare()
 
     def run(self, console: Console) -> DemoReport:
-        """Send everything, wait until every job has ended, and evaluate the result."""
         parts = (
             self._traffic.run,
             self._sweep_trigger.run,
@@ -194,7 +192,6 @@ class DemoRun:
         return view
 
     def _is_done(self, view: DemoSnapshot) -> bool:
-        """Whether every job has ended and is published."""
         if view.waiting or not self._traffic.done.is_set() or view.unresolved:
             self._quiet_since = 0.0
             return False
@@ -208,13 +205,11 @@ class DemoRun:
         return not behind or view.seconds - self._quiet_since > PUBLISH_TIMEOUT_SECONDS
 
     def _is_stalled(self, view: DemoSnapshot) -> bool:
-        """Whether no job has changed for STALL_TIMEOUT_SECONDS."""
         if view.statuses != self._statuses:
             self._statuses, self._progressed_at = view.statuses, view.seconds
         return view.seconds - self._progressed_at > STALL_TIMEOUT_SECONDS
 
     def _resend_unresolved(self, view: DemoSnapshot) -> None:
-        """Resend the messages of unresolved jobs, and reconcile unknown ones now."""
         if not self._traffic.done.is_set():
             self._resent_at = view.seconds
         if view.waiting or view.seconds - self._resent_at < RESEND_AFTER_SECONDS:

@@ -49,23 +49,19 @@ class DemoSnapshot:
 
     @property
     def ended(self) -> int:
-        """The number of jobs that ended or need review."""
         known = {*ENDED, Status.NEEDS_REVIEW}
         return sum(job.status in known for job in self.jobs.values())
 
     @property
     def unresolved(self) -> int:
-        """The number of unresolved jobs."""
         return sum(job.status in UNRESOLVED for job in self.jobs.values())
 
     @property
     def statuses(self) -> Counter[Status]:
-        """The number of jobs by status."""
         return Counter(job.status for job in self.jobs.values())
 
     @property
     def waiting(self) -> int:
-        """The number of messages that are not received yet."""
         return sum(depth.waiting for depth in self.depths.values())
 
 
@@ -163,7 +159,6 @@ class DemoReport:
     stats: RunStats
 
     def render(self) -> RenderableType:
-        """Render the report."""
         parts = [self._numbers_panel()]
         if any(job.status is Status.NEEDS_REVIEW for job in self.final_state.jobs.values()):
             parts.append(self._reviews_panel())

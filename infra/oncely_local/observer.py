@@ -51,7 +51,6 @@ class LedgerTotals:
 
     @classmethod
     def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
-        """Count the entries of a ledger."""
         by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
         waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
         return cls(
@@ -75,13 +74,11 @@ class Observer:
     _rejects: dict[str, str] = field(default_factory=dict)  # bodies by object key, read once
 
     def depths(self) -> dict[str, QueueDepth]:
-        """The depth of every queue."""
         return {
             name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
         }
 
     def ledger_totals(self) -> LedgerTotals:
-        """The totals of the ledger."""
         return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
 
     def jobs(self) -> dict[str, JobSnapshot]:
@@ -104,7 +101,6 @@ class Observer:
         return {job.key: job for job in seen}
 
     def final_state(self, workload: Workload) -> DemoFinalState:
-        """The state that the verdict is based on."""
         ledger = self.stack.sandbox.ledger
         orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
         return DemoFinalState(
@@ -134,13 +130,11 @@ class Observer:
         )
 
     def history(self) -> dict[str, str | None]:
-        """The newest status of each job in the history."""
         bucket = self.stack.outputs["ArchiveBucketName"]
         reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
         return {key: line.status for key, line in reader.newest().items()}
 
     def rejects(self) -> list[str]:
-        """The bodies of the rejected messages in the archive."""
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
         names = {one["Key"] for page in pages for one in page.get("Contents", [])}

@@ -41,7 +41,6 @@ class RunningStack:
 
     @classmethod
     def find(cls, file: Path = STATE_FILE) -> Self | None:
-        """Find the running stack. Returns None if there is none, or its process is dead."""
         try:
             found = cls(**json.loads(file.read_text(encoding="utf-8")))
             os.kill(found.pid, 0)
@@ -50,7 +49,6 @@ class RunningStack:
         return found
 
     def write(self, file: Path = STATE_FILE) -> None:
-        """Write the file atomically."""
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(f".{os.getpid()}")
         scratch.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

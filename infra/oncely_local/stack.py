@@ -30,7 +30,6 @@ class LocalStack:
 
     @property
     def log(self) -> Path:
-        """The engine's log file."""
         return self.engine.log
 
 

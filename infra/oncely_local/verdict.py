@@ -21,12 +21,10 @@ class JobSnapshot:
 
     @property
     def job_type(self) -> str:
-        """The job type, from the key."""
         return self.key.partition(":")[0]
 
     @property
     def subject(self) -> str:
-        """The order or record id, from the key."""
         parts = self.key.split(":")
         return parts[2] if self.job_type == PUSH else parts[1].removeprefix(_ORDER)
 
@@ -61,7 +59,6 @@ class DemoVerdict:
 
     @property
     def is_kept(self) -> bool:
-        """Whether every guarantee held."""
         disagreeing = (*self.inconsistent, *self.not_in_history)
         return not (*self.duplicated, *self.lost, *self.unresolved, *disagreeing)
 
@@ -97,7 +94,6 @@ def find_missing_receipts(jobs: Mapping[str, JobSnapshot]) -> Iterator[str]:
 
 
 def _find_duplicated(state: DemoFinalState) -> Iterator[str]:
-    """Effects that happened more than once."""
     for key, times in state.charges.items():
         if times > 1:
             yield f"{key} was charged {times} times"
@@ -110,7 +106,6 @@ def _find_duplicated(state: DemoFinalState) -> Iterator[str]:
 
 
 def _find_lost(state: DemoFinalState) -> Iterator[str]:
-    """Messages and follow-ups that left no trace."""
     yield from (f"{key} has no row" for key in sorted(state.requested - set(state.jobs)))
     yield from (f"{key} was never created" for key in find_missing_receipts(state.jobs))
     yield from (f"contact {one} was not imported" for one in state.to_import - state.imported)

@@ -54,7 +54,6 @@ class Workload:
 
     @property
     def messages(self) -> list[ScheduledMessage]:
-        """All messages, in the order of sending."""
         return sorted(
             (*self.jobs.values(), *self.duplicates, *self.invalid),
             key=lambda one: one.time_fraction,

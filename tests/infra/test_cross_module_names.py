@@ -84,7 +84,6 @@ class ImportedModules:
 
 
 def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> ImportedModules:
-    """The modules that a handler loads without the rest of this repository."""
     paths = [function.folder, *(unpacked[name] for name in function.layers)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
@@ -171,7 +170,6 @@ def test_every_dependency_is_imported(
 
 
 def distributions(layer: Path) -> dict[str, set[str]]:
-    """The packages of a layer, each with the names that it is imported by."""
     found = {}
     for info in layer.glob("*.dist-info"):
         name = info.name.partition("-")[0]

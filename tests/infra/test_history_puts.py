@@ -43,7 +43,6 @@ def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> Non
 
 
 def job_records(number: int) -> list[dict[str, Any]]:
-    """A job that is enqueued, claimed, saves a reference, ends, and is published."""
     job_type = TYPES[number % len(TYPES)]
     key = JobKey(f"{job_type}:order_{number:08d}")
     asked = make_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)
