@@ -47,6 +47,7 @@ class CodeLayers(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
+        self.stage = stage
         target = Target.this_machine() if stage.is_local else Target.lambda_()
         self._layers = {
             name: lambda_.LayerVersion(

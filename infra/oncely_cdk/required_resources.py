@@ -14,10 +14,6 @@ class RequiredResources:
 
     contracts: tuple[type[AnyContract], ...]
 
-    @classmethod
-    def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
-        return cls(tuple(contracts))
-
     def for_queue(self, queue: str) -> "RequiredResources":
         return RequiredResources(
             tuple(one for one in self.contracts if one.resources.queue == queue)

@@ -53,19 +53,21 @@ class SharedResources:
         function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
 
     def grant_lookup(self, function: OncelyFunction) -> None:
-        required, tables = self.required, self.tables
         self.grant_check_table(function)
         function.grant(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            resources=[tables.arn(JOBS)],
+            resources=[self.tables.arn(JOBS)],
         )
+        self.grant_required(function, self.required, read_only=True)
+
+    def grant_required(
+        self, function: OncelyFunction, required: RequiredResources, *, read_only: bool = False
+    ) -> None:
         if required.tables:
-            function.grant(
-                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
-                resources=[tables.arn(name) for name in required.tables],
-            )
+            tables = [self.tables.arn(name) for name in required.tables]
+            function.grant("dynamodb:GetItem", "dynamodb:UpdateItem", resources=tables)
         if required.secrets:
-            keys = self.provider_secrets.arns(required.secrets, read_only=True)
+            keys = self.provider_secrets.arns(required.secrets, read_only=read_only)
             function.grant("secretsmanager:GetSecretValue", resources=keys)
 
     def grant_publish(self, function: OncelyFunction) -> None:

@@ -31,35 +31,27 @@ class Tables(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.schemas = {JOBS: JOBS_SCHEMA, **required.table_schemas}
-        self._tables = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
+        self.by_name = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
         self._due_shards = str(stage.due_shards)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._tables)
-
-    @property
     def jobs(self) -> dynamodb.ITable:
-        return self._tables[JOBS]
-
-    def table(self, name: str) -> dynamodb.ITable:
-        return self._tables[name]
+        return self.by_name[JOBS]
 
     def arn(self, name: str) -> str:
-        return self._tables[name].table_arn
+        return self.by_name[name].table_arn
 
     def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
         return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
 
     def table_env_vars(self, *names: str) -> dict[str, str]:
-        return {table_env_var(name): self._tables[name].table_name for name in names}
+        return {table_env_var(name): self.by_name[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
         schema = self.schemas.get(name)
         # Only its contract knows the indexes of an existing business table.
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
-        wanted = indexes or planned
-        return [f"{self.arn(name)}/index/{index}" for index in wanted]
+        return [f"{self.arn(name)}/index/{index}" for index in indexes or planned]
 
     def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
         if name in stage.existing_tables:

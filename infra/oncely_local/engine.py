@@ -103,10 +103,8 @@ class Engine:
             if self._process.poll() is not None:
                 raise self._exit_error()
             if time.monotonic() > deadline:
-                message = (
-                    f"MiniStack was not ready within {START_TIMEOUT_SECONDS:.0f} s\n{self._tail()}"
-                )
-                raise EngineError(message)
+                late = f"MiniStack was not ready within {START_TIMEOUT_SECONDS:.0f} s"
+                raise EngineError(f"{late}\n{self._tail()}")
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:

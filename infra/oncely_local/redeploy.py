@@ -73,9 +73,8 @@ def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
         deploy(running.endpoint, cached_assembly(), providers=running.providers)
         account = LocalAccount(running.endpoint)
         account.put_provider_secrets()
-        return replace(
-            after, outputs=account.outputs()
-        ), "The stack changed and was deployed with the CDK."
+        after = replace(after, outputs=account.outputs())
+        return after, "The stack changed and was deployed with the CDK."
     if code == running.code:
         return running, "Nothing changed."
     updated = update_function_code(LocalAccount(running.endpoint))
@@ -91,15 +90,10 @@ def update_function_code(account: LocalAccount) -> int:
     """Update the code of every function without the CDK. Returns their number."""
     functions = account.client("lambda")
     pages = functions.get_paginator("list_functions").paginate()
-    ours = [
-        one
-        for page in pages
-        for one in page["Functions"]
-        if one["FunctionName"].startswith(STACK_NAME)
-    ]
-    code = package_code()
-    for function in ours:
-        functions.update_function_code(FunctionName=function["FunctionName"], ZipFile=code)
+    names = [one["FunctionName"] for page in pages for one in page["Functions"]]
+    ours, code = [name for name in names if name.startswith(STACK_NAME)], package_code()
+    for name in ours:
+        functions.update_function_code(FunctionName=name, ZipFile=code)
     return len(ours)
 
 

@@ -58,9 +58,13 @@ class DemoVerdict:
     not_in_history: tuple[str, ...]
 
     @property
+    def violations(self) -> tuple[tuple[str, ...], ...]:
+        disagreeing = (self.inconsistent, self.not_in_history)
+        return (self.duplicated, self.lost, self.unresolved, *disagreeing)
+
+    @property
     def is_kept(self) -> bool:
-        disagreeing = (*self.inconsistent, *self.not_in_history)
-        return not (*self.duplicated, *self.lost, *self.unresolved, *disagreeing)
+        return not any(self.violations)
 
 
 def evaluate(state: DemoFinalState) -> DemoVerdict:
@@ -94,15 +98,12 @@ def find_missing_receipts(jobs: Mapping[str, JobSnapshot]) -> Iterator[str]:
 
 
 def _find_duplicated(state: DemoFinalState) -> Iterator[str]:
-    for key, times in state.charges.items():
-        if times > 1:
-            yield f"{key} was charged {times} times"
-    for order, times in state.mails.items():
-        if times > 1:
-            yield f"the receipt of order {order} was sent {times} times"
-    for record, times in state.contacts.items():
-        if times > 1:
-            yield f"{record} has {times} contacts in the CRM"
+    for counts, sentence in (
+        (state.charges, "{} was charged {} times"),
+        (state.mails, "the receipt of order {} was sent {} times"),
+        (state.contacts, "{} has {} contacts in the CRM"),
+    ):
+        yield from (sentence.format(what, n) for what, n in counts.items() if n > 1)
 
 
 def _find_lost(state: DemoFinalState) -> Iterator[str]:

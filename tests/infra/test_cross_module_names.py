@@ -140,7 +140,7 @@ def test_init_builds_everything_without_connection(
 
 
 def test_every_variable_is_read_by_settings(prod: Assembly) -> None:
-    providers = RequiredResources.from_contracts(CONTRACTS).providers
+    providers = RequiredResources(tuple(CONTRACTS)).providers
     fields = {name.upper() for name in Settings.model_fields} | {"POWERTOOLS_SERVICE_NAME"}
     fields |= {
         plugin.env_var(one) for plugin in providers for one in plugin.settings_type.model_fields
