@@ -152,6 +152,7 @@ class ReconcilerConstruct(Construct):
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))
         )
+        log_name = f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
         machine = sfn.StateMachine(
             self,
             "Machine",
@@ -163,25 +164,17 @@ class ReconcilerConstruct(Construct):
             role=role,
             tracing_enabled=True,
             logs=sfn.LogOptions(
-                destination=create_log_group(
-                    self,
-                    stage=shared.stage,
-                    name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
-                ),
+                destination=create_log_group(self, stage=shared.stage, name=log_name),
                 level=sfn.LogLevel.ERROR,
                 include_execution_data=True,
             ),
         )
-        _suppress_nag(machine, role)
+        acknowledge(
+            machine, "SF1", "Step Functions keeps the execution history; only errors are logged."
+        )
+        acknowledge(
+            role.node.find_child("DefaultPolicy"),
+            "IAM5[Resource::*]",
+            "The log delivery and X-Ray actions do not support resource-level permissions.",
+        )
         return machine
-
-
-def _suppress_nag(machine: sfn.StateMachine, role: iam.Role) -> None:
-    acknowledge(
-        machine, "SF1", "Step Functions keeps the execution history; only errors are logged."
-    )
-    acknowledge(
-        role.node.find_child("DefaultPolicy"),
-        "IAM5[Resource::*]",
-        "The log delivery and X-Ray actions do not support resource-level permissions.",
-    )

@@ -71,13 +71,11 @@ class Tables(Construct):
             raise StageError(
                 "an existing job table needs the ARN of its stream: -c jobs_stream_arn=…"
             )
+        arn = Stack.of(self).format_arn(
+            service="dynamodb", resource="table", resource_name=table_name
+        )
         return dynamodb.Table.from_table_attributes(
-            self,
-            pascal_case(name),
-            table_arn=Stack.of(self).format_arn(
-                service="dynamodb", resource="table", resource_name=table_name
-            ),
-            table_stream_arn=stage.jobs_stream_arn,
+            self, pascal_case(name), table_arn=arn, table_stream_arn=stage.jobs_stream_arn
         )
 
 

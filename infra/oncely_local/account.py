@@ -37,10 +37,9 @@ class LocalAccount:
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def resources(self) -> dict[str, str]:
-        listed = self.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
-        return {
-            one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
-        }
+        cloudformation = self.client("cloudformation")
+        listed = cloudformation.describe_stack_resources(StackName=STACK_NAME)["StackResources"]
+        return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed}
 
     def protect_jobs(self) -> None:
         """Enable TTL and point-in-time recovery, which the engine's CloudFormation ignores."""
@@ -68,9 +67,8 @@ class LocalAccount:
         return execution
 
     def sweep_result(self, execution: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
-            executionArn=execution
-        )
+        states = self.client("stepfunctions")
+        found: Mapping[str, Any] = states.describe_execution(executionArn=execution)
         return None if found["status"] == "RUNNING" else found
 
     def _client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own

@@ -60,9 +60,7 @@ class LedgerTotals:
             double_charges=sum(times - 1 for times in by_job.values()),
             mails=len(ledger.mails),
             contacts_written=sum(one.writes for one in ledger.contacts),
-            faults=Counter(
-                one.fault.replace("_", " ") for one in ledger.requests if one.fault is not None
-            ),
+            faults=Counter(one.fault.replace("_", " ") for one in ledger.requests if one.fault),
         )
 
 
@@ -74,9 +72,8 @@ class Observer:
     _rejects: dict[str, str] = field(default_factory=dict)  # bodies by object key, read once
 
     def depths(self) -> dict[str, QueueDepth]:
-        return {
-            name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
-        }
+        outputs = self.stack.outputs
+        return {name: self._depth(outputs[output]) for name, output in QUEUE_OUTPUTS.items()}
 
     def ledger_totals(self) -> LedgerTotals:
         return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
@@ -113,16 +110,8 @@ class Observer:
             contacts=Counter(
                 own for one in ledger.contacts if (own := one.properties.get("oncely_id"))
             ),
-            paid=frozenset(
-                row["order_id"]["S"]
-                for row in self._scan("OrdersTableName")
-                if row["status"]["S"] == "paid"
-            ),
-            imported=frozenset(
-                row["source_id"]["S"]
-                for row in self._scan("RecordsTableName")
-                if row["source"]["S"] == "hubspot"
-            ),
+            paid=self._values("OrdersTableName", "order_id", status="paid"),
+            imported=self._values("RecordsTableName", "source_id", source="hubspot"),
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
             rejected=Counter(self.rejects()),
             invalid=frozenset(one.body for one in workload.invalid),
@@ -154,9 +143,13 @@ class Observer:
         )["Attributes"]
         return QueueDepth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
 
+    def _values(self, table: str, field: str, **equal: str) -> frozenset[str]:
+        rows = self._scan(table)
+        wanted = (row for row in rows if all(row[name]["S"] == equal[name] for name in equal))
+        return frozenset(row[field]["S"] for row in wanted)
+
     def _scan(self, table: str, **more: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # as boto3's
         pages = self.stack.account.client("dynamodb").get_paginator("scan")
-        for page in pages.paginate(
-            TableName=self.stack.outputs[table], ConsistentRead=True, **more
-        ):
+        name = self.stack.outputs[table]
+        for page in pages.paginate(TableName=name, ConsistentRead=True, **more):
             yield from page["Items"]

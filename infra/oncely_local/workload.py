@@ -54,10 +54,8 @@ class Workload:
 
     @property
     def messages(self) -> list[ScheduledMessage]:
-        return sorted(
-            (*self.jobs.values(), *self.duplicates, *self.invalid),
-            key=lambda one: one.time_fraction,
-        )
+        every = (*self.jobs.values(), *self.duplicates, *self.invalid)
+        return sorted(every, key=lambda one: one.time_fraction)
 
 
 def generate_workload(*, jobs: int, seed: int) -> Workload:

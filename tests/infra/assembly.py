@@ -50,9 +50,8 @@ class Assembly:
     def __init__(self, folder: Path, stack: str) -> None:
         self.folder = folder
         self.stack = stack
-        self.template: dict[str, Any] = json.loads(
-            (folder / f"{stack}.template.json").read_text(encoding="utf-8")
-        )
+        text = (folder / f"{stack}.template.json").read_text(encoding="utf-8")
+        self.template: dict[str, Any] = json.loads(text)
 
     @classmethod
     def from_folder(cls, folder: Path, **context: str) -> "Assembly":
@@ -72,9 +71,15 @@ class Assembly:
             if resource["Type"] == type_
         }
 
+    def properties(self, type_: str) -> dict[str, dict[str, Any]]:
+        return {path: one["Properties"] for path, one in self.of_type(type_).items()}
+
+    def only(self, type_: str) -> dict[str, Any]:
+        (found,) = self.properties(type_).values()
+        return found
+
     def path(self, logical_id: str) -> str:
-        path: str = self.resources[logical_id]["Metadata"]["aws:cdk:path"]
-        parts = path.split("/")[1:]
+        _, *parts = self.resources[logical_id]["Metadata"]["aws:cdk:path"].split("/")
         return "/".join(part for part in parts if part != "Resource")
 
     @cached_property

@@ -26,11 +26,11 @@ def permissions(assembly: Assembly) -> set[Permission]:
 
 
 def _permissions(assembly: Assembly) -> Iterator[Permission]:
-    for resource in assembly.of_type("AWS::IAM::Policy").values():
-        for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+    for policy in assembly.properties("AWS::IAM::Policy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Allow"
             condition = _format_condition(statement.get("Condition", {}))
-            for role in resource["Properties"]["Roles"]:
+            for role in policy["Roles"]:
                 name = assembly.path(role["Ref"]).removesuffix("/Role")
                 for action in _as_list(statement["Action"]):
                     for on in _as_list(statement["Resource"]):
@@ -53,8 +53,8 @@ def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # any 
 
 
 def _machine(assembly: Assembly, arn: str) -> str | None:
-    machines = assembly.of_type("AWS::StepFunctions::StateMachine").items()
-    names = {one["Properties"].get("StateMachineName"): path for path, one in machines}
+    machines = assembly.properties("AWS::StepFunctions::StateMachine").items()
+    names = {one.get("StateMachineName"): path for path, one in machines}
     return names.get(arn.rpartition(":stateMachine:")[2])
 
 
@@ -69,9 +69,9 @@ def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
 
 def inline_policies(assembly: Assembly) -> Mapping[str, Any]:
     return {
-        path: role["Properties"]
-        for path, role in assembly.of_type("AWS::IAM::Role").items()
-        if {"Policies", "ManagedPolicyArns"} & set(role["Properties"])
+        path: role
+        for path, role in assembly.properties("AWS::IAM::Role").items()
+        if {"Policies", "ManagedPolicyArns"} & set(role)
     }
 
 

@@ -26,8 +26,7 @@ TYPES = tuple(kind.job_type for kind in CONTRACTS)
 
 def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> None:
     """One shard's share of a window, with every shipped type in it: the worst mix."""
-    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
-    stream = mappings["History/Write/Stream"]["Properties"]
+    stream = prod.properties("AWS::Lambda::EventSourceMapping")["History/Write/Stream"]
     jobs = JOBS_A_SECOND * stream["MaximumBatchingWindowInSeconds"] // SHARDS
     records = [change for number in range(jobs) for change in job_records(number)]
     s3 = FakeS3()
