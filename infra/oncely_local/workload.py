@@ -67,35 +67,20 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     known = [str(n) for n in range(1, contacts + 1)]
     events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
     records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
-    messages = {
-        **{
-            f"payment.charge:order_{one}": (PAYMENTS, _message("payment.charge", order_id=one))
-            for one in (*missing, *(order["order_id"] for order in orders))
-        },
-        **{
-            f"sync.import:hubspot:{one}": (
-                SYNC,
-                _message("sync.import", source="hubspot", batch_id=one),
-            )
-            for one in ("nightly", "again")
-        },
-        **{
-            f"sync.contact:hubspot:{contact}:event-{n}": (
-                SYNC,
-                _message(
-                    "sync.contact", source="hubspot", source_id=contact, event_id=f"event-{n}"
-                ),
-            )
-            for n, contact in enumerate(events)
-        },
-        **{
-            f"sync.push:hubspot:{row['record_id']}:1": (
-                SYNC,
-                _message("sync.push", target="hubspot", record_id=row["record_id"], version=1),
-            )
-            for row in records
-        },
-    }
+    messages: dict[str, tuple[str, str]] = {}
+    for order_id in (*missing, *(order["order_id"] for order in orders)):
+        body = _message("payment.charge", order_id=order_id)
+        messages[f"payment.charge:order_{order_id}"] = (PAYMENTS, body)
+    for batch in ("nightly", "again"):
+        body = _message("sync.import", source="hubspot", batch_id=batch)
+        messages[f"sync.import:hubspot:{batch}"] = (SYNC, body)
+    for n, contact in enumerate(events):
+        event = f"event-{n}"
+        body = _message("sync.contact", source="hubspot", source_id=contact, event_id=event)
+        messages[f"sync.contact:hubspot:{contact}:{event}"] = (SYNC, body)
+    for row in records:
+        body = _message("sync.push", target="hubspot", record_id=row["record_id"], version=1)
+        messages[f"sync.push:hubspot:{row['record_id']}:1"] = (SYNC, body)
     first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
     return Workload(
         orders=tuple(orders),
