@@ -21,9 +21,10 @@ from oncely_cdk.stages import Stage, StageError
 
 def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
     """Build the app of the context's stage. Findings of cdk-nag are errors."""
+    # The CDK CLI passes these flags too, but `python infra/app.py` does not.
+    flags = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
     app = App(
-        # The CDK CLI passes these flags too, but `python infra/app.py` does not.
-        context={**_feature_flags(), **(context or {})},
+        context={**flags, **(context or {})},
         outdir=None if folder is None else str(folder),
         analytics_reporting=False,
     )
@@ -35,11 +36,6 @@ def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None =
         if lambda_python() is None:
             sys.stderr.write(f"{MISSING_PYTHON_WARNING}\n")
     return app
-
-
-def _feature_flags() -> dict[str, Any]:
-    flags: dict[str, Any] = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
-    return flags
 
 
 def _environment() -> Environment | None:

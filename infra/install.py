@@ -47,18 +47,15 @@ class InstallProgress:
         self._show(f"{label}: {total} packages", end=not self._live)
 
     def step(self, name: str) -> None:
-        """Count one package."""
         self._done += 1
         self._update(f"{self._done}/{self._total} {name}")
 
     def phase(self, text: str) -> None:
-        """Say what happens now that there is nothing to count."""
         if text != self._phase:
             self._phase = text
             self._update(text, force=True)
 
     def end(self) -> None:
-        """Say how long it took."""
         seconds = time.monotonic() - self._began
         self._show(f"{self._label}: {self._total} packages installed in {seconds:.0f} s", end=True)
 
@@ -130,7 +127,6 @@ def pinned_packages(requirements: Path) -> list[str]:
 
 
 def _stream(command: list[str], progress: InstallProgress) -> None:
-    """Run an installer and count the packages it names."""
     output_lines: list[str] = []
     with subprocess.Popen(  # noqa: S603  # the installer, with this repository's own pins
         command,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aws_cdk import Acknowledgment, CfnParameter, Fn, Stack, Validations
+from aws_cdk import CfnParameter, Fn, Stack
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -11,6 +11,7 @@ from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
 from oncely_cdk.job_function import OncelyFunction, create_log_group
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import ENGINE_ADDRESS
 from oncely_cdk.table_schemas import DUE_INDEX, JOBS
@@ -71,7 +72,6 @@ class AdminPage(Construct):
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         if self._engine is None:
             return self.api.api_endpoint
         port = Fn.select(2, Fn.split(":", self._engine))
@@ -101,7 +101,6 @@ class AdminPage(Construct):
             "Read",
             entry="read_jobs",
             description="serves the admin page and its data",
-            stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
@@ -128,7 +127,6 @@ class AdminPage(Construct):
             "Repair",
             entry="repair_jobs",
             description="executes the repairs and exports of the admin page",
-            stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
@@ -153,12 +151,7 @@ class AdminPage(Construct):
         )
         for path in PUBLIC_ROUTES:
             for route in self.api.add_routes(path=path, methods=[get], integration=reads):
-                Validations.of(route).acknowledge(
-                    Acknowledgment(
-                        id="AwsSolutions-APIG4",
-                        reason="The page contains no data; its data needs a token.",
-                    )
-                )
+                acknowledge(route, "APIG4", "The page contains no data; its data needs a token.")
         for path in READ_ROUTES:
             self.api.add_routes(path=path, methods=[get], integration=reads, authorizer=signed_in)
         for method, path in REPAIR_ROUTES:

@@ -53,9 +53,9 @@ class AlarmSpec:
 
     name: str
     metric: cloudwatch.IMetric
-    threshold: float
     impact: str
     runbook_section: str
+    threshold: float = 1
     next_step: str = "doctor"
     evaluation_periods: int = 1
     datapoints_to_alarm: int | None = None
@@ -123,7 +123,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         name="NeedsReview",
         metric=metrics(signals.NEEDS_REVIEW),
-        threshold=1,
         impact=(
             "A job needs review: its outcome cannot be determined automatically. "
             "Nothing more is sent for it until an operator decides."
@@ -157,7 +156,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         name=signals.CREDENTIALS_REJECTED,
         metric=metrics(signals.CREDENTIALS_REJECTED),
-        threshold=1,
         impact=(
             "Nothing was sent. A provider rejects our API key or account settings, or a daily "
             "limit is used up. Its jobs are on hold until that is fixed."
@@ -167,7 +165,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         name=signals.TABLE_BLOCKED,
         metric=metrics(signals.TABLE_BLOCKED),
-        threshold=1,
         impact=(
             "No jobs run, and nothing was sent; messages stay queued. The job table may lack the "
             "proofs of completed jobs: it was restored, copied or emptied, a setting names another "
@@ -179,7 +176,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             name=name,
             metric=metrics(name),
-            threshold=1,
             evaluation_periods=2,
             impact=(
                 "Jobs are delayed, none are lost. Unexpected error: the stack trace is in the logs."
@@ -202,7 +198,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         name=signals.RESOLVE_FAILED,
         metric=metrics(signals.RESOLVE_FAILED),
-        threshold=1,
         evaluation_periods=3,
         datapoints_to_alarm=2,
         impact=(
@@ -215,7 +210,6 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         name=signals.ALERT_FAILED,
         metric=metrics(signals.ALERT_FAILED),
-        threshold=1,
         evaluation_periods=2,
         impact=(
             "No job is affected, but operators do not receive alerts. "
@@ -232,7 +226,6 @@ def queue_alarms(
     yield AlarmSpec(
         name="DeadLetters",
         metric=dead_letters.metric_number_of_messages_received(period=PERIOD, statistic="Sum"),
-        threshold=1,
         impact=(
             "No job is lost. A message reached its receive limit; its job is tracked in its row "
             "and resent automatically."
@@ -243,7 +236,6 @@ def queue_alarms(
     yield AlarmSpec(
         name="Rejects",
         metric=rejects.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
-        threshold=1,
         impact=(
             "A message was rejected, and no job was changed. It is invalid or conflicts with an "
             "existing job. The archive has it."
@@ -255,7 +247,6 @@ def queue_alarms(
         metric=missed.metric_approximate_number_of_messages_visible(
             period=PERIOD, statistic="Maximum"
         ),
-        threshold=1,
         impact=(
             "Nothing is lost. The stream dropped records of ended jobs; the reconciler publishes "
             "those jobs instead."
@@ -287,7 +278,6 @@ def reconciler_alarms(machine: sfn.StateMachine) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             name=name,
             metric=metric,
-            threshold=1,
             evaluation_periods=5,
             datapoints_to_alarm=3,
             impact="Unknown jobs are not resolved. The reconciler fails repeatedly.",
@@ -300,7 +290,6 @@ def history_alarms(writer: lambda_.Function, *, gaps: sqs.Queue) -> Iterator[Ala
     yield AlarmSpec(
         name="HistoryGap",
         metric=gaps.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
-        threshold=1,
         impact=(
             "No job is affected. The history lacks changes that only the rows have. "
             "A restore is refused until the gap is closed."

@@ -47,10 +47,8 @@ class AlertTopic(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
 
     def env_vars(self) -> dict[str, str]:
-        """The variables of a function that sends alerts."""
         return {"ALERT_TOPIC_ARN": self.topic.topic_arn, "STACK_NAME": Stack.of(self).stack_name}
 
     def grant_publish(self, function: OncelyFunction) -> None:
-        """Let a function send alerts."""
         function.grant("sns:Publish", resources=[self.topic.topic_arn])
         function.grant("kms:Decrypt", "kms:GenerateDataKey", resources=[self.key.key_arn])

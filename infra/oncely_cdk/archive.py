@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import Stage
 
 _REJECTS: Final = "rejects/*"
@@ -34,30 +35,21 @@ class ArchiveBucket(Construct):
                 )
             ],
         )
-        Validations.of(self.bucket).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-S1",
-                reason="Only our own functions have access; CloudTrail can log it.",
-            )
-        )
+        acknowledge(self.bucket, "S1", "Only our own functions have access; CloudTrail can log it.")
 
     @property
     def name(self) -> str:
-        """The bucket's name."""
         return self.bucket.bucket_name
 
     def grant_write_rejects(self, function: OncelyFunction) -> None:
-        """Let a function archive rejected messages."""
         function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_REJECTS)])
         self._suppress_nag(function, _REJECTS)
 
     def grant_write_history(self, function: OncelyFunction) -> None:
-        """Let a function write history lines and gaps."""
         function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
         self._suppress_nag(function, _HISTORY)
 
     def grant_read_history(self, function: OncelyFunction) -> None:
-        """Let a function read the history."""
         function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
         self._suppress_nag(function, _HISTORY)
@@ -66,6 +58,6 @@ class ArchiveBucket(Construct):
         resource = self.bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
         function.suppress_nag(
-            f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
+            f"IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
             reason="Object names are known only when they are written, under this prefix.",
         )

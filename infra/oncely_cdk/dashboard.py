@@ -14,6 +14,14 @@ from oncely_cdk.alarms import PERIOD, JobMetrics
 
 HALF_WIDTH = 12
 WIDGET_HEIGHT = 7
+_OUTCOMES = (
+    *(signals.FINISHED, signals.FAILED, signals.UNKNOWN),
+    *(signals.NEEDS_REVIEW, signals.NOTHING_SENT, signals.REJECTED),
+)
+_PROBLEMS = (
+    *(signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE, signals.CREDENTIALS_REJECTED),
+    *(signals.DEAD_LETTERS, signals.PUBLISH_FAILED, signals.PROCESSING_ERROR),
+)
 
 
 class Dashboard(Construct):
@@ -32,18 +40,26 @@ class Dashboard(Construct):
         super().__init__(scope, id_)
         board = cloudwatch.Dashboard(self, "Dashboard")
         board.add_widgets(
-            _graph("Outcomes", _outcome_metrics(metrics), stacked=True), _duplicates_graph(metrics)
+            _graph("Outcomes", [metrics(name) for name in _OUTCOMES], stacked=True),
+            _graph(
+                "Duplicates by reason",
+                [metrics(signals.DEDUPLICATED, reason=str(reason)) for reason in DuplicateReason],
+                stacked=True,
+            ),
         )
         board.add_widgets(
             _graph("Batch duration (ms)", _duration_metrics(workers)),
-            _graph("Age of the oldest unresolved job (s)", _oldest_metrics(metrics)),
+            _graph(
+                "Age of the oldest unresolved job (s)",
+                [metrics(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum")],
+            ),
         )
         board.add_widgets(
             _graph("Messages waiting", _depth_metrics(queues), stacked=True),
             _graph("Age of the oldest message (s)", _age_metrics(queues)),
         )
         board.add_widgets(
-            _graph("Problems", _problem_metrics(metrics)),
+            _graph("Problems", [metrics(name) for name in _PROBLEMS]),
             _graph("Reconciler", _sweep_metrics(metrics, machine)),
         )
 
@@ -61,29 +77,12 @@ def _graph(
     )
 
 
-def _outcome_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
-    names = (
-        *(signals.FINISHED, signals.FAILED, signals.UNKNOWN),
-        *(signals.NEEDS_REVIEW, signals.NOTHING_SENT, signals.REJECTED),
-    )
-    return [metrics(name) for name in names]
-
-
-def _duplicates_graph(metrics: JobMetrics) -> cloudwatch.GraphWidget:
-    by_reason = [metrics(signals.DEDUPLICATED, reason=str(reason)) for reason in DuplicateReason]
-    return _graph("Duplicates by reason", by_reason, stacked=True)
-
-
 def _duration_metrics(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetric]:
     return [
         worker.metric_duration(period=PERIOD, statistic=statistic, label=f"{name} {statistic}")
         for name, worker in workers.items()
         for statistic in ("p50", "p99")
     ]
-
-
-def _oldest_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
-    return [metrics(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
 
 
 def _depth_metrics(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
@@ -102,14 +101,6 @@ def _age_metrics(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
         )
         for name, queue in queues.items()
     ]
-
-
-def _problem_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
-    names = (
-        *(signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE, signals.CREDENTIALS_REJECTED),
-        *(signals.DEAD_LETTERS, signals.PUBLISH_FAILED, signals.PROCESSING_ERROR),
-    )
-    return [metrics(name) for name in names]
 
 
 def _sweep_metrics(metrics: JobMetrics, machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:

@@ -23,9 +23,7 @@ class FirstSetupConstruct(Construct):
             "SetUp",
             entry="set_up_table",
             description="gives a new job table its identity",
-            stage=shared.stage,
             layers=shared.layers,
-            timeout_seconds=shared.stage.reconciler_timeout_seconds,
             environment=tables.table_env_vars(JOBS),
         )
         self.function.grant(

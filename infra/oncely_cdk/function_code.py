@@ -47,6 +47,7 @@ class CodeLayers(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
+        self.stage = stage
         target = Target.this_machine() if stage.is_local else Target.lambda_()
         self._layers = {
             name: lambda_.LayerVersion(
@@ -62,6 +63,5 @@ class CodeLayers(Construct):
         }
 
     def for_providers(self, providers: tuple[AnyProvider, ...]) -> list[lambda_.ILayerVersion]:
-        """The runtime layer, and the layers with the SDKs of these providers."""
         extra = sorted({plugin.layer for plugin in providers if plugin.layer})
         return [self._layers[name] for name in (RUNTIME, *extra)]

@@ -24,11 +24,7 @@ def validate_stage(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None
         raise UnsafeStageError("No contracts are registered, so the stack has nothing to run.")
     faults = (
         *_visibility(stage),
-        *(
-            fault
-            for contract_type in contract_types
-            for fault in _time_for_one_job(stage, contract_type)
-        ),
+        *(fault for one in contract_types for fault in _time_for_one_job(stage, one)),
         *_lease(stage, max(contract_types, key=lambda one: one.policy.profile.request_timeout)),
         *_dead_letters(stage),
         *(fault for one in contract_types for fault in _proof_retention(stage, one)),
@@ -54,9 +50,8 @@ def _visibility(stage: Stage) -> Iterator[str]:
 def _time_for_one_job(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
     """All calls at their timeouts plus the commit must fit, or Lambda stops the job halfway."""
     profile = contract_type.policy.profile
-    timeouts = {"worker_timeout_seconds": stage.worker_timeout_seconds}
-    timeouts["reconciler_timeout_seconds"] = stage.reconciler_timeout_seconds
-    for name, timeout in timeouts.items():
+    for name in ("worker_timeout_seconds", "reconciler_timeout_seconds"):
+        timeout: int = getattr(stage, name)
         if contract_type.policy.max_duration >= timedelta(seconds=timeout):
             yield (
                 f"{name} is {timeout} s but must be more than "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -12,9 +12,9 @@ from constructs import Construct
 
 from oncely.provider import AnyProvider
 from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, function_code, handler_path
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import Stage
 
-_WRITE_LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
 # The retention periods that CloudWatch offers, by days.
 _RETENTION_STEPS: Final = {
     1: logs.RetentionDays.ONE_DAY,
@@ -52,9 +52,8 @@ class OncelyFunction(Construct):
         *,
         entry: str,
         description: str,
-        stage: Stage,
         layers: CodeLayers,
-        timeout_seconds: int,
+        timeout_seconds: int | None = None,  # default: the reconciler's
         memory_mb: int = 256,
         environment: Mapping[str, str] | None = None,
         providers: tuple[AnyProvider, ...] = (),
@@ -62,6 +61,7 @@ class OncelyFunction(Construct):
         is_traced: bool = True,
     ) -> None:
         super().__init__(scope, id_)
+        stage = layers.stage
         self._is_local = stage.is_local
         self._suppressed: set[str] = set()
         log_group = create_log_group(self, stage=stage)
@@ -75,7 +75,7 @@ class OncelyFunction(Construct):
             runtime=PYTHON,
             architecture=ARCHITECTURE,
             layers=layers.for_providers(providers),
-            timeout=Duration.seconds(timeout_seconds),
+            timeout=Duration.seconds(timeout_seconds or stage.reconciler_timeout_seconds),
             memory_size=memory_mb,
             environment={
                 **(environment or {}),
@@ -88,16 +88,16 @@ class OncelyFunction(Construct):
             # A long job sends to its own queue, and Lambda stops such loops after 16 rounds.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if sends_to_own_queue else None,
         )
-        Validations.of(self.function).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-L1",
-                reason="The code is tested on Python 3.13, which Lambda supports until 2029.",
-            )
+        acknowledge(
+            self.function,
+            "L1",
+            "The code is tested on Python 3.13, which Lambda supports until 2029.",
         )
-        self.grant(*_WRITE_LOGS, resources=[log_group.log_group_arn])
+        actions = ("logs:CreateLogStream", "logs:PutLogEvents")
+        self.grant(*actions, resources=[log_group.log_group_arn])
         if is_traced:
             self.suppress_nag(
-                "AwsSolutions-IAM5[Resource::*]",
+                "IAM5[Resource::*]",
                 reason="The X-Ray actions do not support resource-level permissions.",
             )
 
@@ -116,12 +116,11 @@ class OncelyFunction(Construct):
         # AWS authorizes a batch as sqs:SendMessage; the local engine as sqs:SendMessageBatch.
         if self._is_local and "sqs:SendMessage" in named:
             named.append("sqs:SendMessageBatch")
-        conditions: dict[str, object] = (
-            {"StringEquals": dict(string_equals)} if string_equals else {}
-        )
+        conditions: dict[str, object] = {}
+        if string_equals:
+            conditions["StringEquals"] = dict(string_equals)
         if leading_keys is not None:
-            keys = {"dynamodb:LeadingKeys": [leading_keys]}
-            conditions["ForAllValues:StringLike"] = keys
+            conditions["ForAllValues:StringLike"] = {"dynamodb:LeadingKeys": [leading_keys]}
         self.role.add_to_policy(
             iam.PolicyStatement(
                 actions=named, resources=list(resources), conditions=conditions or None
@@ -129,21 +128,18 @@ class OncelyFunction(Construct):
         )
 
     def suppress_nag(self, finding: str, *, reason: str) -> None:
-        """Suppress a cdk-nag finding about this function's permissions, once."""
         if finding in self._suppressed:
             return
         self._suppressed.add(finding)
-        policy = self.role.node.find_child("DefaultPolicy")
-        Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
+        acknowledge(self.role.node.find_child("DefaultPolicy"), finding, reason)
 
     def suppress_nag_for_pattern(self, arn: str, *, reason: str) -> None:
-        """Suppress the finding about a permission on an ARN with `*`."""
         resolved = Stack.of(self).resolve(arn)
         # cdk-nag writes deploy-time values in angle brackets. With account and region set, the ARN
         # is plain text.
         parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
         spelled = "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
-        self.suppress_nag(f"AwsSolutions-IAM5[Resource::{spelled}]", reason=reason)
+        self.suppress_nag(f"IAM5[Resource::{spelled}]", reason=reason)
 
     def add_queue_source(
         self,

@@ -88,7 +88,6 @@ class Layer:
 
     @property
     def requirements(self) -> Path:
-        """The pinned, hashed requirements."""
         return REQUIREMENTS / f"layer-{self.name}.txt"
 
     @property
@@ -103,7 +102,6 @@ class Layer:
 
     @property
     def archive(self) -> Path:
-        """The path of the built layer."""
         return BUILD / f"{self.name}-{self.target.name}-{self.hash[:16]}.zip"
 
     @property
@@ -191,7 +189,6 @@ def build_layers(targets: Iterable[Target]) -> Iterator[Path]:
 
 
 def _pins(requirements: Path) -> list[str]:
-    """The requirement lines without comments."""
     lines = requirements.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 

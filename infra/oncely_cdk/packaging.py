@@ -20,11 +20,8 @@ MISSING_PYTHON_WARNING: Final = (
 )
 # Used on a developer's machine only.
 NOT_SHIPPED: Final = (
-    "cli",
-    "testing",
-    "providers/*/sandbox",
-    "providers/*/fake.py",
-    "providers/sandbox.py",
+    *("cli", "testing"),
+    *("providers/*/sandbox", "providers/*/fake.py", "providers/sandbox.py"),
 )
 
 _RUNTIME_PATH: Final = "/var/task"  # where Lambda unpacks a function's code

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import RemovalPolicy
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from oncely.settings import pascal_case, secret_env_var
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import Stage
 
 
@@ -15,24 +16,18 @@ class ProviderSecrets(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
-        self._arns = {name: self._arn(name, stage) for name in names}
-        self._read_only_arns = {**self._arns, **stage.read_only_secrets}
+        self.arns_by_name = {name: self._arn(name, stage) for name in names}
+        self._read_only_arns = {**self.arns_by_name, **stage.read_only_secrets}
 
     def arns(self, names: Iterable[str], *, read_only: bool = False) -> list[str]:
-        """The ARNs of these secrets, or of their read-only versions."""
         return list(self._select_arns(names, read_only=read_only).values())
 
-    def arns_by_name(self) -> dict[str, str]:
-        """The ARN of each secret, by short name."""
-        return dict(self._arns)
-
     def env_vars(self, names: Iterable[str], *, read_only: bool = False) -> dict[str, str]:
-        """The variables with the ARNs of these secrets, or of their read-only versions."""
         found = self._select_arns(names, read_only=read_only)
         return {secret_env_var(name): arn for name, arn in found.items()}
 
     def _select_arns(self, names: Iterable[str], *, read_only: bool) -> dict[str, str]:
-        arns = self._read_only_arns if read_only else self._arns
+        arns = self._read_only_arns if read_only else self.arns_by_name
         return {name: arns[name] for name in names}
 
     def _arn(self, name: str, stage: Stage) -> str:
@@ -48,11 +43,8 @@ class ProviderSecrets(Construct):
         resource = secret.node.default_child
         assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
         resource.add_property_deletion_override("GenerateSecretString")
-        Validations.of(secret).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-SMG4",
-                reason="The provider issues the key; functions use a new one within 5 minutes.",
-            )
+        acknowledge(
+            secret, "SMG4", "The provider issues the key; functions use a new one within 5 minutes."
         )
         # Not its reference: that is the ARN on AWS, but the name in the local engine.
         return resource.attr_id

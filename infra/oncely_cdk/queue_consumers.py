@@ -28,9 +28,7 @@ class DeadLetterConsumer(Construct):
             "Receive",
             entry="handle_dead_letters",
             description="records the jobs of dead letters",
-            stage=shared.stage,
             layers=shared.layers,
-            timeout_seconds=shared.stage.reconciler_timeout_seconds,
             environment={
                 **shared.alerts.env_vars(),
                 "REJECTS_QUEUE_URL": queues.rejects.queue_url,
@@ -62,9 +60,7 @@ class RejectConsumer(Construct):
             "Archive",
             entry="archive_rejects",
             description="archives rejected messages",
-            stage=shared.stage,
             layers=shared.layers,
-            timeout_seconds=shared.stage.reconciler_timeout_seconds,
             environment={"ARCHIVE_BUCKET": shared.archive.name},
         )
         shared.archive.grant_write_rejects(self.consumer)

@@ -21,7 +21,6 @@ class QueueWorker(Construct):
             "Worker",
             entry="process_queue",
             description=f"runs the jobs of the queue {queue!r}",
-            stage=stage,
             layers=shared.layers,
             timeout_seconds=stage.worker_timeout_seconds,
             memory_mb=stage.worker_memory_mb,
@@ -49,22 +48,13 @@ class QueueWorker(Construct):
         self.worker.grant("sqs:ChangeMessageVisibility", resources=[own.queue_arn])
 
     def _grant_work(self, required: RequiredResources, shared: SharedResources) -> None:
-        worker, tables = self.worker, shared.tables
+        worker = self.worker
         # The condition check is for a resubmission: the prior job must have failed.
         worker.grant(
             *("dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
-            resources=[tables.jobs.table_arn],
+            resources=[shared.tables.jobs.table_arn],
         )
-        if required.tables:
-            worker.grant(
-                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
-                resources=[tables.arn(name) for name in required.tables],
-            )
-        if required.secrets:
-            worker.grant(
-                "secretsmanager:GetSecretValue",
-                resources=shared.provider_secrets.arns(required.secrets),
-            )
+        shared.grant_required(worker, required)
         worker.grant(
             "sqs:SendMessage",
             resources=[shared.queues.rejects.queue_arn, *shared.queues.arns(required.sends_to)],
@@ -76,7 +66,6 @@ class QueueWorker(Construct):
                 self._grant_provider(grant)
 
     def _grant_provider(self, grant: IamGrant) -> None:
-        """Grant a permission that a provider's plug-in declares."""
         resource_type, _, name = grant.resource.partition("/")
         resource = Stack.of(self).format_arn(
             service=grant.service, resource=resource_type, resource_name=name

@@ -1,14 +1,15 @@
 """The queues: one for each name in the contracts, one for dead letters, one for rejects."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oncely.contract import MAX_MESSAGE_BYTES
 from oncely.settings import pascal_case, queue_env_var
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import Stage
 
 # SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
@@ -25,8 +26,12 @@ class Queues(Construct):
         kept = Duration.days(stage.dead_letter_retention_days)
         self.dead_letters = self._queue("DeadLetters", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
-        self._suppress_nag(self.rejects)
-        self._queues = {
+        acknowledge(
+            self.rejects,
+            "SQS3",
+            "It has no further queue: rejects are archived, with an alarm on age.",
+        )
+        self.by_name = {
             name: self._queue(
                 pascal_case(name),
                 retention=Duration.days(stage.queue_retention_days),
@@ -38,20 +43,13 @@ class Queues(Construct):
             for name in names
         }
 
-    @property
-    def by_name(self) -> Mapping[str, sqs.Queue]:
-        """The job queues, by short name."""
-        return self._queues
-
     def env_vars(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """The variables with the URLs of these queues (default: all job queues)."""
-        wanted = self._queues if names is None else names
-        return {queue_env_var(name): self._queues[name].queue_url for name in wanted}
+        wanted = self.by_name if names is None else names
+        return {queue_env_var(name): self.by_name[name].queue_url for name in wanted}
 
     def arns(self, names: Iterable[str] | None = None) -> list[str]:
-        """The ARNs of these queues (default: all job queues)."""
-        wanted = self._queues if names is None else names
-        return [self._queues[name].queue_arn for name in wanted]
+        wanted = self.by_name if names is None else names
+        return [self.by_name[name].queue_arn for name in wanted]
 
     def _queue(
         self,
@@ -70,12 +68,4 @@ class Queues(Construct):
             retention_period=retention,
             max_message_size_bytes=max_bytes,
             dead_letter_queue=dead_letters,
-        )
-
-    def _suppress_nag(self, queue: sqs.Queue) -> None:
-        Validations.of(queue).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-SQS3",
-                reason="It has no further queue: rejects are archived, with an alarm on age.",
-            )
         )

@@ -2,7 +2,7 @@
 
 import json
 
-from aws_cdk import Acknowledgment, ArnFormat, Duration, Stack, Validations
+from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
@@ -11,6 +11,7 @@ from constructs import Construct
 
 from oncely.aws import dynamodb_sweep_leases as sweep_leases
 from oncely_cdk.job_function import OncelyFunction, create_log_group
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.table_schemas import DUE_INDEX, JOBS
@@ -63,20 +64,15 @@ class ReconcilerConstruct(Construct):
         )
 
     def _find(self, shared: SharedResources) -> OncelyFunction:
-        stage, required, tables = (
-            shared.stage,
-            shared.required.detecting_missing_jobs(),
-            shared.tables,
-        )
+        stage, tables = shared.stage, shared.tables
+        required = shared.required.detecting_missing_jobs()
         function = OncelyFunction(
             self,
             "Find",
             entry="find_due_work",
             description="finds due jobs, and starts a sweep if there are any",
             is_traced=False,  # 43,200 traces a month would cost more than all others
-            stage=stage,
             layers=shared.layers,
-            timeout_seconds=stage.reconciler_timeout_seconds,
             environment={
                 **tables.env_vars(required.tables),
                 "RECONCILER_ARN": self._arn,
@@ -109,7 +105,6 @@ class ReconcilerConstruct(Construct):
             "Resolve",
             entry="resolve_jobs",
             description="looks up and records the outcomes of a group of jobs",
-            stage=stage,
             layers=shared.layers,
             # A job of a group starts only while there is time for all its calls.
             timeout_seconds=2 * stage.reconciler_timeout_seconds,
@@ -134,9 +129,7 @@ class ReconcilerConstruct(Construct):
             "Finish",
             entry="finish_sweep",
             description="summarizes a sweep, and starts the next one if more jobs are due",
-            stage=shared.stage,
             layers=shared.layers,
-            timeout_seconds=shared.stage.reconciler_timeout_seconds,
             environment={**shared.tables.table_env_vars(JOBS), "RECONCILER_ARN": self._arn},
         )
         self._grant_sweep(function, shared.tables)
@@ -159,6 +152,7 @@ class ReconcilerConstruct(Construct):
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))
         )
+        log_name = f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
         machine = sfn.StateMachine(
             self,
             "Machine",
@@ -170,29 +164,17 @@ class ReconcilerConstruct(Construct):
             role=role,
             tracing_enabled=True,
             logs=sfn.LogOptions(
-                destination=create_log_group(
-                    self,
-                    stage=shared.stage,
-                    name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
-                ),
+                destination=create_log_group(self, stage=shared.stage, name=log_name),
                 level=sfn.LogLevel.ERROR,
                 include_execution_data=True,
             ),
         )
-        _suppress_nag(machine, role)
+        acknowledge(
+            machine, "SF1", "Step Functions keeps the execution history; only errors are logged."
+        )
+        acknowledge(
+            role.node.find_child("DefaultPolicy"),
+            "IAM5[Resource::*]",
+            "The log delivery and X-Ray actions do not support resource-level permissions.",
+        )
         return machine
-
-
-def _suppress_nag(machine: sfn.StateMachine, role: iam.Role) -> None:
-    Validations.of(machine).acknowledge(
-        Acknowledgment(
-            id="AwsSolutions-SF1",
-            reason="Step Functions keeps the execution history; only errors are logged.",
-        )
-    )
-    Validations.of(role.node.find_child("DefaultPolicy")).acknowledge(
-        Acknowledgment(
-            id="AwsSolutions-IAM5[Resource::*]",
-            reason="The log delivery and X-Ray actions do not support resource-level permissions.",
-        )
-    )

@@ -14,56 +14,42 @@ class RequiredResources:
 
     contracts: tuple[type[AnyContract], ...]
 
-    @classmethod
-    def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
-        """The requirements of these contracts."""
-        return cls(tuple(contracts))
-
     def for_queue(self, queue: str) -> "RequiredResources":
-        """Only those of one queue's job types."""
         return RequiredResources(
             tuple(one for one in self.contracts if one.resources.queue == queue)
         )
 
     def detecting_missing_jobs(self) -> "RequiredResources":
-        """Only those of job types that detect jobs whose message was never sent."""
         return RequiredResources(tuple(one for one in self.contracts if one.detects_missing_jobs()))
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues of these job types."""
         return _sorted_unique(one.queue for one in self._resources)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The business tables that they read and write."""
         return _sorted_unique(name for one in self._resources for name in one.table_names)
 
     @property
     def table_schemas(self) -> dict[str, TableSchema]:
-        """The schemas of the business tables that the stack may create."""
         tables = (table for one in self._resources for table in one.tables)
         return {table.name: table for table in tables if not isinstance(table, str)}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets that they use, API keys included."""
         return _sorted_unique(name for one in self._resources for name in one.secret_names)
 
     @property
     def sends_to(self) -> tuple[str, ...]:
-        """The queues that their effects send to."""
         return _sorted_unique(name for one in self._resources for name in one.sends_to)
 
     @property
     def providers(self) -> tuple[AnyProvider, ...]:
-        """The providers that they call."""
         found = {plugin.name: plugin for one in self._resources for plugin in one.providers}
         return tuple(found[name] for name in sorted(found))
 
     @property
     def publishes_events(self) -> bool:
-        """Whether any of them publishes events."""
         return any(one.publishes_events for one in self.contracts)
 
     @property

@@ -31,7 +31,6 @@ class SharedResources:
     bus: events.EventBus
 
     def publish_env_vars(self) -> dict[str, str]:
-        """The variables of a function that publishes ended jobs."""
         return {
             "EVENT_BUS_NAME": self.bus.event_bus_name,
             **self.retention_env_vars(),
@@ -39,11 +38,9 @@ class SharedResources:
         }
 
     def retention_env_vars(self) -> dict[str, str]:
-        """The variables of a function that ends jobs."""
         return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
 
     def lookup_env_vars(self) -> dict[str, str]:
-        """The variables of a function that looks up and records outcomes."""
         return {
             **self.publish_env_vars(),
             **self.tables.env_vars(self.required.tables),
@@ -52,29 +49,28 @@ class SharedResources:
         }
 
     def grant_check_table(self, function: OncelyFunction) -> None:
-        """Let a function check that the job table is the expected one and protected."""
         names = ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
         function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
 
     def grant_lookup(self, function: OncelyFunction) -> None:
-        """Let a function look up outcomes at the providers, and record them."""
-        required, tables = self.required, self.tables
         self.grant_check_table(function)
         function.grant(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            resources=[tables.arn(JOBS)],
+            resources=[self.tables.arn(JOBS)],
         )
+        self.grant_required(function, self.required, read_only=True)
+
+    def grant_required(
+        self, function: OncelyFunction, required: RequiredResources, *, read_only: bool = False
+    ) -> None:
         if required.tables:
-            function.grant(
-                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
-                resources=[tables.arn(name) for name in required.tables],
-            )
+            tables = [self.tables.arn(name) for name in required.tables]
+            function.grant("dynamodb:GetItem", "dynamodb:UpdateItem", resources=tables)
         if required.secrets:
-            keys = self.provider_secrets.arns(required.secrets, read_only=True)
+            keys = self.provider_secrets.arns(required.secrets, read_only=read_only)
             function.grant("secretsmanager:GetSecretValue", resources=keys)
 
     def grant_publish(self, function: OncelyFunction) -> None:
-        """Let a function send the follow-ups and events of ended jobs."""
         if self.required.publishes_events:
             function.grant("events:PutEvents", resources=[self.bus.event_bus_arn])
         function.grant("sqs:SendMessage", resources=self.queues.arns())

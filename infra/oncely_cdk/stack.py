@@ -8,15 +8,8 @@ from constructs import Construct
 
 from oncely.contract import AnyContract
 from oncely.settings import pascal_case
+from oncely_cdk import alarms
 from oncely_cdk.admin_page import AdminPage
-from oncely_cdk.alarms import (
-    Alarms,
-    JobMetrics,
-    history_alarms,
-    job_alarms,
-    queue_alarms,
-    reconciler_alarms,
-)
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.archive import ArchiveBucket
 from oncely_cdk.dashboard import Dashboard
@@ -59,7 +52,7 @@ class OncelyStack(Stack):
                 self, PROVIDERS_ADDRESS, description="Address of the local provider sandbox"
             )
             stage = stage.model_copy(update={"providers_address": providers.value_as_string})
-        required = RequiredResources.from_contracts(contracts)
+        required = RequiredResources(tuple(contracts))
         validate_stage(stage, required.contracts)
         self.shared = SharedResources(
             stage=stage,
@@ -91,24 +84,23 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _add_alarms(self) -> None:
-        """Add the alarms, and the dashboard if the stage has one."""
         queues, machine = self.shared.queues, self.reconciler.machine
-        metrics = JobMetrics(self.stack_name)
-        Alarms(
+        metrics = alarms.JobMetrics(self.stack_name)
+        alarms.Alarms(
             self,
             "Alarms",
             stage=self.shared.stage,
             alerts=self.shared.alerts,
             specs=(
-                *job_alarms(metrics),
-                *queue_alarms(
+                *alarms.job_alarms(metrics),
+                *alarms.queue_alarms(
                     jobs=queues.by_name,
                     dead_letters=queues.dead_letters,
                     rejects=queues.rejects,
                     missed=self.publisher.missed,
                 ),
-                *reconciler_alarms(machine),
-                *history_alarms(self.history.writer.function, gaps=self.history.gaps),
+                *alarms.reconciler_alarms(machine),
+                *alarms.history_alarms(self.history.writer.function, gaps=self.history.gaps),
             ),
         )
         if self.shared.stage.dashboard:
@@ -138,12 +130,12 @@ class OncelyStack(Stack):
             "MissedQueueUrl": self.publisher.missed.queue_url,
             "GapsQueueUrl": self.history.gaps.queue_url,
             **{
-                f"{pascal_case(name)}TableName": shared.tables.table(name).table_name
-                for name in shared.tables.names
+                f"{pascal_case(name)}TableName": table.table_name
+                for name, table in shared.tables.by_name.items()
             },
             **{
                 f"{pascal_case(name)}SecretArn": arn
-                for name, arn in shared.provider_secrets.arns_by_name().items()
+                for name, arn in shared.provider_secrets.arns_by_name.items()
             },
             "ReconcilerArn": self.reconciler.machine.state_machine_arn,
             "ArchiveBucketName": shared.archive.name,

@@ -117,15 +117,12 @@ class Stage(BaseModel):
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the local stack."""
         return self.name == "local"
 
     def concurrency_for(self, queue: str) -> int:
-        """The maximum number of concurrent functions for a queue."""
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
     def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The settings of these providers, as the functions read them."""
         found: dict[str, str] = {}
         for plugin in providers:
             found |= {
@@ -138,23 +135,19 @@ class Stage(BaseModel):
         return found
 
     def provider_outputs(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
-        """The same as stack outputs, which the CLI reads."""
         env_vars = self.provider_env_vars(
             plugin for plugin in providers if not plugin.endpoint_env_var or not self.is_local
         )
         return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
     def reads_per_second(self, plugin: AnyProvider) -> float | None:
-        """The read rate of a provider for all functions together."""
-        given = self.provider_settings.get(f"{plugin.name}_{_RATE}")
-        if given:
+        if given := self.provider_settings.get(f"{plugin.name}_{_RATE}"):
             return float(given)
         if self.name == "dev" and plugin.max_test_reads_per_second:
             return plugin.max_test_reads_per_second
         return plugin.max_reads_per_second
 
     def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
-        """Parse the settings of a provider."""
         return plugin.read_settings(self.provider_env_vars([plugin]))
 
     def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
@@ -166,12 +159,12 @@ class Stage(BaseModel):
     def from_context(
         cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]
     ) -> Self:
-        """Read the stage from the CDK context (default: `dev`)."""
-        given = {name: value for name, value in context.items() if _is_setting(name)}
+        # The CDK's own names contain a colon, slash or @.
+        given = {name: context[name] for name in context if not set(name) & set(":/@")}
         name = str(given.pop("stage", "dev"))
         if name not in _DEFAULTS:
             raise StageError(f"unknown stage {name!r}; use one of {', '.join(_DEFAULTS)}")
-        required = RequiredResources.from_contracts(contracts)
+        required = RequiredResources(tuple(contracts))
         grouped = _group_settings(given, required)
         try:
             stage = cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
@@ -179,7 +172,8 @@ class Stage(BaseModel):
                 stage.settings_of(plugin)
             return stage
         except ValidationError as error:
-            raise StageError(_describe_error(error)) from error
+            faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
+            raise StageError(f"invalid settings: {'; '.join(faults)}") from error
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -198,11 +192,6 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "tls_only": False,
     },
 }
-
-
-def _is_setting(name: str) -> bool:
-    """Whether a context value is a setting. The CDK's own names contain a colon, slash or @."""
-    return not any(sign in name for sign in ":/@")
 
 
 def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> dict[str, Any]:
@@ -232,8 +221,3 @@ def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> di
             f"unknown setting {', '.join(unknown)}; use one of {', '.join(sorted(known))}"
         )
     return settings
-
-
-def _describe_error(error: ValidationError) -> str:
-    faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
-    return f"invalid settings: {'; '.join(faults)}"

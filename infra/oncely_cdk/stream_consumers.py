@@ -4,13 +4,14 @@ import json
 from datetime import timedelta
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oncely.domain.lifecycle import ENDED
 from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.table_schemas import JOBS
 
@@ -51,9 +52,7 @@ class StreamPublisher(Construct):
             "Publish",
             entry="publish_ended_jobs",
             description="sends the follow-ups and events of ended jobs",
-            stage=stage,
             layers=shared.layers,
-            timeout_seconds=stage.reconciler_timeout_seconds,
             environment={
                 **tables.env_vars(),
                 **shared.publish_env_vars(),
@@ -64,6 +63,8 @@ class StreamPublisher(Construct):
             "dynamodb:GetItem", "dynamodb:UpdateItem", resources=[tables.arn(JOBS)]
         )
         shared.grant_publish(self.publisher)
+        # Ended rows that still have follow-ups or events to send.
+        image = {"status": {"S": sorted(ENDED)}, "due_at": {"S": [{"exists": True}]}}
         _read_stream(
             self.publisher,
             shared=shared,
@@ -71,7 +72,7 @@ class StreamPublisher(Construct):
             batch_size=PUBLISH_BATCH_SIZE,
             max_retries=PUBLISH_MAX_RETRIES,
             max_age=PUBLISH_MAX_RECORD_AGE,
-            pattern=_ended_and_due(),
+            pattern=json.dumps({"dynamodb": {"NewImage": image}}),
         )
 
 
@@ -86,7 +87,6 @@ class StreamHistory(Construct):
             "Write",
             entry="archive_history",
             description="writes every change of a job to the archive",
-            stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=HISTORY_TIMEOUT_SECONDS,
             memory_mb=HISTORY_MEMORY_MB,
@@ -122,11 +122,8 @@ def _failure_queue(scope: Construct, id_: str, *, shared: SharedResources) -> sq
         visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
         retention_period=Duration.days(stage.dead_letter_retention_days),
     )
-    Validations.of(queue).acknowledge(
-        Acknowledgment(
-            id="AwsSolutions-SQS3",
-            reason="It is itself a dead letter queue: it holds positions in the stream.",
-        )
+    acknowledge(
+        queue, "SQS3", "It is itself a dead letter queue: it holds positions in the stream."
     )
     return queue
 
@@ -153,6 +150,10 @@ def _read_stream(
     )
     function.grant("dynamodb:ListStreams", resources=["*"])
     function.grant("sqs:SendMessage", resources=[failures.queue_arn])
+    criteria = None
+    if pattern is not None:
+        filters = [_Mapping.FilterProperty(pattern=pattern)]
+        criteria = _Mapping.FilterCriteriaProperty(filters=filters)
     # Not the L2 construct: its destination grants more than sending.
     _Mapping(
         function,
@@ -169,15 +170,5 @@ def _read_stream(
         destination_config=_Mapping.DestinationConfigProperty(
             on_failure=_Mapping.OnFailureProperty(destination=failures.queue_arn)
         ),
-        filter_criteria=(
-            None
-            if pattern is None
-            else _Mapping.FilterCriteriaProperty(filters=[_Mapping.FilterProperty(pattern=pattern)])
-        ),
+        filter_criteria=criteria,
     )
-
-
-def _ended_and_due() -> str:
-    """The filter for ended rows that still have follow-ups or events to send."""
-    image = {"status": {"S": sorted(ENDED)}, "due_at": {"S": [{"exists": True}]}}
-    return json.dumps({"dynamodb": {"NewImage": image}})

@@ -31,42 +31,27 @@ class Tables(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.schemas = {JOBS: JOBS_SCHEMA, **required.table_schemas}
-        self._tables = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
+        self.by_name = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
         self._due_shards = str(stage.due_shards)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The short names of all tables."""
-        return tuple(self._tables)
-
-    @property
     def jobs(self) -> dynamodb.ITable:
-        """The job table."""
-        return self._tables[JOBS]
-
-    def table(self, name: str) -> dynamodb.ITable:
-        """A table by its short name."""
-        return self._tables[name]
+        return self.by_name[JOBS]
 
     def arn(self, name: str) -> str:
-        """The ARN of a table by its short name."""
-        return self._tables[name].table_arn
+        return self.by_name[name].table_arn
 
     def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
-        """The variables of a function that writes or finds jobs, and accesses these tables."""
         return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
 
     def table_env_vars(self, *names: str) -> dict[str, str]:
-        """The variables with the names of these tables."""
-        return {table_env_var(name): self._tables[name].table_name for name in names}
+        return {table_env_var(name): self.by_name[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
-        """The ARNs of a table's indexes (default: all of its schema)."""
         schema = self.schemas.get(name)
         # Only its contract knows the indexes of an existing business table.
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
-        wanted = indexes or planned
-        return [f"{self.arn(name)}/index/{index}" for index in wanted]
+        return [f"{self.arn(name)}/index/{index}" for index in indexes or planned]
 
     def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
         if name in stage.existing_tables:
@@ -86,13 +71,11 @@ class Tables(Construct):
             raise StageError(
                 "an existing job table needs the ARN of its stream: -c jobs_stream_arn=…"
             )
+        arn = Stack.of(self).format_arn(
+            service="dynamodb", resource="table", resource_name=table_name
+        )
         return dynamodb.Table.from_table_attributes(
-            self,
-            pascal_case(name),
-            table_arn=Stack.of(self).format_arn(
-                service="dynamodb", resource="table", resource_name=table_name
-            ),
-            table_stream_arn=stage.jobs_stream_arn,
+            self, pascal_case(name), table_arn=arn, table_stream_arn=stage.jobs_stream_arn
         )
 
 

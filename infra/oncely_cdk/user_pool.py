@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Fn, RemovalPolicy, Stack, Validations
+from aws_cdk import Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from oncely.admin_page.http_api import OPERATOR_GROUP, SUPPORT_GROUP
+from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import Stage
 
 _GROUPS: Final = {SUPPORT_GROUP: "reads jobs", OPERATOR_GROUP: "reads, repairs and exports jobs"}
@@ -56,7 +57,6 @@ class AdminUserPool(Construct):
 
     @property
     def sign_in_url(self) -> str:
-        """The address of the sign-in page."""
         return self._domain.base_url()
 
     def add_page_client(self, *addresses: str) -> cognito.UserPoolClient:
@@ -82,11 +82,11 @@ class AdminUserPool(Construct):
         )
 
     def _suppress_nag(self, *, required: bool) -> None:
-        findings = {"AwsSolutions-COG8": "The Plus plan is priced per user; it is your choice."}
+        findings = {"COG8": "The Plus plan is priced per user; it is your choice."}
         if not required:
-            findings["AwsSolutions-COG2"] = "Production requires MFA; elsewhere each user chooses."
+            findings["COG2"] = "Production requires MFA; elsewhere each user chooses."
         for finding, reason in findings.items():
-            Validations.of(self.pool).acknowledge(Acknowledgment(id=finding, reason=reason))
+            acknowledge(self.pool, finding, reason)
 
 
 def _domain_prefix(stage: Stage, scope: Construct) -> str:

@@ -33,16 +33,13 @@ class LocalAccount:
         self.client = cache(self._client)
 
     def outputs(self) -> dict[str, str]:
-        """The outputs of the deployed stack."""
         (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK_NAME)["Stacks"]
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def resources(self) -> dict[str, str]:
-        """The physical id of each resource, by logical id."""
-        listed = self.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
-        return {
-            one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
-        }
+        cloudformation = self.client("cloudformation")
+        listed = cloudformation.describe_stack_resources(StackName=STACK_NAME)["StackResources"]
+        return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed}
 
     def protect_jobs(self) -> None:
         """Enable TTL and point-in-time recovery, which the engine's CloudFormation ignores."""
@@ -64,17 +61,14 @@ class LocalAccount:
                     secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
 
     def start_sweep(self, machine: str, **sweep: object) -> str:
-        """Start a sweep of the reconciler. Returns the execution's ARN."""
         states = self.client("stepfunctions")
         started = states.start_execution(stateMachineArn=machine, input=json.dumps(sweep))
         execution: str = started["executionArn"]
         return execution
 
     def sweep_result(self, execution: str) -> Mapping[str, Any] | None:
-        """The result of an execution. Returns None while it runs."""
-        found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
-            executionArn=execution
-        )
+        states = self.client("stepfunctions")
+        found: Mapping[str, Any] = states.describe_execution(executionArn=execution)
         return None if found["status"] == "RUNNING" else found
 
     def _client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own

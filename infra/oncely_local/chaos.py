@@ -4,7 +4,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -24,15 +24,16 @@ MAX_REQUESTED_SWEEPS: Final = 10
 # A killed function can leave an execution waiting for its timeout. Others run beside it.
 MAX_SWEEP_SECONDS: Final = 60.0
 
-_CREATE: Final = {"method": "POST", "path": "/v1/payment_intents"}
-_CONFIRM: Final = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
-_READ: Final = {"method": "GET", "path": "/v1/payment_intents/*"}
-_PUSH: Final = {"method": "P*", "path": "/crm/*"}
-_FETCH: Final = {"method": "GET", "path": "/crm/*"}
-_MAIL: Final = {"method": "POST", "path": "/v2/email/*"}
+_Pattern = dict[str, Any]  # of requests
+_CREATE: Final[_Pattern] = {"method": "POST", "path": "/v1/payment_intents"}
+_CONFIRM: Final[_Pattern] = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
+_READ: Final[_Pattern] = {"method": "GET", "path": "/v1/payment_intents/*"}
+_PUSH: Final[_Pattern] = {"method": "P*", "path": "/crm/*"}
+_FETCH: Final[_Pattern] = {"method": "GET", "path": "/crm/*"}
+_MAIL: Final[_Pattern] = {"method": "POST", "path": "/v2/email/*"}
 
 # Fault rates in percent. The first match applies.
-_RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
+_RATES: Final[tuple[tuple[FaultKind, _Pattern, float], ...]] = (
     (FaultKind.ACCEPT_THEN_DROP, _CONFIRM, 4),
     (FaultKind.ERROR_AFTER, _CONFIRM, 2),
     (FaultKind.ERROR_BEFORE, _CONFIRM, 1),
@@ -67,26 +68,22 @@ class FaultPlan:
     """The faults of one level."""
 
     rate_factor: float  # multiplies the rates above
-    hanging_responses: int  # responses that never end: the function is stopped at its timeout
-    silent_responses: int  # responses that never start
+    hanging: int  # responses that never end: the function is stopped at its timeout
+    silent: int  # responses that never start
     kill_every: int  # average number of provider requests between kills; 0 means never
 
     def apply(self, faults: FaultSet) -> None:
-        """Activate the providers' faults."""
         # Spread out: each blocks a worker and its messages for a minute.
-        for n in range(self.hanging_responses):
-            endless: dict[str, Any] = {
-                "skip": _REQUESTS_APART * n + 15,
-                "seconds": _ENDLESS_SECONDS,
-                **_CONFIRM,
-            }
-            faults.add(FaultKind.ACCEPT_THEN_TRICKLE, **endless)
-        for n in range(self.silent_responses):
+        for n in range(self.hanging):
+            skip = _REQUESTS_APART * n + 15
+            faults.add(
+                FaultKind.ACCEPT_THEN_TRICKLE, skip=skip, seconds=_ENDLESS_SECONDS, **_CONFIRM
+            )
+        for n in range(self.silent):
             faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_REQUESTS_APART * n + 5, **_CONFIRM)
         for kind, pattern, percent in _RATES:
             if rate := percent * self.rate_factor / _PERCENT:
-                matching: dict[str, Any] = dict(pattern)
-                faults.add(kind, times=None, rate=min(rate, 0.5), **matching)
+                faults.add(kind, times=None, rate=min(rate, 0.5), **pattern)
 
     def kill_intervals(self, seed: int) -> Iterator[int]:
         """The numbers of requests between kills, repeatable by seed."""
@@ -96,15 +93,9 @@ class FaultPlan:
 
 
 FAULT_PLANS: Final = {
-    FaultLevel.NONE: FaultPlan(
-        rate_factor=0, hanging_responses=0, silent_responses=0, kill_every=0
-    ),
-    FaultLevel.SOME: FaultPlan(
-        rate_factor=1, hanging_responses=2, silent_responses=2, kill_every=60
-    ),
-    FaultLevel.HEAVY: FaultPlan(
-        rate_factor=2.5, hanging_responses=3, silent_responses=10, kill_every=50
-    ),
+    FaultLevel.NONE: FaultPlan(rate_factor=0, hanging=0, silent=0, kill_every=0),
+    FaultLevel.SOME: FaultPlan(rate_factor=1, hanging=2, silent=2, kill_every=60),
+    FaultLevel.HEAVY: FaultPlan(rate_factor=2.5, hanging=3, silent=10, kill_every=50),
 }
 
 
@@ -121,7 +112,6 @@ class WorkerKiller:
         self.kills = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Kill workers until stopped."""
         next_one = 0
         for more in self._kill_intervals:
             next_one += more
@@ -140,7 +130,6 @@ class PendingPaymentResolver:
         self._stack = stack
 
     def run(self, stop: threading.Event) -> None:
-        """Complete each payment after PROCESSING_SECONDS."""
         sandbox = self._stack.sandbox
         while not stop.wait(1.0):
             now = sandbox.clock()
@@ -158,13 +147,11 @@ class SweepTrigger:
         self.sweeps = 0
 
     def request_sweep(self, keys: Iterable[str]) -> None:
-        """Reconcile these jobs now, as `oncely reconcile` does."""
         for key in itertools.islice(keys, MAX_REQUESTED_SWEEPS):
             self._stack.account.start_sweep(self._stack.outputs["ReconcilerArn"], key=key)
             self.sweeps += 1
 
     def run(self, stop: threading.Event) -> None:
-        """Run one sweep after the other until stopped."""
         account, machine = self._stack.account, self._stack.outputs["ReconcilerArn"]
         while not stop.wait(SWEEP_INTERVAL_SECONDS):
             execution = account.start_sweep(machine)

@@ -17,14 +17,8 @@ from oncely.domain.jobs import CLOCK_SKEW
 from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.jobs import CONTRACTS
 from oncely_cdk.stages import Stage
+from oncely_local import chaos
 from oncely_local.account import LocalAccount
-from oncely_local.chaos import (
-    FAULT_PLANS,
-    FaultLevel,
-    PendingPaymentResolver,
-    SweepTrigger,
-    WorkerKiller,
-)
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
 from oncely_local.deploy import BUILD_FOLDER, DeployError
 from oncely_local.engine import EngineError
@@ -79,7 +73,7 @@ def demo(
                     seed=seed,
                 )
                 stack = exit_stack.enter_context(steps)
-                run = _prepare_run(stack, jobs=jobs, seed=seed, level=FaultLevel(faults))
+                run = _prepare_run(stack, jobs=jobs, seed=seed, level=chaos.FaultLevel(faults))
             report = run.run(console)
             console.print(report.render())
             code = 0 if report.verdict.is_kept else 1
@@ -94,10 +88,10 @@ def demo(
         return 1
 
 
-def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: FaultLevel) -> "DemoRun":
-    fault_plan = FAULT_PLANS[level]
+def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultLevel) -> "DemoRun":
+    fault_plan = chaos.FAULT_PLANS[level]
     fault_plan.apply(stack.sandbox.faults)
-    killer = WorkerKiller(stack, fault_plan.kill_intervals(seed), seed)
+    killer = chaos.WorkerKiller(stack, fault_plan.kill_intervals(seed), seed)
     run = DemoRun(stack, generate_workload(jobs=jobs, seed=seed), killer)
     run.prepare()
     shorten_visibility(stack.account, stack.outputs)
@@ -107,10 +101,8 @@ def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: FaultLevel) 
 def shorten_visibility(account: LocalAccount, outputs: Mapping[str, str]) -> None:
     """Redeliver the messages of killed workers soon after the lease, not after 6 timeouts."""
     timeout = Stage.from_context({"stage": "local"}, CONTRACTS).worker_timeout_seconds
-    max_request_timeout = max(
-        contract_type.policy.profile.request_timeout for contract_type in CONTRACTS
-    )
-    lease = timeout + (max_request_timeout + CLOCK_SKEW).total_seconds()
+    longest_request = max(one.policy.profile.request_timeout for one in CONTRACTS)
+    lease = timeout + (longest_request + CLOCK_SKEW).total_seconds()
     visibility = str(int(lease) + _LEASE_MARGIN_SECONDS)
     for output in QUEUE_OUTPUTS.values():
         account.client("sqs").set_queue_attributes(
@@ -121,12 +113,12 @@ def shorten_visibility(account: LocalAccount, outputs: Mapping[str, str]) -> Non
 class DemoRun:
     """One run: sends the workload under faults, and waits until every job has ended."""
 
-    def __init__(self, stack: LocalStack, workload: Workload, killer: WorkerKiller) -> None:
+    def __init__(self, stack: LocalStack, workload: Workload, killer: chaos.WorkerKiller) -> None:
         self._stack = stack
         self._workload = workload
         self._killer = killer
         self._traffic = Traffic(stack, workload)
-        self._sweep_trigger = SweepTrigger(stack)
+        self._sweep_trigger = chaos.SweepTrigger(stack)
         self._observer = Observer(stack)
         self._logs = LogStream(stack.account)
         self._log_counts = LogCounts()
@@ -137,27 +129,16 @@ class DemoRun:
         self._statuses: Counter[Status] = Counter()
 
     def prepare(self) -> None:
-        """Write the orders, records and contacts of the jobs."""
         self._traffic.prepare()
 
     def run(self, console: Console) -> DemoReport:
-        """Send everything, wait until every job has ended, and evaluate the result."""
-        parts = (
-            self._traffic.run,
-            self._sweep_trigger.run,
-            PendingPaymentResolver(self._stack).run,
-        )
+        resolver = chaos.PendingPaymentResolver(self._stack)
+        parts = (self._traffic.run, self._sweep_trigger.run, resolver.run)
         with _run_in_threads(parts), _run_in_threads([self._killer.run], stop=self._calm):
             view = self._poll_until_done(console)
         self._log_counts.add(self._logs.poll())
-        final_state = self._observer.final_state(self._workload)
-        return DemoReport(
-            final_state,
-            evaluate(final_state),
-            self._log_counts,
-            view.ledger_totals,
-            self._run_stats(view),
-        )
+        state, stats = self._observer.final_state(self._workload), self._run_stats(view)
+        return DemoReport(state, evaluate(state), self._log_counts, view.ledger_totals, stats)
 
     def _poll_until_done(self, console: Console) -> DemoSnapshot:
         began = time.monotonic()
@@ -169,9 +150,8 @@ class DemoRun:
                 if self._is_done(view) or self._is_stalled(view):
                     return view
                 self._resend_unresolved(view)
-                time.sleep(
-                    max(MIN_POLL_SECONDS, POLL_REST_FACTOR * (time.monotonic() - look_began))
-                )
+                rest = POLL_REST_FACTOR * (time.monotonic() - look_began)
+                time.sleep(max(MIN_POLL_SECONDS, rest))
 
     def _take_snapshot(self, seconds: float) -> DemoSnapshot:
         view = DemoSnapshot(
@@ -194,7 +174,6 @@ class DemoRun:
         return view
 
     def _is_done(self, view: DemoSnapshot) -> bool:
-        """Whether every job has ended and is published."""
         if view.waiting or not self._traffic.done.is_set() or view.unresolved:
             self._quiet_since = 0.0
             return False
@@ -208,13 +187,11 @@ class DemoRun:
         return not behind or view.seconds - self._quiet_since > PUBLISH_TIMEOUT_SECONDS
 
     def _is_stalled(self, view: DemoSnapshot) -> bool:
-        """Whether no job has changed for STALL_TIMEOUT_SECONDS."""
         if view.statuses != self._statuses:
             self._statuses, self._progressed_at = view.statuses, view.seconds
         return view.seconds - self._progressed_at > STALL_TIMEOUT_SECONDS
 
     def _resend_unresolved(self, view: DemoSnapshot) -> None:
-        """Resend the messages of unresolved jobs, and reconcile unknown ones now."""
         if not self._traffic.done.is_set():
             self._resent_at = view.seconds
         if view.waiting or view.seconds - self._resent_at < RESEND_AFTER_SECONDS:
@@ -240,7 +217,7 @@ class DemoRun:
         return RunStats(
             sent=self._traffic.sent,
             kills=self._killer.kills,
-            timeouts=count_timeouts(self._stack.log),
+            timeouts=count_timeouts(self._stack.engine.log),
             sweeps=self._sweep_trigger.sweeps,
             seconds=view.seconds,
             p90_seconds=next((at for at, ended in self._ended_counts if ended >= p90_count), 0.0),

@@ -49,23 +49,19 @@ class DemoSnapshot:
 
     @property
     def ended(self) -> int:
-        """The number of jobs that ended or need review."""
         known = {*ENDED, Status.NEEDS_REVIEW}
         return sum(job.status in known for job in self.jobs.values())
 
     @property
     def unresolved(self) -> int:
-        """The number of unresolved jobs."""
         return sum(job.status in UNRESOLVED for job in self.jobs.values())
 
     @property
     def statuses(self) -> Counter[Status]:
-        """The number of jobs by status."""
         return Counter(job.status for job in self.jobs.values())
 
     @property
     def waiting(self) -> int:
-        """The number of messages that are not received yet."""
         return sum(depth.waiting for depth in self.depths.values())
 
 
@@ -121,18 +117,12 @@ def _ledger_table(totals: LedgerTotals) -> RenderableType:
     table.add_column()
     table.add_column(justify="right")
     table.add_row("charges", str(totals.charges))
-    table.add_row(
-        "double charges", Text(str(totals.double_charges), _zero_style(totals.double_charges))
-    )
+    table.add_row("double charges", _zero_text(totals.double_charges))
     table.add_row("declined", str(totals.declined))
     table.add_row("processing", str(totals.processing))
     table.add_row("emails", str(totals.mails))
     table.add_row("contacts written", str(totals.contacts_written))
     return Panel(table, title="providers' ledger", border_style="dim")
-
-
-def _zero_style(number: int) -> str:
-    return "bold red" if number else "bold green"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,46 +153,41 @@ class DemoReport:
     stats: RunStats
 
     def render(self) -> RenderableType:
-        """Render the report."""
         parts = [self._numbers_panel()]
         if any(job.status is Status.NEEDS_REVIEW for job in self.final_state.jobs.values()):
             parts.append(self._reviews_panel())
-        if not self.verdict.is_kept:
-            problems = "\n".join(self._problems())
-            parts.append(Panel(Text(problems), title="Violations", border_style="red"))
-        return Group(*parts, self._verdict_text())
+        if self.verdict.is_kept:
+            end = Text("Every guarantee held: many attempts, one real outcome.", "bold green")
+            return Group(*parts, end)
+        problems = "\n".join(self._problems())
+        parts.append(Panel(Text(problems), title="Violations", border_style="red"))
+        return Group(*parts, Text("GUARANTEE VIOLATED: see the violations above.", "bold red"))
 
     def _numbers_panel(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))
         table.add_column(justify="right", style="bold")
         table.add_column()
-        for number, words in (
-            *self._input_lines(),
-            _GAP,
-            *self._outcome_lines(),
-            _GAP,
-            *self._speed_lines(),
-        ):
+        lines = [*self._input_lines(), _GAP, *self._outcome_lines(), _GAP, *self._speed_lines()]
+        for number, words in lines:
             table.add_row(number if isinstance(number, Text) else str(number), words)
         return Panel(table, title="Results", border_style="blue", expand=False)
 
     def _input_lines(self) -> list[ReportLine]:
         run, tally, faults = self.stats, self.log_counts, self.ledger_totals.faults
         job_types = Counter(job.job_type for job in self.final_state.jobs.values())
-        redelivered = f"{tally.redelivered} of them redelivered by the queue"
-        sweeps = f"{run.sweeps} extra sweeps"
+        duplicates = _format_counts(tally.duplicates_by_reason)
         return [
             (job_types.total(), f"jobs from {run.sent} messages: {_format_counts(job_types)}"),
-            (tally.deliveries, f"deliveries processed, {redelivered}"),
             (
-                tally.duplicates,
-                f"duplicates detected: {_format_counts(tally.duplicates_by_reason)}",
+                tally.deliveries,
+                f"deliveries processed, {tally.redelivered} of them redelivered by the queue",
             ),
+            (tally.duplicates, f"duplicates detected: {duplicates}"),
             (tally.rejected, "messages rejected: invalid, or in conflict with their order"),
             (run.kills, "worker processes killed at random times"),
             (run.timeouts, "functions stopped at their timeout, during an endless response"),
             (faults.total(), f"provider faults: {_format_counts(faults)}"),
-            (tally.resolved, f"jobs resolved by the reconciler, with {sweeps}"),
+            (tally.resolved, f"jobs resolved by the reconciler, with {run.sweeps} extra sweeps"),
         ]
 
     def _outcome_lines(self) -> list[ReportLine]:
@@ -247,15 +232,8 @@ class DemoReport:
         return Panel(table, title="Needs review", border_style="yellow", expand=False)
 
     def _problems(self) -> Iterator[str]:
-        verdict = self.verdict
-        disagreeing = (verdict.inconsistent, verdict.not_in_history)
-        for sentences in (verdict.duplicated, verdict.lost, verdict.unresolved, *disagreeing):
+        for sentences in self.verdict.violations:
             yield from sentences[:_MAX_SENTENCES]
-
-    def _verdict_text(self) -> RenderableType:
-        if self.verdict.is_kept:
-            return Text("Every guarantee held: many attempts, one real outcome.", "bold green")
-        return Text("GUARANTEE VIOLATED: see the violations above.", "bold red")
 
 
 def _generalize_reason(job: JobSnapshot) -> str:

@@ -118,9 +118,6 @@ def _list_files(root: Path) -> Iterator[Path]:
         yield root
         return
     for path in sorted(root.rglob("*")):
-        if (
-            path.is_file()
-            and not _BUILD_ARTIFACTS.intersection(path.parts)
-            and path.suffix != ".pyc"
-        ):
+        is_built = path.suffix == ".pyc" or _BUILD_ARTIFACTS.intersection(path.parts)
+        if path.is_file() and not is_built:
             yield path

@@ -92,28 +92,22 @@ class Engine:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether the engine still runs."""
         return self._process.poll() is None
 
     def environment(self) -> dict[str, str]:
-        """The environment variables that reach this engine."""
         return aws_environment(self.url)
 
     def wait_until_ready(self) -> None:
-        """Wait until the engine responds. Raises EngineError with the end of its log."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None:
                 raise self._exit_error()
             if time.monotonic() > deadline:
-                message = (
-                    f"MiniStack was not ready within {START_TIMEOUT_SECONDS:.0f} s\n{self._tail()}"
-                )
-                raise EngineError(message)
+                late = f"MiniStack was not ready within {START_TIMEOUT_SECONDS:.0f} s"
+                raise EngineError(f"{late}\n{self._tail()}")
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Kill the engine and its workers. Idempotent."""
         # Until the process is reaped, the system cannot reuse its id.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

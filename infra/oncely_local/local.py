@@ -5,7 +5,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -54,16 +53,14 @@ def local(action: str = "up", *, job_key: str = "") -> int:
 
 def _start(console: Console, job_key: str) -> int:
     if there := RunningStack.find():
-        console.print(
-            f"The local stack is already running at {there.endpoint} (process {there.pid})."
-        )
+        where = f"{there.endpoint} (process {there.pid})"
+        console.print(f"The local stack is already running at {where}.")
         return _ALREADY_RUNNING_EXIT_CODE
     try:
         with interrupt_on_signals(), contextlib.ExitStack() as exit_stack:
             with console.status("starting the local AWS and the provider sandbox…") as status:
-                stack = exit_stack.enter_context(
-                    running_stack(lambda step: status.update(f"{step}…"))
-                )
+                steps = running_stack(lambda step: status.update(f"{step}…"))
+                stack = exit_stack.enter_context(steps)
                 write_sample_data(stack)
             run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
     except KeyboardInterrupt:
@@ -76,12 +73,18 @@ def _start(console: Console, job_key: str) -> int:
 def run_until_interrupted(
     console: Console, stack: LocalStack, *, order: str, job_key: str = ""
 ) -> None:
-    """Advertise the stack and print its logs until Ctrl-C.
-
-    The printed examples use `order`.
-    """
+    """Advertise the stack and print its logs until Ctrl-C. The printed examples use `order`."""
     create_sample_users(stack)
-    with _advertised(stack):
+    code, shape = source_digests()
+    running = RunningStack(
+        pid=os.getpid(),
+        endpoint=stack.engine.url,
+        providers=stack.sandbox.url,
+        outputs=stack.outputs,
+        code=code,
+        shape=shape,
+    )
+    with advertise(running):
         console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
         redeploy_requested = threading.Event()
         threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
@@ -91,13 +94,12 @@ def run_until_interrupted(
             if redeploy_requested.wait(_POLL_SECONDS):
                 redeploy_requested.clear()
                 redeploy_running(console)
-    raise EngineError(f"The local AWS exited unexpectedly. See {stack.log}")
+    raise EngineError(f"The local AWS exited unexpectedly. See {stack.engine.log}")
 
 
 def redeploy_running(console: Console) -> int:
     """Redeploy what changed to the running stack. Returns 1 if that failed."""
-    running = RunningStack.find()
-    if running is None:
+    if (running := RunningStack.find()) is None:
         console.print(_NOT_RUNNING)
         return 1
     began = time.monotonic()
@@ -113,8 +115,7 @@ def redeploy_running(console: Console) -> int:
 
 def follow_logs(console: Console, *, job_key: str) -> int:
     """Print the logs of the running stack until it ends."""
-    running = RunningStack.find()
-    if running is None:
+    if (running := RunningStack.find()) is None:
         console.print(_NOT_RUNNING)
         return 1
     logs = LogStream(LocalAccount(running.endpoint))
@@ -123,21 +124,6 @@ def follow_logs(console: Console, *, job_key: str) -> int:
             _print_logs(console, logs, job_key)
             time.sleep(_POLL_SECONDS)
     return 0
-
-
-@contextlib.contextmanager
-def _advertised(stack: LocalStack) -> Iterator[None]:
-    code, shape = source_digests()
-    running = RunningStack(
-        pid=os.getpid(),
-        endpoint=stack.engine.url,
-        providers=stack.sandbox.url,
-        outputs=stack.outputs,
-        code=code,
-        shape=shape,
-    )
-    with advertise(running):
-        yield
 
 
 def _watch_stdin(redeploy_requested: threading.Event) -> None:
@@ -170,7 +156,7 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
             f"  providers     {stack.sandbox.url}  (ledger: /_sandbox/ledger)",
             f"  admin page    {outputs['AdminUrl']}",
             f"                sign in as {users}, password {SAMPLE_PASSWORD}",
-            f"  engine log    {stack.log}",
+            f"  engine log    {stack.engine.log}",
             "",
             *queues,
             "",

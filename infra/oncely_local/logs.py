@@ -36,7 +36,6 @@ class LogLine:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The line as shown: time, job, function, event and details."""
         details = (f"{name}={self.fields[name]}" for name in _DETAILS if self.fields.get(name))
         job = self.job_key or "-"
         return f"{self.at:%H:%M:%S} {job:<42} {self.function:<18} {self.event}  {' '.join(details)}"
@@ -81,7 +80,6 @@ class LogStream:
     _seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
 
     def poll(self) -> list[LogLine]:
-        """Return the lines since the last call, oldest first."""
         return sorted(self._poll(), key=lambda line: line.at)
 
     def _poll(self) -> Iterator[LogLine]:
@@ -134,7 +132,6 @@ class LogCounts:
     errors: int = 0
 
     def add(self, lines: Iterable[LogLine]) -> None:
-        """Count these lines."""
         for line in lines:
             if "receives" in line.fields and line.event != "message action failed":
                 self._add_delivery(line)
@@ -145,7 +142,6 @@ class LogCounts:
 
     @property
     def duplicates(self) -> int:
-        """The number of duplicate messages."""
         return self.duplicates_by_reason.total()
 
     def _add_delivery(self, line: LogLine) -> None:

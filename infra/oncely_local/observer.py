@@ -51,7 +51,6 @@ class LedgerTotals:
 
     @classmethod
     def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
-        """Count the entries of a ledger."""
         by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
         waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
         return cls(
@@ -61,9 +60,7 @@ class LedgerTotals:
             double_charges=sum(times - 1 for times in by_job.values()),
             mails=len(ledger.mails),
             contacts_written=sum(one.writes for one in ledger.contacts),
-            faults=Counter(
-                one.fault.replace("_", " ") for one in ledger.requests if one.fault is not None
-            ),
+            faults=Counter(one.fault.replace("_", " ") for one in ledger.requests if one.fault),
         )
 
 
@@ -75,13 +72,10 @@ class Observer:
     _rejects: dict[str, str] = field(default_factory=dict)  # bodies by object key, read once
 
     def depths(self) -> dict[str, QueueDepth]:
-        """The depth of every queue."""
-        return {
-            name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
-        }
+        outputs = self.stack.outputs
+        return {name: self._depth(outputs[output]) for name, output in QUEUE_OUTPUTS.items()}
 
     def ledger_totals(self) -> LedgerTotals:
-        """The totals of the ledger."""
         return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
 
     def jobs(self) -> dict[str, JobSnapshot]:
@@ -104,7 +98,6 @@ class Observer:
         return {job.key: job for job in seen}
 
     def final_state(self, workload: Workload) -> DemoFinalState:
-        """The state that the verdict is based on."""
         ledger = self.stack.sandbox.ledger
         orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
         return DemoFinalState(
@@ -117,16 +110,8 @@ class Observer:
             contacts=Counter(
                 own for one in ledger.contacts if (own := one.properties.get("oncely_id"))
             ),
-            paid=frozenset(
-                row["order_id"]["S"]
-                for row in self._scan("OrdersTableName")
-                if row["status"]["S"] == "paid"
-            ),
-            imported=frozenset(
-                row["source_id"]["S"]
-                for row in self._scan("RecordsTableName")
-                if row["source"]["S"] == "hubspot"
-            ),
+            paid=self._values("OrdersTableName", "order_id", status="paid"),
+            imported=self._values("RecordsTableName", "source_id", source="hubspot"),
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
             rejected=Counter(self.rejects()),
             invalid=frozenset(one.body for one in workload.invalid),
@@ -134,13 +119,11 @@ class Observer:
         )
 
     def history(self) -> dict[str, str | None]:
-        """The newest status of each job in the history."""
         bucket = self.stack.outputs["ArchiveBucketName"]
         reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
         return {key: line.status for key, line in reader.newest().items()}
 
     def rejects(self) -> list[str]:
-        """The bodies of the rejected messages in the archive."""
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
         names = {one["Key"] for page in pages for one in page.get("Contents", [])}
@@ -160,9 +143,13 @@ class Observer:
         )["Attributes"]
         return QueueDepth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
 
+    def _values(self, table: str, field: str, **equal: str) -> frozenset[str]:
+        rows = self._scan(table)
+        wanted = (row for row in rows if all(row[name]["S"] == equal[name] for name in equal))
+        return frozenset(row[field]["S"] for row in wanted)
+
     def _scan(self, table: str, **more: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # as boto3's
         pages = self.stack.account.client("dynamodb").get_paginator("scan")
-        for page in pages.paginate(
-            TableName=self.stack.outputs[table], ConsistentRead=True, **more
-        ):
+        name = self.stack.outputs[table]
+        for page in pages.paginate(TableName=name, ConsistentRead=True, **more):
             yield from page["Items"]

@@ -41,7 +41,6 @@ class RunningStack:
 
     @classmethod
     def find(cls, file: Path = STATE_FILE) -> Self | None:
-        """Find the running stack. Returns None if there is none, or its process is dead."""
         try:
             found = cls(**json.loads(file.read_text(encoding="utf-8")))
             os.kill(found.pid, 0)
@@ -50,7 +49,6 @@ class RunningStack:
         return found
 
     def write(self, file: Path = STATE_FILE) -> None:
-        """Write the file atomically."""
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(f".{os.getpid()}")
         scratch.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
@@ -75,9 +73,8 @@ def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
         deploy(running.endpoint, cached_assembly(), providers=running.providers)
         account = LocalAccount(running.endpoint)
         account.put_provider_secrets()
-        return replace(
-            after, outputs=account.outputs()
-        ), "The stack changed and was deployed with the CDK."
+        after = replace(after, outputs=account.outputs())
+        return after, "The stack changed and was deployed with the CDK."
     if code == running.code:
         return running, "Nothing changed."
     updated = update_function_code(LocalAccount(running.endpoint))
@@ -93,15 +90,10 @@ def update_function_code(account: LocalAccount) -> int:
     """Update the code of every function without the CDK. Returns their number."""
     functions = account.client("lambda")
     pages = functions.get_paginator("list_functions").paginate()
-    ours = [
-        one
-        for page in pages
-        for one in page["Functions"]
-        if one["FunctionName"].startswith(STACK_NAME)
-    ]
-    code = package_code()
-    for function in ours:
-        functions.update_function_code(FunctionName=function["FunctionName"], ZipFile=code)
+    names = [one["FunctionName"] for page in pages for one in page["Functions"]]
+    ours, code = [name for name in names if name.startswith(STACK_NAME)], package_code()
+    for name in ours:
+        functions.update_function_code(FunctionName=name, ZipFile=code)
     return len(ours)
 
 

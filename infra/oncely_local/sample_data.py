@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from oncely_local.stack import LocalStack
-from oncely_local.workload import DECLINED, PAID, SeedRow
+from oncely_local.workload import DECLINED, PAID, SeedRow, pending_order
 
 FIRST_ORDER: Final = 1001
 DECLINED_ORDER: Final = 1013
@@ -21,16 +21,13 @@ _BATCH_SIZE: Final = 25  # DynamoDB's limit of one call
 def write_sample_data(stack: LocalStack) -> None:
     """Add orders that wait for payment, and contacts in the CRM."""
     orders = (
-        {
-            "order_id": str(number),
-            "customer_id": f"customer_{number}",
-            "amount": 4900,
-            "currency": "eur",
-            "payment_customer": f"cus_{number}",
-            "payment_method": DECLINED if number == DECLINED_ORDER else PAID,
-            "receipt_email": f"order-{number}@example.com",
-            "status": "payment_pending",
-        }
+        pending_order(
+            number,
+            number,
+            amount=4900,
+            currency="eur",
+            method=DECLINED if number == DECLINED_ORDER else PAID,
+        )
         for number in range(FIRST_ORDER, FIRST_ORDER + _ORDERS)
     )
     put_rows(stack, "OrdersTableName", orders)

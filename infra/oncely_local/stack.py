@@ -28,11 +28,6 @@ class LocalStack:
     account: LocalAccount
     outputs: Mapping[str, str]
 
-    @property
-    def log(self) -> Path:
-        """The engine's log file."""
-        return self.engine.log
-
 
 @contextlib.contextmanager
 def running_stack(

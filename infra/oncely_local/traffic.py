@@ -44,13 +44,11 @@ class Traffic:
         self.done = threading.Event()
 
     def prepare(self) -> None:
-        """Write the orders and records, and the contacts in the CRM."""
         put_rows(self._stack, "OrdersTableName", self._workload.orders)
         put_rows(self._stack, "RecordsTableName", self._workload.records)
         self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
 
     def run(self, stop: threading.Event) -> None:
-        """Send each message at its time."""
         duration_seconds = max(_MIN_DURATION_SECONDS, len(self._workload.jobs) / _JOBS_PER_SECOND)
         began = time.monotonic()
         for at, messages in itertools.groupby(
@@ -65,7 +63,6 @@ class Traffic:
         self.done.set()
 
     def send(self, messages: Iterable[ScheduledMessage]) -> None:
-        """Send messages now, in batches."""
         by_queue: dict[str, list[str]] = {}
         for one in messages:
             by_queue.setdefault(one.queue, []).append(one.body)
@@ -82,7 +79,6 @@ class Traffic:
         self.send(stored_messages(self._stack.account, self._stack.outputs["JobsTableName"], keys))
 
     def _backlog(self) -> int:
-        """The number of messages that are not received yet."""
         sqs, name = self._stack.account.client("sqs"), "ApproximateNumberOfMessages"
         found = (
             sqs.get_queue_attributes(QueueUrl=self._stack.outputs[queue], AttributeNames=[name])

@@ -21,12 +21,10 @@ class JobSnapshot:
 
     @property
     def job_type(self) -> str:
-        """The job type, from the key."""
         return self.key.partition(":")[0]
 
     @property
     def subject(self) -> str:
-        """The order or record id, from the key."""
         parts = self.key.split(":")
         return parts[2] if self.job_type == PUSH else parts[1].removeprefix(_ORDER)
 
@@ -60,10 +58,13 @@ class DemoVerdict:
     not_in_history: tuple[str, ...]
 
     @property
+    def violations(self) -> tuple[tuple[str, ...], ...]:
+        disagreeing = (self.inconsistent, self.not_in_history)
+        return (self.duplicated, self.lost, self.unresolved, *disagreeing)
+
+    @property
     def is_kept(self) -> bool:
-        """Whether every guarantee held."""
-        disagreeing = (*self.inconsistent, *self.not_in_history)
-        return not (*self.duplicated, *self.lost, *self.unresolved, *disagreeing)
+        return not any(self.violations)
 
 
 def evaluate(state: DemoFinalState) -> DemoVerdict:
@@ -97,20 +98,15 @@ def find_missing_receipts(jobs: Mapping[str, JobSnapshot]) -> Iterator[str]:
 
 
 def _find_duplicated(state: DemoFinalState) -> Iterator[str]:
-    """Effects that happened more than once."""
-    for key, times in state.charges.items():
-        if times > 1:
-            yield f"{key} was charged {times} times"
-    for order, times in state.mails.items():
-        if times > 1:
-            yield f"the receipt of order {order} was sent {times} times"
-    for record, times in state.contacts.items():
-        if times > 1:
-            yield f"{record} has {times} contacts in the CRM"
+    for counts, sentence in (
+        (state.charges, "{} was charged {} times"),
+        (state.mails, "the receipt of order {} was sent {} times"),
+        (state.contacts, "{} has {} contacts in the CRM"),
+    ):
+        yield from (sentence.format(what, n) for what, n in counts.items() if n > 1)
 
 
 def _find_lost(state: DemoFinalState) -> Iterator[str]:
-    """Messages and follow-ups that left no trace."""
     yield from (f"{key} has no row" for key in sorted(state.requested - set(state.jobs)))
     yield from (f"{key} was never created" for key in find_missing_receipts(state.jobs))
     yield from (f"contact {one} was not imported" for one in state.to_import - state.imported)

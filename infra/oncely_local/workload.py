@@ -54,11 +54,8 @@ class Workload:
 
     @property
     def messages(self) -> list[ScheduledMessage]:
-        """All messages, in the order of sending."""
-        return sorted(
-            (*self.jobs.values(), *self.duplicates, *self.invalid),
-            key=lambda one: one.time_fraction,
-        )
+        every = (*self.jobs.values(), *self.duplicates, *self.invalid)
+        return sorted(every, key=lambda one: one.time_fraction)
 
 
 def generate_workload(*, jobs: int, seed: int) -> Workload:
@@ -70,24 +67,20 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     known = [str(n) for n in range(1, contacts + 1)]
     events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
     records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
-    messages = {
-        **{f"payment.charge:order_{one}": (PAYMENTS, _charge(one)) for one in missing},
-        **{
-            f"payment.charge:order_{order['order_id']}": (PAYMENTS, _charge(order["order_id"]))
-            for order in orders
-        },
-        **{
-            f"sync.import:hubspot:{batch}": (SYNC, _import(batch)) for batch in ("nightly", "again")
-        },
-        **{
-            f"sync.contact:hubspot:{contact}:event-{n}": (SYNC, _event(contact, n))
-            for n, contact in enumerate(events)
-        },
-        **{
-            f"sync.push:hubspot:{row['record_id']}:1": (SYNC, _push(row["record_id"]))
-            for row in records
-        },
-    }
+    messages: dict[str, tuple[str, str]] = {}
+    for order_id in (*missing, *(order["order_id"] for order in orders)):
+        body = _message("payment.charge", order_id=order_id)
+        messages[f"payment.charge:order_{order_id}"] = (PAYMENTS, body)
+    for batch in ("nightly", "again"):
+        body = _message("sync.import", source="hubspot", batch_id=batch)
+        messages[f"sync.import:hubspot:{batch}"] = (SYNC, body)
+    for n, contact in enumerate(events):
+        event = f"event-{n}"
+        body = _message("sync.contact", source="hubspot", source_id=contact, event_id=event)
+        messages[f"sync.contact:hubspot:{contact}:{event}"] = (SYNC, body)
+    for row in records:
+        body = _message("sync.push", target="hubspot", record_id=row["record_id"], version=1)
+        messages[f"sync.push:hubspot:{row['record_id']}:1"] = (SYNC, body)
     first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
     return Workload(
         orders=tuple(orders),
@@ -107,16 +100,24 @@ def _orders(draw: random.Random, number: int) -> Iterator[SeedRow]:
     methods += [PAID] * (number - len(methods))
     draw.shuffle(methods)
     for n, method in enumerate(methods):
-        yield {
-            "order_id": f"{n + 1}",
-            "customer_id": f"customer_{n % 97 + 1}",
-            "amount": draw.randint(100, 50_000),
-            "currency": draw.choice(["eur", "usd"]),
-            "payment_customer": f"cus_{n % 97 + 1}",
-            "payment_method": method,
-            "receipt_email": f"order-{n + 1}@example.com",
-            "status": "payment_pending",
-        }
+        amount, currency = draw.randint(100, 50_000), draw.choice(["eur", "usd"])
+        yield pending_order(n + 1, n % 97 + 1, amount=amount, currency=currency, method=method)
+
+
+def pending_order(
+    number: int, customer: int, *, amount: int, currency: str, method: str
+) -> SeedRow:
+    """The row of an order that waits for payment."""
+    return {
+        "order_id": f"{number}",
+        "customer_id": f"customer_{customer}",
+        "amount": amount,
+        "currency": currency,
+        "payment_customer": f"cus_{customer}",
+        "payment_method": method,
+        "receipt_email": f"order-{number}@example.com",
+        "status": "payment_pending",
+    }
 
 
 def _record(n: int) -> SeedRow:
@@ -147,7 +148,8 @@ def _conflicting_messages(
     """Messages with another amount than their order. They must be rejected."""
     for n in range(_at_least_one(len(orders) * SHARE_CONFLICTING)):
         order = draw.choice(orders)
-        body = _charge(order["order_id"], amount=int(order["amount"]) + 1 + n)
+        amount = int(order["amount"]) + 1 + n
+        body = _message("payment.charge", order_id=order["order_id"], amount=amount)
         yield ScheduledMessage(draw.random(), PAYMENTS, body)
 
 
@@ -164,22 +166,8 @@ def _invalid_messages(draw: random.Random, messages: int) -> Iterator[ScheduledM
         yield ScheduledMessage(draw.random(), draw.choice([PAYMENTS, SYNC]), body)
 
 
-def _charge(order_id: str | int, **more: int) -> str:
-    return json.dumps({"job": "payment.charge", "v": 1, "order_id": order_id, **more})
-
-
-def _import(batch: str) -> str:
-    return json.dumps({"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": batch})
-
-
-def _event(contact: str, n: int) -> str:
-    event = {"source": "hubspot", "source_id": contact, "event_id": f"event-{n}"}
-    return json.dumps({"job": "sync.contact", "v": 1, **event})
-
-
-def _push(record_id: str | int) -> str:
-    pushed = {"target": "hubspot", "record_id": record_id, "version": 1}
-    return json.dumps({"job": "sync.push", "v": 1, **pushed})
+def _message(job: str, **fields: str | int) -> str:
+    return json.dumps({"job": job, "v": 1, **fields})
 
 
 def _at_least_one(number: float) -> int:

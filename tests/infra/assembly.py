@@ -33,12 +33,10 @@ class FunctionResource:
 
     @property
     def entry(self) -> str:
-        """The module of oncely/handlers that it runs."""
         return str(self.properties["Handler"]).split(".")[-2]
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment, with placeholders for deploy-time values."""
         environment = self.properties.get("Environment", {}).get("Variables", {})
         return {
             name: value if isinstance(value, str) else f"the {next(iter(value))} of {name}"
@@ -52,40 +50,40 @@ class Assembly:
     def __init__(self, folder: Path, stack: str) -> None:
         self.folder = folder
         self.stack = stack
-        self.template: dict[str, Any] = json.loads(
-            (folder / f"{stack}.template.json").read_text(encoding="utf-8")
-        )
+        text = (folder / f"{stack}.template.json").read_text(encoding="utf-8")
+        self.template: dict[str, Any] = json.loads(text)
 
     @classmethod
     def from_folder(cls, folder: Path, **context: str) -> "Assembly":
-        """Synthesize a stage. Findings of cdk-nag fail it."""
         paths = {"aws:cdk:enable-path-metadata": True}
         build_app({**paths, **context}, folder=folder).synth()
         return cls(folder, f"Oncely-{context['stage']}")
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
-        """The resources by their logical ids."""
         found: dict[str, dict[str, Any]] = self.template["Resources"]
         return found
 
     def of_type(self, type_: str) -> dict[str, dict[str, Any]]:
-        """The resources of one type, by their paths."""
         return {
             self.path(id_): resource
             for id_, resource in self.resources.items()
             if resource["Type"] == type_
         }
 
+    def properties(self, type_: str) -> dict[str, dict[str, Any]]:
+        return {path: one["Properties"] for path, one in self.of_type(type_).items()}
+
+    def only(self, type_: str) -> dict[str, Any]:
+        (found,) = self.properties(type_).values()
+        return found
+
     def path(self, logical_id: str) -> str:
-        """The path of a resource's construct, such as Tables/Jobs."""
-        path: str = self.resources[logical_id]["Metadata"]["aws:cdk:path"]
-        parts = path.split("/")[1:]
+        _, *parts = self.resources[logical_id]["Metadata"]["aws:cdk:path"].split("/")
         return "/".join(part for part in parts if part != "Resource")
 
     @cached_property
     def functions(self) -> dict[str, FunctionResource]:
-        """The functions by their names."""
         return {function.name: function for function in self._functions()}
 
     def _functions(self) -> Iterator[FunctionResource]:

@@ -24,7 +24,6 @@ def stub_layers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def no_lambda_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine without Lambda's Python."""
     for name in ("PATH", "PYENV_ROOT"):
         monkeypatch.setenv(name, "/nowhere")
     monkeypatch.delenv("PYTHON313", raising=False)
@@ -35,7 +34,6 @@ def no_lambda_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This interpreter in place of Lambda's."""
     monkeypatch.setenv("PYTHON313", sys.executable)
     for module in (layers, packaging):
         monkeypatch.setattr(module, "CACHE_TAG", sys.implementation.cache_tag)
@@ -44,13 +42,11 @@ def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture(scope="session")
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """The production stack."""
     return Assembly.from_folder(tmp_path_factory.mktemp("prod"), **PROD)
 
 
 @pytest.fixture(scope="session")
 def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """The same with optional features and provisioned tables."""
     return Assembly.from_folder(
         tmp_path_factory.mktemp("optional"),
         **PROD,

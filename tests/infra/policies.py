@@ -22,16 +22,15 @@ class Permission:
 
 
 def permissions(assembly: Assembly) -> set[Permission]:
-    """Every permission of every role of the stack."""
     return set(_permissions(assembly))
 
 
 def _permissions(assembly: Assembly) -> Iterator[Permission]:
-    for resource in assembly.of_type("AWS::IAM::Policy").values():
-        for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+    for policy in assembly.properties("AWS::IAM::Policy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Allow"
             condition = _format_condition(statement.get("Condition", {}))
-            for role in resource["Properties"]["Roles"]:
+            for role in policy["Roles"]:
                 name = assembly.path(role["Ref"]).removesuffix("/Role")
                 for action in _as_list(statement["Action"]):
                     for on in _as_list(statement["Resource"]):
@@ -39,7 +38,6 @@ def _permissions(assembly: Assembly) -> Iterator[Permission]:
 
 
 def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # any template value
-    """Render a resource with the path of its construct instead of a reference."""
     match value:
         case str():
             return _machine(assembly, value) or value
@@ -55,14 +53,12 @@ def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # any 
 
 
 def _machine(assembly: Assembly, arn: str) -> str | None:
-    """The state machine whose ARN is built from its name."""
-    machines = assembly.of_type("AWS::StepFunctions::StateMachine").items()
-    names = {one["Properties"].get("StateMachineName"): path for path, one in machines}
+    machines = assembly.properties("AWS::StepFunctions::StateMachine").items()
+    names = {one.get("StateMachineName"): path for path, one in machines}
     return names.get(arn.rpartition(":stateMachine:")[2])
 
 
 def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
-    """Render a condition. New operators must be added here."""
     words = {"StringEquals": "=", "ForAllValues:StringLike": "like"}
     return " and ".join(
         f"{key} {words[operator]} {' or '.join(_as_list(value))}"
@@ -72,11 +68,10 @@ def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def inline_policies(assembly: Assembly) -> Mapping[str, Any]:
-    """Inline policies of roles; there should be none."""
     return {
-        path: role["Properties"]
-        for path, role in assembly.of_type("AWS::IAM::Role").items()
-        if {"Policies", "ManagedPolicyArns"} & set(role["Properties"])
+        path: role
+        for path, role in assembly.properties("AWS::IAM::Role").items()
+        if {"Policies", "ManagedPolicyArns"} & set(role)
     }
 
 

@@ -8,7 +8,6 @@ FOLDER: Final = Path(__file__).with_name("snapshots")
 
 
 def assert_matches_snapshot(name: str, text: str) -> None:
-    """Compare with the stored file, or replace it."""
     kept = FOLDER / name
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
         FOLDER.mkdir(exist_ok=True)

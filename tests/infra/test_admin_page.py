@@ -11,14 +11,8 @@ PUBLIC = {"GET /", "GET /config.json", "GET /page/{version}/{file}"}
 
 
 def routes(assembly: Assembly) -> dict[str, dict[str, Any]]:
-    found = assembly.of_type("AWS::ApiGatewayV2::Route").values()
-    return {route["Properties"]["RouteKey"]: route["Properties"] for route in found}
-
-
-def single_resource(assembly: Assembly, type_: str) -> dict[str, Any]:
-    (found,) = assembly.of_type(type_).values()
-    properties: dict[str, Any] = found["Properties"]
-    return properties
+    found = assembly.properties("AWS::ApiGatewayV2::Route").values()
+    return {route["RouteKey"]: route for route in found}
 
 
 def test_api_routes_match_handlers(prod: Assembly) -> None:
@@ -39,7 +33,7 @@ def test_every_route_with_token_names_its_groups() -> None:
 
 
 def test_tokens_belong_to_this_pool_and_client(prod: Assembly) -> None:
-    authorizer = single_resource(prod, "AWS::ApiGatewayV2::Authorizer")
+    authorizer = prod.only("AWS::ApiGatewayV2::Authorizer")
     (client_id,) = (
         id_ for id_, one in prod.resources.items() if one["Type"] == "AWS::Cognito::UserPoolClient"
     )
@@ -53,21 +47,18 @@ def test_pool_disables_sign_up_and_requires_mfa(prod: Assembly) -> None:
     properties = pool["Properties"]
 
     assert properties["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
-    assert (properties["MfaConfiguration"], properties["EnabledMfas"]) == (
-        "ON",
-        ["SOFTWARE_TOKEN_MFA"],
-    )
+    assert properties["MfaConfiguration"] == "ON"
+    assert properties["EnabledMfas"] == ["SOFTWARE_TOKEN_MFA"]
     policy = properties["Policies"]["PasswordPolicy"]
     assert policy["MinimumLength"] >= 14
-    assert all(
-        policy[f"Require{kind}"] for kind in ("Lowercase", "Uppercase", "Numbers", "Symbols")
-    )
+    kinds = ("Lowercase", "Uppercase", "Numbers", "Symbols")
+    assert all(policy[f"Require{kind}"] for kind in kinds)
     assert pool["DeletionPolicy"] == "Retain"
     assert properties["DeletionProtection"] == "ACTIVE"
 
 
 def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
-    client = single_resource(prod, "AWS::Cognito::UserPoolClient")
+    client = prod.only("AWS::Cognito::UserPoolClient")
 
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlows"] == ["code"]
@@ -78,7 +69,7 @@ def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
 
 
 def test_sign_in_domain_is_unique_per_stack(prod: Assembly) -> None:
-    prefix = single_resource(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
+    prefix = prod.only("AWS::Cognito::UserPoolDomain")["Domain"]
 
     # UUIDs of two stacks can have the same last group.
     whole_uuid = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
@@ -86,15 +77,15 @@ def test_sign_in_domain_is_unique_per_stack(prod: Assembly) -> None:
 
 
 def test_pool_has_support_and_operator_groups(prod: Assembly) -> None:
-    groups = prod.of_type("AWS::Cognito::UserPoolGroup").values()
+    groups = prod.properties("AWS::Cognito::UserPoolGroup").values()
 
-    assert {group["Properties"]["GroupName"] for group in groups} == {"support", "operator"}
+    assert {group["GroupName"] for group in groups} == {"support", "operator"}
 
 
 def test_requests_are_logged_throttled_and_same_origin(prod: Assembly) -> None:
-    stage = single_resource(prod, "AWS::ApiGatewayV2::Stage")
+    stage = prod.only("AWS::ApiGatewayV2::Stage")
 
     assert stage["AccessLogSettings"]["DestinationArn"]
     assert "authorization" not in stage["AccessLogSettings"]["Format"].lower()
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] <= 100
-    assert "CorsConfiguration" not in single_resource(prod, "AWS::ApiGatewayV2::Api")
+    assert "CorsConfiguration" not in prod.only("AWS::ApiGatewayV2::Api")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from oncely import signals
@@ -15,10 +16,18 @@ RUNBOOK = REPOSITORY / "docs" / "operations.md"
 
 
 def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
-    return {
-        path.removeprefix("Alarms/"): alarm["Properties"]
-        for path, alarm in assembly.of_type("AWS::CloudWatch::Alarm").items()
-    }
+    found = assembly.properties("AWS::CloudWatch::Alarm")
+    return {path.removeprefix("Alarms/"): alarm for path, alarm in found.items()}
+
+
+def alarm_metrics(assembly: Assembly) -> Iterator[dict[str, Any]]:
+    for alarm in alarms(assembly).values():
+        yield alarm
+        yield from (one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", ()))
+
+
+def dashboard(assembly: Assembly) -> str:
+    return json.dumps(assembly.only("AWS::CloudWatch::Dashboard")["DashboardBody"])
 
 
 def test_alarms_match_expected_set(prod: Assembly) -> None:
@@ -34,17 +43,12 @@ def test_alarms_match_expected_set(prod: Assembly) -> None:
 
 
 def test_only_silence_of_reconciler_breaches_on_missing_data(prod: Assembly) -> None:
-    breaching = {
-        name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] == "breaching"
-    }
+    found = {k: one for k, one in alarms(prod).items() if one["TreatMissingData"] == "breaching"}
 
-    assert breaching == {"SweepFinished"}
-    alarm = alarms(prod)["SweepFinished"]
-    assert (alarm["MetricName"], alarm["Period"], alarm["EvaluationPeriods"]) == (
-        "SweepFinished",
-        300,
-        2,
-    )
+    assert set(found) == {"SweepFinished"}
+    alarm = found["SweepFinished"]
+    assert alarm["MetricName"] == "SweepFinished"
+    assert (alarm["Period"], alarm["EvaluationPeriods"]) == (300, 2)
 
 
 def test_every_alarm_notifies_and_links_runbook_with_its_command(prod: Assembly) -> None:
@@ -65,27 +69,19 @@ def test_every_alarm_notifies_and_links_runbook_with_its_command(prod: Assembly)
 
 
 def test_description_of_another_origin_is_all_impact() -> None:
-    assert AlarmDescription.parse("Disk full.\nCall: Sam") == AlarmDescription(
-        impact="Disk full.\nCall: Sam"
-    )
+    text = "Disk full.\nCall: Sam"
+    assert AlarmDescription.parse(text) == AlarmDescription(impact=text)
 
 
 def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional: Assembly) -> None:
-    (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
-    body = (
-        json.dumps(board["Properties"]["DashboardBody"]).replace('\\\\\\"', '"').replace('\\"', '"')
-    )
+    body = dashboard(optional).replace('\\\\\\"', '"').replace('\\"', '"')
     emitted = {
         value for name, value in vars(signals).items() if name.isupper() and isinstance(value, str)
     }
     on_board = set(re.findall(r'"Oncely","(\w+)"', body))
     in_alarms = {
         metric["MetricName"]
-        for alarm in alarms(prod).values()
-        for metric in [
-            alarm,
-            *(one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", [])),
-        ]
+        for metric in alarm_metrics(prod)
         if metric.get("Namespace") == signals.NAMESPACE
     }
 
@@ -95,24 +91,17 @@ def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional:
 
 
 def test_dashboard_shows_outcomes_duplicates_latency_and_depth(optional: Assembly) -> None:
-    (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
-    body = json.dumps(board["Properties"]["DashboardBody"])
+    body = dashboard(optional)
 
     for title in ("Outcomes", "Duplicates", "Batch duration", "Messages waiting"):
         assert title in body
 
 
 def test_alarms_use_metrics_of_their_own_stack(prod: Assembly) -> None:
-    emitted_as = {
-        function.variables["POWERTOOLS_SERVICE_NAME"] for function in prod.functions.values()
-    }
+    emitted_as = {one.variables["POWERTOOLS_SERVICE_NAME"] for one in prod.functions.values()}
     listened_to = {
         dimension["Value"]
-        for alarm in alarms(prod).values()
-        for metric in (
-            alarm,
-            *(one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", ())),
-        )
+        for metric in alarm_metrics(prod)
         for dimension in metric.get("Dimensions", ())
         if dimension["Name"] == "service"
     }

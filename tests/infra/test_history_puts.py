@@ -26,8 +26,7 @@ TYPES = tuple(kind.job_type for kind in CONTRACTS)
 
 def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> None:
     """One shard's share of a window, with every shipped type in it: the worst mix."""
-    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
-    stream = mappings["History/Write/Stream"]["Properties"]
+    stream = prod.properties("AWS::Lambda::EventSourceMapping")["History/Write/Stream"]
     jobs = JOBS_A_SECOND * stream["MaximumBatchingWindowInSeconds"] // SHARDS
     records = [change for number in range(jobs) for change in job_records(number)]
     s3 = FakeS3()
@@ -43,7 +42,6 @@ def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> Non
 
 
 def job_records(number: int) -> list[dict[str, Any]]:
-    """A job that is enqueued, claimed, saves a reference, ends, and is published."""
     job_type = TYPES[number % len(TYPES)]
     key = JobKey(f"{job_type}:order_{number:08d}")
     asked = make_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)

@@ -14,7 +14,6 @@ from oncely_cdk.layers import Layer, Target, layers_for
 
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A layer of one small package, with its own build folder."""
     monkeypatch.setattr(layers, "REQUIREMENTS", tmp_path)
     monkeypatch.setattr(layers, "BUILD", tmp_path / "build")
     written = tmp_path / "layer-small.txt"

@@ -56,7 +56,6 @@ def test_only_functions_that_need_provider_sdk_have_its_layer(prod: Assembly) ->
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the package to change."""
     copy = tmp_path / "functions" / "oncely"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     use_package(copy, monkeypatch)
@@ -71,12 +70,10 @@ def use_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["lambda_python", "no_lambda_python"])
 def with_and_without_bytecode(request: pytest.FixtureRequest) -> None:
-    """Run a test on machines of both kinds."""
     request.getfixturevalue(request.param)
 
 
 def code_hash(app: App | None = None, *, stage: str = "prod") -> str:
-    """The hash of what every function ships, as Lambda knows it."""
     stack = Stack(app or App(), "Code")
     code = function_code(stage=Stage.from_context({"stage": stage}, ()))
     location = code.bind(Construct(stack, "Function")).s3_location
@@ -85,7 +82,6 @@ def code_hash(app: App | None = None, *, stage: str = "prod") -> str:
 
 
 def asset(stage: str) -> Path:
-    """What every function ships."""
     app = App()
     key = code_hash(app, stage=stage)
     return Path(app.synth().directory) / f"asset.{key}"

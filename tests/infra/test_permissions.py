@@ -12,20 +12,12 @@ from tests.infra.snapshots import assert_matches_snapshot
 
 # Actions without resource-level permissions.
 NO_RESOURCES = {
-    "dynamodb:ListStreams",
-    "xray:GetSamplingRules",
-    "xray:GetSamplingTargets",
-    "xray:PutTelemetryRecords",
-    "xray:PutTraceSegments",
+    *("dynamodb:ListStreams", "xray:GetSamplingRules", "xray:GetSamplingTargets"),
+    *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
     # How Step Functions sends its logs.
-    "logs:CreateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:DescribeLogGroups",
-    "logs:DescribeResourcePolicies",
-    "logs:GetLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:UpdateLogDelivery",
+    *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
+    *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
+    *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
 }
 
 
@@ -54,9 +46,9 @@ def test_no_role_has_managed_or_inline_policy(prod: Assembly) -> None:
 
 def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
     readers = {
-        (permission.role, permission.resource)
-        for permission in permissions(prod)
-        if permission.action == "secretsmanager:GetSecretValue"
+        (one.role, one.resource)
+        for one in permissions(prod)
+        if one.action == "secretsmanager:GetSecretValue"
     }
 
     assert readers >= {
@@ -85,27 +77,24 @@ def test_support_reader_can_change_nothing(prod: Assembly) -> None:
 
 
 def test_no_role_may_delete_rows_or_objects(prod: Assembly) -> None:
-    deleting = {
-        permission.action for permission in permissions(prod) if "Delete" in permission.action
-    }
+    deleting = {one.action for one in permissions(prod) if "Delete" in one.action}
 
     assert deleting == {"sqs:DeleteMessage", "logs:DeleteLogDelivery"}
 
 
 def test_find_and_finish_may_write_only_sweep_leases(prod: Assembly) -> None:
     """MiniStack does not evaluate `dynamodb:LeadingKeys`, so the policy is checked here."""
+    roles = {"Reconciler/Find", "Reconciler/Finish"}
     writes = {
         (one.role, one.action, one.condition)
         for one in permissions(prod)
-        if one.role in {"Reconciler/Find", "Reconciler/Finish"}
+        if one.role in roles
         and one.resource == "Tables/Jobs"
         and not one.action.startswith(("dynamodb:GetItem", "dynamodb:Describe"))
     }
 
     like = "dynamodb:LeadingKeys like sweep:*"
-    assert writes == {
-        (role, "dynamodb:UpdateItem", like) for role in ("Reconciler/Find", "Reconciler/Finish")
-    }
+    assert writes == {(role, "dynamodb:UpdateItem", like) for role in roles}
 
 
 IDENTITY = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:identity"
@@ -126,9 +115,7 @@ CONFIGURATION_SET = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:con
 def test_sender_may_send_with_every_resource_ses_authorizes(
     prod: Assembly, resources: list[str]
 ) -> None:
-    assert all(
-        may_send(prod, resource, from_address="receipts@example.com") for resource in resources
-    )
+    assert all(may_send(prod, one, from_address="receipts@example.com") for one in resources)
 
 
 @pytest.mark.parametrize("address", ["ceo@example.com", "receipts@example.com.evil.example", ""])

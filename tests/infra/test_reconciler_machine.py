@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from oncely_cdk.reconciler_machine import definition, find_undefined_states
 from tests.infra.assembly import Assembly
+
+MACHINE = definition(max_concurrency=8)
 
 
 def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -16,11 +19,11 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_target_exists() -> None:
-    assert list(find_undefined_states(definition(max_concurrency=8))) == []
+    assert list(find_undefined_states(MACHINE)) == []
 
 
 def test_missing_target_is_found() -> None:
-    machine = definition(max_concurrency=8)
+    machine = deepcopy(MACHINE)
     machine["States"]["Find"]["Next"] = "Nowhere"
     states = machine["States"]["Process groups"]["ItemProcessor"]["States"]
     states["Resolve"]["Catch"][0]["Next"] = "Never"
@@ -29,11 +32,7 @@ def test_missing_target_is_found() -> None:
 
 
 def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
-    tasks = {
-        name: one
-        for name, one in every_state(definition(max_concurrency=8))
-        if one["Type"] == "Task"
-    }
+    tasks = {name: one for name, one in every_state(MACHINE) if one["Type"] == "Task"}
 
     assert set(tasks) == {"Find", "Resolve", "One at a time", "Finish"}
     for task in tasks.values():
@@ -44,15 +43,14 @@ def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
 
 def test_group_is_one_state_and_page_three_more() -> None:
     """State transitions cost money: 4 for 25 jobs, 43 for a page of 1,000."""
-    machine = definition(max_concurrency=8)
-    group = machine["States"]["Process groups"]["ItemProcessor"]
+    group = MACHINE["States"]["Process groups"]["ItemProcessor"]
 
-    assert list(machine["States"]) == ["Find", "Process groups", "Finish"]
+    assert list(MACHINE["States"]) == ["Find", "Process groups", "Finish"]
     assert group["States"][group["StartAt"]]["End"]
 
 
 def test_failed_group_is_retried_job_by_job_then_reported() -> None:
-    each = definition(max_concurrency=8)["States"]["Process groups"]
+    each = MACHINE["States"]["Process groups"]
     states = each["ItemProcessor"]["States"]
     (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
 
@@ -60,27 +58,22 @@ def test_failed_group_is_retried_job_by_job_then_reported() -> None:
     assert (first["ErrorEquals"], first["Next"]) == (["States.ALL"], "One at a time")
     assert states["One at a time"]["Parameters"]["Payload"]["at_once"] == 1
     assert (second["ErrorEquals"], second["Next"]) == (["States.ALL"], "Resolve failed")
-    assert states["Resolve failed"]["Parameters"] == {
-        "items.$": "$.items",
-        "error.$": "$.error.Error",
-    }
+    failed = states["Resolve failed"]["Parameters"]
+    assert failed == {"items.$": "$.items", "error.$": "$.error.Error"}
 
 
 def test_no_state_fails_execution() -> None:
-    kinds = {state["Type"] for _, state in every_state(definition(max_concurrency=8))}
-
-    assert "Fail" not in kinds
+    assert "Fail" not in {state["Type"] for _, state in every_state(MACHINE)}
 
 
 def test_template_holds_definition_and_functions(prod: Assembly) -> None:
-    (machine,) = prod.of_type("AWS::StepFunctions::StateMachine").values()
-    properties = machine["Properties"]
+    properties = prod.only("AWS::StepFunctions::StateMachine")
     functions = {
         name: prod.path(value["Fn::GetAtt"][0])
         for name, value in properties["DefinitionSubstitutions"].items()
     }
 
-    assert json.loads(properties["DefinitionString"]) == definition(max_concurrency=8)
+    assert json.loads(properties["DefinitionString"]) == MACHINE
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",
@@ -90,8 +83,7 @@ def test_template_holds_definition_and_functions(prod: Assembly) -> None:
 
 
 def test_schedule_invokes_find_each_minute(prod: Assembly) -> None:
-    (schedule,) = prod.of_type("AWS::Scheduler::Schedule").values()
-    properties = schedule["Properties"]
+    properties = prod.only("AWS::Scheduler::Schedule")
 
     assert properties["ScheduleExpression"] == "rate(1 minute)"
     assert properties["State"] == "ENABLED"
@@ -102,8 +94,7 @@ def test_schedule_invokes_find_each_minute(prod: Assembly) -> None:
 
 
 def test_functions_start_state_machine_by_its_name(prod: Assembly) -> None:
-    (machine,) = prod.of_type("AWS::StepFunctions::StateMachine").values()
-    name = machine["Properties"]["StateMachineName"]
+    name = prod.only("AWS::StepFunctions::StateMachine")["StateMachineName"]
 
     assert name == "Oncely-prod-reconciler"
     for function in ("Reconciler/Find", "Reconciler/Finish"):

@@ -11,11 +11,8 @@ ONE_MIB = 1024 * 1024
 
 
 def statements(assembly: Assembly, type_: str) -> list[dict[str, Any]]:
-    return [
-        statement
-        for policy in assembly.of_type(type_).values()
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ]
+    policies = assembly.properties(type_).values()
+    return [one for policy in policies for one in policy["PolicyDocument"]["Statement"]]
 
 
 def denies_plain_http(statement: dict[str, Any]) -> bool:
@@ -28,26 +25,21 @@ def denies_plain_http(statement: dict[str, Any]) -> bool:
 def test_every_table_has_recovery_and_deletion_protection(prod: Assembly) -> None:
     tables = prod.of_type("AWS::DynamoDB::Table")
 
-    assert set(tables) >= {
-        *("Tables/Jobs", "Tables/Orders", "Tables/Records", "Tables/ImportEvents")
-    }
+    names = ("Jobs", "Orders", "Records", "ImportEvents")
+    assert set(tables) >= {f"Tables/{name}" for name in names}
     for table in tables.values():
         properties = table["Properties"]
-        recovery = properties["PointInTimeRecoverySpecification"]
-        assert recovery["PointInTimeRecoveryEnabled"] is True
+        assert properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
         assert properties["DeletionProtectionEnabled"] is True
-        assert (properties["BillingMode"], properties["TableClass"]) == (
-            "PAY_PER_REQUEST",
-            "STANDARD",
-        )
+        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert properties["TableClass"] == "STANDARD"
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
 
 def test_billing_mode_and_table_class_can_be_changed(optional: Assembly) -> None:
     units = {"ReadCapacityUnits": 50, "WriteCapacityUnits": 100}
 
-    for table in optional.of_type("AWS::DynamoDB::Table").values():
-        properties = table["Properties"]
+    for properties in optional.properties("AWS::DynamoDB::Table").values():
         assert properties["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
         assert properties["ProvisionedThroughput"] == units
         for index in properties.get("GlobalSecondaryIndexes", ()):
@@ -55,7 +47,7 @@ def test_billing_mode_and_table_class_can_be_changed(optional: Assembly) -> None
 
 
 def test_job_table_expires_rows_and_streams_both_images(prod: Assembly) -> None:
-    jobs = prod.of_type("AWS::DynamoDB::Table")["Tables/Jobs"]["Properties"]
+    jobs = prod.properties("AWS::DynamoDB::Table")["Tables/Jobs"]
 
     assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
@@ -65,10 +57,10 @@ def test_job_table_expires_rows_and_streams_both_images(prod: Assembly) -> None:
 
 
 def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
-    queues = prod.of_type("AWS::SQS::Queue")
+    queues = prod.properties("AWS::SQS::Queue")
     refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if denies_plain_http(one)]
 
-    assert all(queue["Properties"]["SqsManagedSseEnabled"] for queue in queues.values())
+    assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
     assert len(refusals) == len(queues) >= 6
 
 
@@ -82,29 +74,24 @@ def test_queue_visibility_is_six_timeouts_with_five_receives(prod: Assembly) -> 
 
 
 def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
-    queues = {
-        path.removeprefix("Queues/"): queue["Properties"]
-        for path, queue in prod.of_type("AWS::SQS::Queue").items()
-    }
+    queues = prod.properties("AWS::SQS::Queue")
 
     for name in ("Payments", "Sync", "Mail"):
-        assert MAX_MESSAGE_BYTES < queues[name]["MaximumMessageSize"] <= ONE_MIB // 2
-    assert "MaximumMessageSize" not in queues["Rejects"], "it takes the most that SQS does"
+        assert MAX_MESSAGE_BYTES < queues[f"Queues/{name}"]["MaximumMessageSize"] <= ONE_MIB // 2
+    assert "MaximumMessageSize" not in queues["Queues/Rejects"], "it takes the most that SQS does"
 
 
 def test_dead_letters_are_batched_for_alerts(prod: Assembly) -> None:
-    mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
-        "DeadLetters/Receive/Function/Messages"
-    ]
+    mappings = prod.properties("AWS::Lambda::EventSourceMapping")
+    mapping = mappings["DeadLetters/Receive/Function/Messages"]
 
-    assert mapping["Properties"]["BatchSize"] == 100
-    assert mapping["Properties"]["MaximumBatchingWindowInSeconds"] == 60
+    assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (100, 60)
 
 
 def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
-    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
+    mappings = prod.properties("AWS::Lambda::EventSourceMapping")
     bounds = {
-        path.partition("/")[0]: mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
+        path.partition("/")[0]: mapping["ScalingConfig"]["MaximumConcurrency"]
         for path, mapping in mappings.items()
         if path.endswith("Messages")
     }
@@ -114,31 +101,24 @@ def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
 
 
 def test_every_mapping_reports_batch_item_failures(prod: Assembly) -> None:
-    for mapping in prod.of_type("AWS::Lambda::EventSourceMapping").values():
-        assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    for mapping in prod.properties("AWS::Lambda::EventSourceMapping").values():
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
 def test_publish_stream_bisects_and_has_failure_destination(prod: Assembly) -> None:
-    stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]["Properties"]
+    stream = prod.properties("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]
     missed = {"Fn::GetAtt": [_id(prod, "Stream/Missed"), "Arn"]}
 
     assert stream["BisectBatchOnFunctionError"] is True
     assert stream["MaximumRetryAttempts"] == 10
     assert stream["DestinationConfig"] == {"OnFailure": {"Destination": missed}}
     (pattern,) = stream["FilterCriteria"]["Filters"]
-    assert json.loads(pattern["Pattern"]) == {
-        "dynamodb": {
-            "NewImage": {
-                "status": {"S": ["failed", "finished"]},
-                "due_at": {"S": [{"exists": True}]},
-            }
-        }
-    }
+    image = {"status": {"S": ["failed", "finished"]}, "due_at": {"S": [{"exists": True}]}}
+    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"NewImage": image}}
 
 
 def test_history_stream_takes_every_change_and_reports_gaps(prod: Assembly) -> None:
-    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
-    stream = mappings["History/Write/Stream"]["Properties"]
+    stream = prod.properties("AWS::Lambda::EventSourceMapping")["History/Write/Stream"]
     gaps = {"Fn::GetAtt": [_id(prod, "History/Gaps"), "Arn"]}
 
     assert "FilterCriteria" not in stream
@@ -163,18 +143,12 @@ def test_archive_is_versioned_private_encrypted_and_retained(prod: Assembly) -> 
 
 
 def test_alert_topic_is_encrypted_and_accepts_alarms(prod: Assembly) -> None:
-    (topic,) = prod.of_type("AWS::SNS::Topic").values()
-    (policy,) = prod.of_type("AWS::SNS::TopicPolicy").values()
-    allowed = [
-        statement
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if statement["Effect"] == "Allow"
-    ]
-    (subscription,) = prod.of_type("AWS::SNS::Subscription").values()
+    policy = prod.only("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    allowed = [one["Principal"] for one in policy if one["Effect"] == "Allow"]
 
-    assert "KmsMasterKeyId" in topic["Properties"]
-    assert [one["Principal"] for one in allowed] == [{"Service": "cloudwatch.amazonaws.com"}]
-    assert subscription["Properties"]["Endpoint"] == "ops@example.com"
+    assert "KmsMasterKeyId" in prod.only("AWS::SNS::Topic")
+    assert allowed == [{"Service": "cloudwatch.amazonaws.com"}]
+    assert prod.only("AWS::SNS::Subscription")["Endpoint"] == "ops@example.com"
 
 
 def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
@@ -187,7 +161,7 @@ def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
 
 
 def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) -> None:
-    groups = prod.of_type("AWS::Logs::LogGroup")
+    groups = prod.properties("AWS::Logs::LogGroup").values()
     untraced = set()
 
     for function in prod.functions.values():
@@ -196,17 +170,13 @@ def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) 
         if function.properties.get("TracingConfig") != {"Mode": "Active"}:
             untraced.add(function.name)
     assert untraced == {"Reconciler/Find"}
-    assert {group["Properties"]["RetentionInDays"] for group in groups.values()} == {90}
+    assert {group["RetentionInDays"] for group in groups} == {90}
 
 
 def test_only_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> None:
-    looping = {
-        name
-        for name, function in prod.functions.items()
-        if function.properties.get("RecursiveLoop") == "Allow"
-    }
+    loops = {name: one.properties.get("RecursiveLoop") for name, one in prod.functions.items()}
 
-    assert looping == {"SyncWorker/Worker"}
+    assert {name for name, how in loops.items() if how == "Allow"} == {"SyncWorker/Worker"}
 
 
 def test_outputs_include_names_that_tools_use(prod: Assembly) -> None:
@@ -230,8 +200,8 @@ def test_fixed_names_include_stage(prod: Assembly) -> None:
     names = [
         name
         for type_, field in fixed.items()
-        for resource in prod.of_type(type_).values()
-        if (name := resource["Properties"].get(field))
+        for properties in prod.properties(type_).values()
+        if (name := properties.get(field))
     ]
 
     assert len(names) == len(fixed)

@@ -8,5 +8,5 @@ from oncely_cdk.table_schemas import JOBS, JOBS_SCHEMA
 
 TABLE_SCHEMAS: Final = {
     JOBS: JOBS_SCHEMA,
-    **RequiredResources.from_contracts(CONTRACTS).table_schemas,
+    **RequiredResources(tuple(CONTRACTS)).table_schemas,
 }
