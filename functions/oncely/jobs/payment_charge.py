@@ -122,24 +122,20 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     @classmethod
     def subject(cls, message: ChargeMessage) -> str:
-        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """Derive the key of the first charge and of every resubmission."""
         return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPTS + 1))
 
     @classmethod
     def resubmission(cls, message: ChargeMessage) -> ChargeMessage | None:
-        """Return the same message with the next attempt number."""
         if message.attempt == MAX_ATTEMPTS:
             return None
         return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe the amount and the charge."""
         result = job.result or {}
         charge = result.get("charge_id") or result.get("reference")
         return f"Charged once: {_amount_label(job)} ({charge or 'charge id unknown'})."
@@ -179,7 +175,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def key_scope(self) -> str:
-        """Return the Stripe account and mode of our API key."""
         return self.dependencies.provider(STRIPE).key_scope()
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
@@ -189,7 +184,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
-        """Find this job's intent among the customer's payments."""
         return self.dependencies.provider(STRIPE).find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
@@ -233,7 +227,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (_order_update(_PAID, facts, charge_id=charge),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """Mark the order payment_failed."""
         del job
         return (_order_update(_FAILED, facts),)
 
@@ -253,7 +246,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
                 )
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """Return the receipt of a paid order, if email is configured."""
         if job.status is not Status.FINISHED or not self.dependencies.is_configured(SES):
             return ()
         order_id = job.message["order_id"]

@@ -75,17 +75,14 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
 
     @classmethod
     def subject(cls, message: ReceiptMessage) -> str:
-        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """Derive the one key of an order."""
         return iter((job_key(cls.job_type, subject, prefix="order_"),))
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe whether an email was sent."""
         if job.provider_ref is None:
             return "No receipt was sent: the order has no receipt_email, or receipts are off."
         return f"One receipt was accepted by the email provider ({job.provider_ref})."

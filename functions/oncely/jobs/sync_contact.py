@@ -86,7 +86,6 @@ class StoredContact:
 
     @property
     def record_id(self) -> str:
-        """The key of the row."""
         return _record_id(self.message)
 
 
@@ -114,12 +113,10 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
 
     @classmethod
     def subject(cls, message: ContactMessage) -> str:
-        """Return the record id."""
         return _record_id(message)
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe what the event changed."""
         result = str((job.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 
@@ -135,7 +132,6 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         return Proceed(facts=StoredContact(message, row), values=values)
 
     def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
-        """Take the record from the message or fetch it, and compare versions."""
         message = call.facts.message
         if message.record is not None:
             return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)

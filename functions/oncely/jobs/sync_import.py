@@ -76,12 +76,10 @@ class ImportProgress:
 
     @classmethod
     def from_job(cls, job: Job) -> Self:
-        """Read the last saved progress."""
         saved: dict[str, Any] = dict(job.progress or {})
         return cls(**saved)
 
     def after_page(self, page: CrmPage) -> Self:
-        """Return the progress after all records of a page were sent."""
         count = len(page.records)
         return replace(
             self,
@@ -92,7 +90,6 @@ class ImportProgress:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Return the progress as the row stores it."""
         return {"after": self.after, "pages": self.pages, "seen": self.seen, "sent": self.sent}
 
 
@@ -121,7 +118,6 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     @classmethod
     def subject(cls, message: ImportMessage) -> str:
-        """Return the batch id."""
         return message.batch_id
 
     @classmethod
@@ -131,7 +127,6 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe how many contacts and pages were imported."""
         result = job.result or {}
         return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
 

@@ -114,12 +114,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     @classmethod
     def subject(cls, message: PushMessage) -> str:
-        """Return the record id."""
         return message.record_id
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe whether this version was pushed or superseded."""
         result = job.result or {}
         if result.get("crm_id"):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
@@ -233,7 +231,6 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return outcome
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
-        """Read the contact with our id, and compare its version."""
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
             case (LookupFailed() | Anomalous()) as outcome:
                 return outcome
@@ -243,7 +240,6 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
                 return self._outcome_from_version(call, contact)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """Return the push of the newer version, if there is one."""
         newer = (job.result or {}).get("superseded_by")
         if not isinstance(newer, int):
             return ()

@@ -62,7 +62,6 @@ class ProviderSandbox(Sandbox[Ledger]):
         )
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         return self._stripe.complete_pending(intent_id, succeeded=succeeded)
 
     def _complete_pending(self, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -89,7 +89,6 @@ class HubSpotCrm:
         id_property: str = DEFAULT_ID_PROPERTY,
         pace: Callable[[], None] = UNLIMITED,
     ) -> "HubSpotCrm":
-        """Connect with an API key."""
         return cls(
             client=hubspot_client(token, api_base=api_base, pace=pace),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
@@ -97,7 +96,6 @@ class HubSpotCrm:
         )
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        """Read a contact by its id."""
         if not is_contact_id(record_id):
             return RecordNotFound()
         try:
@@ -106,7 +104,6 @@ class HubSpotCrm:
             return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
-        """List contacts by HubSpot's cursor."""
         cursor = () if after is None else (("after", after),)
         query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
@@ -149,7 +146,6 @@ class HubSpotCrm:
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
-        """Read a contact by our unique id or by its HubSpot id, with our id and its version."""
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)

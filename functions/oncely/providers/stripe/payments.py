@@ -98,7 +98,6 @@ class DeadlineClient(stripe.RequestsClient):
         post_data: Any = None,  # noqa: ANN401  # as inherited
         **named: Any,  # noqa: ANN401  # as inherited
     ) -> tuple[Any, int, Mapping[str, str]]:
-        """Send one request."""
         if getattr(self._thread_local, "session", None) is None:
             session = requests.Session()
             for scheme in ("http://", "https://"):
@@ -146,7 +145,6 @@ class StripePayments:
         return cls(client, credential, is_live_key(api_key))
 
     def key_scope(self) -> str:
-        """Return the scope in which idempotency keys are unique."""
         return f"stripe:{self.credential}"
 
     def prepare(
@@ -217,7 +215,6 @@ class StripePayments:
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
     ) -> EffectOutcome:
-        """Read whether an intent can still take money for this job."""
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:

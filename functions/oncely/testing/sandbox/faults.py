@@ -65,7 +65,6 @@ class SandboxFault:
         self._released = threading.Event()
 
     def matches(self, request: SandboxRequest) -> bool:
-        """Whether the fault applies to this request."""
         return (
             fnmatchcase(request.method, self.method.upper())
             and fnmatchcase(request.path, self.path)
@@ -78,17 +77,14 @@ class SandboxFault:
 
     @property
     def delay_seconds(self) -> float:
-        """How long a response is delayed."""
         return HANG_SECONDS if self.seconds is None else self.seconds
 
     def release(self) -> None:
-        """Release every request that this fault delays."""
         self._released.set()
 
     def wrap(
         self, execute: SandboxHandler, *, error: Callable[[], SandboxResponse]
     ) -> SandboxResponse:
-        """Execute the request under this fault."""
         match self.kind:
             case FaultKind.ERROR_BEFORE:
                 return error()
@@ -102,7 +98,6 @@ class SandboxFault:
                 return execute()
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the fault."""
         return asdict(self)
 
 
@@ -116,7 +111,6 @@ class FaultSet:
         self._random = random.Random(seed)  # noqa: S311  # repeatable, not secret
 
     def add(self, kind: FaultKind | str, **options: Any) -> SandboxFault:  # noqa: ANN401  # fields of SandboxFault
-        """Activate a fault. The options are the fields of `SandboxFault`."""
         fault = SandboxFault(FaultKind(kind), **options)
         with self._lock:
             self._faults.append(fault)
@@ -134,7 +128,6 @@ class FaultSet:
             self._faults = []
 
     def clear(self) -> None:
-        """Deactivate all faults and release every delayed request."""
         self.deactivate()
         with self._lock:
             ended, self._deactivated = self._deactivated, []
@@ -142,7 +135,6 @@ class FaultSet:
             fault.release()
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Serialize the active faults."""
         with self._lock:
             return [fault.to_dict() for fault in self._faults]
 

@@ -50,7 +50,6 @@ class SandboxControl:
 
     @staticmethod
     def serves(path: str) -> bool:
-        """Whether the path belongs to the control API."""
         return path.startswith(CONTROL_PREFIX)
 
     def handle(self, request: SandboxRequest) -> SandboxResponse:
@@ -106,11 +105,9 @@ class Sandbox(Generic[L]):
 
     @property
     def url(self) -> str:
-        """The base URL for clients."""
         return f"http://{HOST}:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Start serving."""
         self._thread.start()
         return self
 
@@ -131,7 +128,6 @@ class Sandbox(Generic[L]):
         self.generation += 1
 
     def api_for(self, path: str) -> ProviderApi | None:
-        """Find the API that serves this path."""
         return next((api for api in self._apis if api.serves(path)), None)
 
     def __enter__(self) -> Self:
@@ -298,7 +294,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _with_retry_after(fault: SandboxFault, response: SandboxResponse) -> SandboxResponse:
-    """Add a Retry-After header if the fault has a duration."""
     waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
     return response.with_headers(**waits)
 

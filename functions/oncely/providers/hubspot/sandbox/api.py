@@ -59,17 +59,14 @@ class HubSpotApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to HubSpot."""
         return path.startswith("/crm/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in HubSpot's format."""
         return _with_headers(request, _own_error(status).to_response(request))
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_size(request)
             _check_credentials(request)

@@ -43,7 +43,6 @@ class HubSpotContacts:
             return contact.contact_id
 
     def add_contacts(self, number: int) -> list[str]:
-        """Create contacts with different email addresses. Returns their ids."""
         first = len(self._ledger.contacts) + 1
         return [self.add(email=f"{one}@example.com") for one in range(first, first + number)]
 
@@ -58,7 +57,6 @@ class HubSpotContacts:
             self._save(replace(self._get(contact_id), archived=True))
 
     def find(self, value: str, *, by: str | None) -> Contact | None:
-        """Find a contact by id, or by a unique property."""
         with self._ledger.lock:
             contact_id = value if by is None else self._holders.get((by, value))
             return None if contact_id is None else self._ledger.contact(contact_id)
@@ -71,7 +69,6 @@ class HubSpotContacts:
         return self._written(self._new(own) if held is None else self._changed(held, own)), not held
 
     def patch(self, contact_id: str, properties: Mapping[str, str]) -> Contact:
-        """Update a contact by id."""
         held = self._ledger.contact(contact_id)
         if held is None or held.archived:
             raise not_found_error(contact_id)

@@ -26,7 +26,6 @@ class HubSpotApiError(Exception):
             self.body["errors"] = list(errors)
 
     def to_response(self, request: SandboxRequest) -> SandboxResponse:
-        """Build the response to this request."""
         return SandboxResponse(self.status, {**self.body, "correlationId": request.request_id})
 
 

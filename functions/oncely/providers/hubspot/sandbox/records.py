@@ -38,7 +38,6 @@ class HubSpotLedger(RequestLedger):
             return tuple(self._contacts.values())
 
     def contact(self, contact_id: str) -> Contact | None:
-        """Find a current contact."""
         with self.lock:
             return self._contacts.get(contact_id)
 
@@ -49,7 +48,6 @@ class HubSpotLedger(RequestLedger):
             super()._save_entry(entry, at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the ledger."""
         with self.lock:
             return {**super().to_dict(), "contacts": [asdict(one) for one in self.contacts]}
 

@@ -66,7 +66,6 @@ def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
 
 
 def _comparable_value(contact: Contact, name: str) -> int | str | None:
-    """A property as a comparable value: ids and times as numbers."""
     match name:
         case "hs_object_id":
             return int(contact.contact_id)
@@ -79,7 +78,6 @@ def _comparable_value(contact: Contact, name: str) -> int | str | None:
 
 
 def _parse_value(name: str, value: str) -> int | str:
-    """A filter's value in the same form."""
     try:
         if name in TIME_PROPERTIES and not value.isdigit():
             return _milliseconds(datetime.fromisoformat(value))

@@ -62,18 +62,15 @@ class SesApi:
         self._clock = clock
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to SES."""
         return path.startswith("/v2/email/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in SES's format."""
         actual, code, message = OWN_ERRORS[status]
         return _with_headers(request, SesApiError(code, message, status=actual).response)
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_credentials(request)
             response = wrap(self._send(request))

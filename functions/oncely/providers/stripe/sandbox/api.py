@@ -67,15 +67,12 @@ class StripeApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to Stripe."""
         return path.startswith("/v1/")
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         return self._intents.complete_pending(intent_id, succeeded=succeeded)
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in Stripe's format."""
         type_, code, message = OWN_ERRORS[status]
         error = StripeApiError(message, status=status, type_=type_, code=code)
         return _with_headers(request, SandboxResponse(status, error_body(error)))
@@ -83,7 +80,6 @@ class StripeApi:
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_credentials(request)
             response = self._run_idempotent(request, self._endpoint(request), wrap)

@@ -49,7 +49,6 @@ class IdempotencyKeys:
             return entry.response
 
     def finish(self, key: str, response: SandboxResponse) -> None:
-        """Store the response that later requests under the key get."""
         with self._lock:
             self._entries[key].response = response
 

@@ -65,7 +65,6 @@ class PaymentIntents:
         self._search_lag = search_lag
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Create an intent, and confirm it if the caller wants."""
         params = Params(request.params, known=CREATE_PARAMS)
         _check_method_types(request, params)
         confirms = params.flag("confirm")
@@ -89,14 +88,12 @@ class PaymentIntents:
         return execute
 
     def confirm(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Confirm an intent, which charges the customer."""
         params = Params(request.params, known=(*CONFIRM_PARAMS, *ONLY_ON_CONFIRM))
         attempt = self._attempt(request, params)
         expand = params.expands_charge()
         return lambda: self._commit(rules.confirm(self._find(intent_id), attempt), expand=expand)
 
     def cancel(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Cancel an intent, which can no longer be charged."""
         params = Params(request.params, known=["cancellation_reason"])
         reason = params.text("cancellation_reason")
         expand = params.expands_charge()
@@ -108,12 +105,10 @@ class PaymentIntents:
         return execute
 
     def retrieve(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Return an intent."""
         expand = Params(request.params, known=["client_secret"]).expands_charge()
         return lambda: self._intent_response(self._find(intent_id), expand=expand)
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
-        """List intents, newest first."""
         params = Params(request.params, known=["customer", "limit", "starting_after"])
         customer, after = params.text("customer"), params.text("starting_after")
         limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
@@ -149,7 +144,6 @@ class PaymentIntents:
         return execute
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         with self._ledger.lock:
             intent = self._find(intent_id)
             attempt = rules.ConfirmAttempt(charge_id=new_id("ch"), at=self._clock())

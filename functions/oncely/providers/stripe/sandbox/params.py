@@ -32,7 +32,6 @@ class Params:
                 raise StripeValidationError(message, code="parameter_unknown", param=name)
 
     def text(self, name: str) -> str | None:
-        """Read an optional string. An empty one is invalid, as at Stripe."""
         value = self._values.get(name)
         if value is None:
             return None
@@ -44,7 +43,6 @@ class Params:
         return value
 
     def required(self, name: str) -> str:
-        """Read a required string."""
         value = self.text(name)
         if value is None:
             message = f"Missing required param: {name}."
@@ -52,41 +50,34 @@ class Params:
         return value
 
     def amount(self, name: str = "amount") -> int:
-        """Read an amount in minor units."""
         return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
 
     def integer(self, name: str, *, default: int, maximum: int) -> int:
-        """Read an optional integer of at least 1."""
         value = self.text(name)
         return default if value is None else self._integer(name, value, maximum=maximum)
 
     def currency(self) -> str:
-        """Read a currency: three lower-case letters."""
         value = self.required("currency")
         if not CURRENCY.fullmatch(value):
             raise StripeValidationError(f"Invalid currency: {value}.", param="currency")
         return value
 
     def flag(self, name: str) -> bool:
-        """Read an optional boolean."""
         value = self.text(name)
         if value not in {None, "true", "false"}:
             raise StripeValidationError(f"Invalid boolean: {value}", param=name)
         return value == "true"
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Read an optional object."""
         value = self._values.get(name) or {}
         if not isinstance(value, dict):
             raise StripeValidationError(f"Invalid object: {name}", param=name)
         return value
 
     def has_any(self, *names: str) -> bool:
-        """Whether any of these parameters was sent."""
         return any(name in self._values for name in names)
 
     def metadata(self) -> Mapping[str, str]:
-        """Read the metadata, within Stripe's limits."""
         entries = self.mapping("metadata")
         fits = len(entries) <= MAX_METADATA_ENTRIES and all(
             isinstance(value, str)
@@ -100,7 +91,6 @@ class Params:
         return entries
 
     def expands_charge(self) -> bool:
-        """Whether the response should contain the whole latest charge."""
         wanted = self._values.get("expand", [])
         unknown = set(wanted) - EXPANDABLE
         if unknown:

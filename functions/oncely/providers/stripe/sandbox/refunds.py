@@ -30,7 +30,6 @@ class Refunds:
         self._clock = clock
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Refund a charge, in part or in full."""
         params = Params(request.params, known=REFUND_PARAMS)
         amount = params.amount() if params.has_any("amount") else None
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")
@@ -62,7 +61,6 @@ class Refunds:
         return execute
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
-        """List refunds, newest first."""
         params = Params(request.params, known=LIST_PARAMS)
         limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")
