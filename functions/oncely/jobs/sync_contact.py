@@ -122,13 +122,8 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
 
     def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
         """Read the record that the import is compared with, and may overwrite."""
-        facts = StoredContact(message, None)
-        row = self.dependencies.table("records").get({"record_id": facts.record_id})
-        values = {
-            "source": message.source,
-            "source_id": message.source_id,
-            "event_id": message.event_id,
-        }
+        row = self.dependencies.table("records").get({"record_id": _record_id(message)})
+        values = {name: getattr(message, name) for name in ("source", "source_id", "event_id")}
         return Proceed(facts=StoredContact(message, row), values=values)
 
     def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
@@ -169,9 +164,8 @@ def _from_message(record: Mapping[str, Any]) -> CrmRecord:
 
 def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) -> EffectOutcome:
     if record.record_id != facts.message.source_id:
-        return Anomalous(
-            f"the record has id {record.record_id}, but the message has {facts.message.source_id}"
-        )
+        ours = facts.message.source_id
+        return Anomalous(f"the record has id {record.record_id}, but the message has {ours}")
     if record.archived:
         return _archived_outcome(facts, record.updated_at)
     mark = properties_checksum(record.body)
@@ -212,8 +206,7 @@ def _not_found_outcome(facts: StoredContact, job: Job) -> EffectOutcome:
 def _gone_write(facts: StoredContact, name: str, at: datetime) -> BusinessWrite:
     columns: dict[str, Json] = {"gone": True, name: format_time(at)}
     if facts.row is None:
-        message = facts.message
-        columns |= {"source": message.source, "source_id": message.source_id}
+        columns |= {"source": facts.message.source, "source_id": facts.message.source_id}
     return _record_write(facts, columns)
 
 
@@ -250,18 +243,16 @@ def _record_write(
 def _event_outcome(
     result: str, facts: StoredContact, at: datetime | None, mark: str | None, *more: BusinessWrite
 ) -> Succeeded:
-    event: dict[str, Json] = {
-        "source_id": facts.message.source_id,
-        "source_updated_at": None if at is None else format_time(at),
-        "checksum": mark,
-        "result": result,
-    }
     event_write = BusinessWrite(
         table="import_events",
         key={"record_id": facts.record_id, "event_id": facts.message.event_id},
-        set=event,
+        set={
+            "source_id": facts.message.source_id,
+            "source_updated_at": None if at is None else format_time(at),
+            "checksum": mark,
+            "result": result,
+        },
         may_create=True,
     )
-    return Succeeded(
-        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, event_write)
-    )
+    summary, writes = f"{facts.record_id}: {result}", (*more, event_write)
+    return Succeeded(summary, result={"result": result}, writes=writes)

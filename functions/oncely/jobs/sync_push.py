@@ -52,9 +52,8 @@ _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 _OUT_OF_TIME: Final = NotSent(
     "too little time was left for the next request; nothing was written", retry_after=timedelta(0)
 )
-# The CRM sets these, and rejects writes to them.
+# The CRM sets these and all that start with hs_, and rejects writes to them.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
-_READ_ONLY_PREFIX: Final = "hs_"
 
 
 class PushMessage(Message):
@@ -129,19 +128,14 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         if row is None:
             return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
         current = int(row["version"])
-        values = {
-            "target": message.target,
-            "record_id": message.record_id,
-            "version": message.version,
-        }
+        values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
         facts = _record_snapshot(row, message)
         if current < message.version:
             reason = f"record {message.record_id} is at version {current}, not {message.version}"
             return AlreadyResolved(outcome=Anomalous(reason), facts=facts, values=values)
         if current > message.version:
-            return AlreadyResolved(
-                outcome=_superseded_outcome(facts, current), facts=facts, values=values
-            )
+            superseded = _superseded_outcome(facts, current)
+            return AlreadyResolved(outcome=superseded, facts=facts, values=values)
         return Proceed(facts=facts, values=values)
 
     def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
@@ -195,10 +189,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         self, call: EffectCall[RecordSnapshot], taken: CrmConflict, existing: str
     ) -> EffectOutcome:
         # Only if HubSpot's data proves that the contact is this record's.
-        facts = call.facts
-        match self.dependencies.provider(HUBSPOT).find_by_external_id(
-            facts.record_id, crm_id=existing
-        ):
+        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        match crm.find_by_external_id(facts.record_id, crm_id=existing):
             case LookupFailed(reason=reason):
                 return NotSent(f"contact {existing} already exists but cannot be read: {reason}")
             case Anomalous() as anomalous:
@@ -222,10 +214,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     def _push(
         self, call: EffectCall[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        facts = call.facts
-        outcome = self.dependencies.provider(HUBSPOT).upsert_contact(
-            facts.record_id, facts.properties, crm_id=crm_id
-        )
+        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        outcome = crm.upsert_contact(facts.record_id, facts.properties, crm_id=crm_id)
         if isinstance(outcome, Succeeded):
             return self._pushed_outcome(call, outcome.ref)
         return outcome
@@ -276,10 +266,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         if (current := int(row["version"])) > facts.version:
             return _superseded_outcome(facts, current)
         until = parse_time(row.get("push_until") or format_time(now))
-        return NotSent(
-            f"{row.get('push_job')} is pushing this record",
-            retry_after=max(until - now, timedelta(seconds=1)),
-        )
+        wait = max(until - now, timedelta(seconds=1))
+        return NotSent(f"{row.get('push_job')} is pushing this record", retry_after=wait)
 
     def _pushed_outcome(self, call: EffectCall[RecordSnapshot], crm_id: str | None) -> Succeeded:
         # Read the row again: a producer may have changed it during the push.
@@ -311,7 +299,7 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
     writable = {
         name: "" if value is None else str(value)
         for name, value in properties.items()
-        if name not in _READ_ONLY and not name.startswith(_READ_ONLY_PREFIX)
+        if name not in _READ_ONLY and not name.startswith("hs_")
     }
     return RecordSnapshot(
         record_id=message.record_id,
@@ -322,10 +310,8 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
 
 
 def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:
-    return Succeeded(
-        f"version {facts.version} was superseded by {current} before it was sent",
-        result={"superseded_by": current},
-    )
+    reason = f"version {facts.version} was superseded by {current} before it was sent"
+    return Succeeded(reason, result={"superseded_by": current})
 
 
 def _needs_review(reason: str, taken: CrmConflict) -> Anomalous:

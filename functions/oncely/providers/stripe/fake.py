@@ -91,13 +91,7 @@ class FakePayments:
             self.calls.append(("find", payment.job_key))
             if self._fault("find"):
                 return LookupFailed("timeout")
-            ours = (payment.deployment, payment.job_key)
-            made = [
-                one
-                for one in self.intents.values()
-                if (one.payment.deployment, one.payment.job_key) == ours
-            ]
-            if not made:
+            if not (made := self._of_job(payment)):
                 return NotFound("the customer has no payment of this job", conclusive=True)
             far = {"succeeded": 0, "processing": 0, "requires_confirmation": 2}
             return Prepared(min(made, key=lambda one: far.get(one.status, 1)).ref)
@@ -140,15 +134,17 @@ class FakePayments:
     def _flag_duplicates(self, answer: EffectOutcome, ref: str, payment: Payment) -> EffectOutcome:
         others = [
             one.ref
-            for one in self.intents.values()
-            if one.ref != ref
-            and one.payment.job_key == payment.job_key
-            and one.payment.deployment == payment.deployment
-            and one.status in {"succeeded", "processing"}
+            for one in self._of_job(payment)
+            if one.ref != ref and one.status in {"succeeded", "processing"}
         ]
         if not others or isinstance(answer, Anomalous | Pending):
             return answer
         return Anomalous(f"{answer.reason}; and {', '.join(others)} was made as well", ref)
+
+    def _of_job(self, payment: Payment) -> list[FakeIntent]:
+        ours = (payment.deployment, payment.job_key)
+        made = self.intents.values()
+        return [one for one in made if (one.payment.deployment, one.payment.job_key) == ours]
 
     def _step(
         self,
@@ -186,19 +182,14 @@ class FakePayments:
     def _confirm(self, ref: str) -> EffectOutcome:
         intent = self.intents[ref]
         if intent.status == "requires_confirmation":
-            if self.declines:
-                self._become(ref, "declined")
-            elif self.processes:
-                self._become(ref, "processing")
-            else:
-                self._become(ref, "succeeded")
+            processed = "processing" if self.processes else "succeeded"
+            self._become(ref, "declined" if self.declines else processed)
         # Confirming a paid intent is an error; the answer is the intent's own state all the same.
         return self._state(ref, intent.payment)
 
     def _become(self, ref: str, status: str) -> None:
-        was = self.intents[ref]
-        declined = was.declined or status == "declined"
-        self.intents[ref] = replace(was, status=status, declined=declined)
+        declined = self.intents[ref].declined or status == "declined"
+        self.intents[ref] = replace(self.intents[ref], status=status, declined=declined)
         if status == "succeeded":
             self.charges.append(ref)
 

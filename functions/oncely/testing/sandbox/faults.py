@@ -93,12 +93,7 @@ class SandboxFault:
                 return error()
             case FaultKind.SLOW:
                 self._released.wait(SLOW_SECONDS if self.seconds is None else self.seconds)
-                return execute()
-            case _:
-                return execute()
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return execute()
 
 
 class FaultSet:
@@ -136,12 +131,11 @@ class FaultSet:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         with self._lock:
-            return [fault.to_dict() for fault in self._faults]
+            return [asdict(fault) for fault in self._faults]
 
     def _hits(self, fault: SandboxFault, request: SandboxRequest) -> bool:
-        if not fault.matches(request):
-            return False
-        if fault.times is not None and fault.hits >= fault.times:
+        spent = fault.times is not None and fault.hits >= fault.times
+        if spent or not fault.matches(request):
             return False
         if fault.skip > 0:
             fault.skip -= 1

@@ -95,7 +95,7 @@ class HubSpotApi:
         return locked
 
     def _read(self, request: SandboxRequest, value: str) -> SandboxHandler:
-        query = _query(request)
+        query = parse_qs(request.query)
         by = _last_value(query, "idProperty")
         if by is not None:
             _check_unique(by)
@@ -110,7 +110,7 @@ class HubSpotApi:
         return execute
 
     def _list(self, request: SandboxRequest) -> SandboxHandler:
-        query = _query(request)
+        query = parse_qs(request.query)
         limit = int(_last_value(query, "limit") or DEFAULT_PAGE_SIZE)
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise HubSpotApiError(f"limit must be between 1 and {MAX_PAGE_SIZE}.")
@@ -166,29 +166,20 @@ class HubSpotApi:
             errors: list[dict[str, Any]] = []
             for one in inputs:
                 try:
-                    written, new = self._contacts.upsert(
-                        one["id"], one["properties"], by=one["idProperty"]
-                    )
-                    results.append({**contact_body(written, tuple(one["properties"])), "new": new})
+                    given = one["properties"]
+                    written, new = self._contacts.upsert(one["id"], given, by=one["idProperty"])
+                    results.append({**contact_body(written, tuple(given)), "new": new})
                 except HubSpotApiError as error:
                     if error.status == CONFLICT and not self._contacts.reports_conflicting_property:
                         raise  # the usual error covers the whole batch
                     errors.append({**error.body, "context": {"ids": [one["id"]]}})
-            return _batch_response(request, results, errors)
+            at = format_timestamp(request.at)
+            body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
+            if errors:
+                return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
+            return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
 
         return execute
-
-
-def _batch_response(
-    request: SandboxRequest,
-    results: Sequence[Mapping[str, Any]],
-    errors: Sequence[Mapping[str, Any]],
-) -> SandboxResponse:
-    at = format_timestamp(request.at)
-    body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
-    if errors:
-        return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
-    return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
 
 
 def _check_size(request: SandboxRequest) -> None:
@@ -213,15 +204,10 @@ def _check_unique(name: object) -> None:
 
 def _own_error(status: int) -> HubSpotApiError:
     if status == RATE_LIMITED:
-        return rate_limit_error(
-            TEN_SECOND_POLICY, "You have reached your ten_secondly_rolling limit."
-        )
+        message = "You have reached your ten_secondly_rolling limit."
+        return rate_limit_error(TEN_SECOND_POLICY, message)
     category, message = OWN_ERRORS[status]
     return HubSpotApiError(message, status=status, category=category)
-
-
-def _query(request: SandboxRequest) -> Mapping[str, list[str]]:
-    return parse_qs(request.query)
 
 
 def _last_value(query: Mapping[str, list[str]], name: str) -> str | None:

@@ -18,8 +18,7 @@ from oncely.testing.sandbox.http_messages import NowFunction
 # Properties whose values are unique among contacts.
 UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
-# Properties with this prefix do not exist.
-UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
+UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"  # such properties do not exist
 
 
 class HubSpotContacts:
@@ -38,9 +37,7 @@ class HubSpotContacts:
     def add(self, **properties: str) -> str:
         """Create a contact, as a user does. Returns its id."""
         with self._ledger.lock:
-            contact = self._new(properties)
-            self._save(contact)
-            return contact.contact_id
+            return self._save(self._new(properties)).contact_id
 
     def add_contacts(self, number: int) -> list[str]:
         first = len(self._ledger.contacts) + 1
@@ -83,25 +80,21 @@ class HubSpotContacts:
                 raise duplicate_value_error(name, properties[name], holder, named=named)
 
     def _written(self, contact: Contact) -> Contact:
-        counted = replace(contact, writes=contact.writes + 1)
-        self._save(counted)
-        return counted
+        return self._save(replace(contact, writes=contact.writes + 1))
 
     def _new(self, properties: Mapping[str, str]) -> Contact:
-        at = self._now()
-        contact_id = str(next(self._ids))
-        return Contact(contact_id=contact_id, properties=properties, created=at, updated=at)
+        id_, at = str(next(self._ids)), self._now()
+        return Contact(contact_id=id_, properties=properties, created=at, updated=at)
 
     def _changed(self, held: Contact, properties: Mapping[str, str]) -> Contact:
         return replace(held, properties={**held.properties, **properties}, updated=self._now())
 
     def _get(self, contact_id: str) -> Contact:
-        held = self._ledger.contact(contact_id)
-        if held is None:
+        if (held := self._ledger.contact(contact_id)) is None:
             raise KeyError(f"unknown contact {contact_id}")
         return held
 
-    def _save(self, contact: Contact) -> None:
+    def _save(self, contact: Contact) -> Contact:
         previous = self._ledger.contact(contact.contact_id)
         for name in UNIQUE_PROPERTIES:
             if previous and (old := previous.properties.get(name)):
@@ -110,6 +103,7 @@ class HubSpotContacts:
             if not contact.archived and (value := contact.properties.get(name)):
                 self._holders[name, value] = contact.contact_id
         self._ledger.save(contact, at=contact.updated)
+        return contact
 
     def _now(self) -> datetime:
         # HubSpot's times are whole milliseconds.

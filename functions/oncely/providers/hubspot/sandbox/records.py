@@ -55,17 +55,14 @@ class HubSpotLedger(RequestLedger):
 def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Serialize a contact with the requested properties. Unset ones are null."""
     names = (*ALWAYS_RETURNED, *wanted) if wanted else RETURNED_BY_DEFAULT
-    held = {
-        **contact.properties,
-        "hs_object_id": contact.contact_id,
-        "createdate": format_timestamp(contact.created),
-        "lastmodifieddate": format_timestamp(contact.updated),
-    }
+    created, updated = format_timestamp(contact.created), format_timestamp(contact.updated)
+    times = {"createdate": created, "lastmodifieddate": updated}
+    held = {**contact.properties, **times, "hs_object_id": contact.contact_id}
     return {
         "id": contact.contact_id,
         "properties": {name: held.get(name) for name in names},
-        "createdAt": format_timestamp(contact.created),
-        "updatedAt": format_timestamp(contact.updated),
+        "createdAt": created,
+        "updatedAt": updated,
         "archived": contact.archived,
     }
 

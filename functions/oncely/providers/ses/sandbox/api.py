@@ -58,8 +58,7 @@ class SesApi:
     """The part of SES that email jobs use."""
 
     def __init__(self, ledger: SesLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
 
     def serves(self, path: str) -> bool:
         return path.startswith("/v2/email/")

@@ -5,18 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from oncely.providers.stripe.sandbox.errors import StripeApiError, own_error
 from oncely.testing.sandbox.http_messages import NowFunction, SandboxResponse
 
 # Stripe removes keys after this time, and a request executes again.
 KEY_WINDOW: Final = timedelta(hours=24)
-
-
-class KeyReusedError(Exception):
-    """The key was first used for another request."""
-
-
-class KeyInUseError(Exception):
-    """The first request under the key is still executing."""
 
 
 @dataclass
@@ -43,9 +36,13 @@ class IdempotencyKeys:
                 self._entries[key] = _Entry(fingerprint, self._clock())
                 return None
             if entry.fingerprint != fingerprint:
-                raise KeyReusedError
-            if entry.response is None:
-                raise KeyInUseError
+                message = (
+                    "Keys for idempotent requests can only be used with the same parameters they "
+                    f"were first used with. Try using a key other than '{key}'."
+                )
+                raise StripeApiError(message, type_="idempotency_error")
+            if entry.response is None:  # the first request is still executing
+                raise own_error(409)
             return entry.response
 
     def finish(self, key: str, response: SandboxResponse) -> None:

@@ -49,12 +49,15 @@ class Params:
             raise StripeValidationError(message, code="parameter_missing", param=name)
         return value
 
+    def optional_amount(self, name: str = "amount") -> int | None:
+        return self.amount(name) if self.has_any(name) else None
+
     def amount(self, name: str = "amount") -> int:
         return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
 
-    def integer(self, name: str, *, default: int, maximum: int) -> int:
-        value = self.text(name)
-        return default if value is None else self._integer(name, value, maximum=maximum)
+    def limit(self) -> int:
+        value = self.text("limit") or str(DEFAULT_PAGE_SIZE)
+        return self._integer("limit", value, maximum=MAX_PAGE_SIZE)
 
     def currency(self) -> str:
         value = self.required("currency")
@@ -92,8 +95,7 @@ class Params:
 
     def expands_charge(self) -> bool:
         wanted = self._values.get("expand", [])
-        unknown = set(wanted) - EXPANDABLE
-        if unknown:
+        if unknown := set(wanted) - EXPANDABLE:
             message = f"This property cannot be expanded ({min(unknown)})."
             raise StripeValidationError(message, param="expand")
         return bool(wanted)
@@ -102,14 +104,13 @@ class Params:
     def _integer(name: str, value: str, *, maximum: int) -> int:
         if not re.fullmatch(r"-?\d+", value):
             message = f"Invalid integer: {value}"
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        if int(value) < 1:
+        elif int(value) < 1:
             message = "This value must be greater than or equal to 1."
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        if int(value) > maximum:
+        elif int(value) > maximum:
             message = f"This value must be at most {maximum}."
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        return int(value)
+        else:
+            return int(value)
+        raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
 
 
 def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:

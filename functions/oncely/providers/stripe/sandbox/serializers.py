@@ -103,12 +103,6 @@ def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -
     return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
 
 
-def search_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
-    """Serialize a page of search results."""
-    page = list_body(items, url=url, has_more=has_more)
-    return {**page, "object": "search_result", "next_page": None}
-
-
 def error_body(error: StripeApiError) -> dict[str, Any]:
     """Serialize an error, without its empty fields."""
     fields = {name: value for name, value in error.fields.items() if value is not None}
