@@ -133,13 +133,11 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
             case NotSent() as not_sent:
                 return not_sent
-            case RecordNotFound():
-                return _not_found_outcome(call.facts, call.job)
-            case CrmRecord(record_id=crm_id) if crm_id != message.source_id:
-                # Merged into another contact, which has its own events.
-                return _not_found_outcome(call.facts, call.job)
-            case CrmRecord() as record:
+            case CrmRecord(record_id=crm_id) as record if crm_id == message.source_id:
                 return _import_outcome(call.facts, record, is_fresh=True)
+            case RecordNotFound() | CrmRecord():
+                # Gone, or merged into another contact, which has its own events.
+                return _not_found_outcome(call.facts, call.job)
 
 
 def _record_id(message: ContactMessage) -> str:

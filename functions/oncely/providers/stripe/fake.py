@@ -52,9 +52,6 @@ class FakePayments:
     def fail_next(self, step: str, *faults: ProviderFault) -> None:
         self.faults.setdefault(step, deque()).extend(faults)
 
-    def complete(self, ref: str, *, status: str) -> None:
-        self._become(ref, status)
-
     def key_scope(self) -> str:
         return self.account
 
@@ -107,7 +104,7 @@ class FakePayments:
                 return Ambiguous("timeout on close")
             known = self._state(ref, payment)
             if isinstance(known, StillOpen | NotFound):
-                self._become(ref, "canceled")
+                self.complete(ref, status="canceled")
                 known = self._state(ref, payment)
             return Ambiguous("timeout on close") if fault is ProviderFault.TIMEOUT_AFTER else known
 
@@ -183,11 +180,11 @@ class FakePayments:
         intent = self.intents[ref]
         if intent.status == "requires_confirmation":
             processed = "processing" if self.processes else "succeeded"
-            self._become(ref, "declined" if self.declines else processed)
+            self.complete(ref, status="declined" if self.declines else processed)
         # Confirming a paid intent is an error; the intent's state is still the outcome.
         return self._state(ref, intent.payment)
 
-    def _become(self, ref: str, status: str) -> None:
+    def complete(self, ref: str, *, status: str) -> None:
         declined = self.intents[ref].declined or status == "declined"
         self.intents[ref] = replace(self.intents[ref], status=status, declined=declined)
         if status == "succeeded":

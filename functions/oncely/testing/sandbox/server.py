@@ -85,9 +85,7 @@ class Sandbox(Generic[L]):
         clock: NowFunction = now,
         actions: Mapping[str, ControlAction] | None = None,
     ) -> None:
-        self.ledger = ledger
-        self.faults = faults
-        self.clock = clock
+        self.ledger, self.faults, self.clock = ledger, faults, clock
         self.control = SandboxControl(ledger, faults, actions or {})
         self.generation = 0  # of connections; older ones get no responses
         self._apis = tuple(apis)

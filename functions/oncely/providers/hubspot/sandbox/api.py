@@ -48,8 +48,7 @@ class HubSpotApi:
     """The part of HubSpot that sync jobs use."""
 
     def __init__(self, contacts: HubSpotContacts, ledger: HubSpotLedger) -> None:
-        self._contacts = contacts
-        self._ledger = ledger
+        self._contacts, self._ledger = contacts, ledger
         self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
             ("GET", CONTACTS, self._list),
             ("POST", rf"{CONTACTS}/search", self._search),

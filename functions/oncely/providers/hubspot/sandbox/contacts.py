@@ -25,8 +25,7 @@ class HubSpotContacts:
     """The contacts of one account. Tests change them directly."""
 
     def __init__(self, ledger: HubSpotLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
         # Whether a conflict error names the property; HubSpot rarely does.
         self.reports_conflicting_property = False
         # Whether the daily request limit is used up, so that every request fails.

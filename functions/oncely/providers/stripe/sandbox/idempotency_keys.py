@@ -23,8 +23,7 @@ class IdempotencyKeys:
     """The stored responses, by key."""
 
     def __init__(self, clock: NowFunction, *, window: timedelta = KEY_WINDOW) -> None:
-        self._clock = clock
-        self._window = window
+        self._clock, self._window = clock, window
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 

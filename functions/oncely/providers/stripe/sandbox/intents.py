@@ -44,9 +44,7 @@ class PaymentIntents:
     """The endpoints under /v1/payment_intents, over one ledger."""
 
     def __init__(self, ledger: StripeLedger, clock: NowFunction, *, search_lag: timedelta) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._search_lag = search_lag
+        self._ledger, self._clock, self._search_lag = ledger, clock, search_lag
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
         params = Params(request.params, known=CREATE_PARAMS)

@@ -25,8 +25,7 @@ class Refunds:
     """The endpoint /v1/refunds, over one ledger."""
 
     def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
         params = Params(request.params, known=REFUND_PARAMS)
