@@ -124,8 +124,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
         """Proceed with the current version only. The newer push replaces an older one."""
-        row = self._row(message.record_id)
-        if row is None:
+        if (row := self._row(message.record_id)) is None:
             return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
         current = int(row["version"])
         values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
@@ -260,8 +259,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return self.dependencies.table("records").get({"record_id": record_id})
 
     def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
-        row = self._row(facts.record_id)
-        if row is None:
+        if (row := self._row(facts.record_id)) is None:
             return Anomalous(f"record {facts.record_id} was deleted")
         if (current := int(row["version"])) > facts.version:
             return _superseded_outcome(facts, current)

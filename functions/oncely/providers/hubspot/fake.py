@@ -114,8 +114,7 @@ class FakeCrm:
         with self.lock:
             if odd := _invalid_id(external_id, crm_id):
                 return odd
-            unread = self._read_fault("find_by_external_id", crm_id or external_id)
-            if unread is not None:
+            if unread := self._read_fault("find_by_external_id", crm_id or external_id):
                 return LookupFailed(unread.reason, unread.retry_after)
             record_id = crm_id or self._holder(self.id_property, external_id) or ""
             found = self._active_contact(record_id)

@@ -85,15 +85,12 @@ class SandboxFault:
     def wrap(
         self, execute: SandboxHandler, *, error: Callable[[], SandboxResponse]
     ) -> SandboxResponse:
-        match self.kind:
-            case FaultKind.ERROR_BEFORE:
-                return error()
-            case FaultKind.ERROR_AFTER:
-                execute()
-                return error()
-            case FaultKind.SLOW:
-                self._released.wait(SLOW_SECONDS if self.seconds is None else self.seconds)
-        return execute()
+        if self.kind is FaultKind.ERROR_BEFORE:
+            return error()
+        if self.kind is FaultKind.SLOW:
+            self._released.wait(SLOW_SECONDS if self.seconds is None else self.seconds)
+        response = execute()
+        return error() if self.kind is FaultKind.ERROR_AFTER else response
 
 
 class FaultSet:

@@ -30,8 +30,7 @@ TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
 MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # about the limits of HubSpot's front end
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_BATCH_SIZE = 10, 100, 100
-CONFLICT: Final = 409
-RATE_LIMITED: Final = 429
+CONFLICT, RATE_LIMITED = 409, 429
 DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # HubSpot's names of its limits
 RETRY_AFTER: Final = "10"  # seconds: the window of the limit
 # Errors that a fault injects: status → category and message.
@@ -95,8 +94,7 @@ class HubSpotApi:
 
     def _read(self, request: SandboxRequest, value: str) -> SandboxHandler:
         query = parse_qs(request.query)
-        by = _last_value(query, "idProperty")
-        if by is not None:
+        if (by := _last_value(query, "idProperty")) is not None:
             _check_unique(by)
         archived = _last_value(query, "archived") == "true"
 
@@ -219,6 +217,6 @@ def _requested_properties(query: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
-    short = response.body.get("policyName") == TEN_SECOND_POLICY
-    waits = {"Retry_After": RETRY_AFTER} if short else {}
+    policy = response.body.get("policyName")
+    waits = {"Retry_After": RETRY_AFTER} if policy == TEN_SECOND_POLICY else {}
     return response.with_headers(X_HubSpot_Correlation_Id=request.request_id, **waits)

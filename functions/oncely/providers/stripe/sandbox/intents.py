@@ -155,8 +155,7 @@ class PaymentIntents:
         )
 
     def _find(self, intent_id: str) -> PaymentIntent:
-        intent = self._ledger.intent(intent_id)
-        if intent is None:
+        if (intent := self._ledger.intent(intent_id)) is None:
             raise not_found_error("payment_intent", intent_id)
         return intent
 

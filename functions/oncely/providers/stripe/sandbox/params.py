@@ -32,8 +32,7 @@ class Params:
                 raise StripeValidationError(message, code="parameter_unknown", param=name)
 
     def text(self, name: str) -> str | None:
-        value = self._values.get(name)
-        if value is None:
+        if (value := self._values.get(name)) is None:
             return None
         if not isinstance(value, str):
             raise StripeValidationError(f"Invalid string: {value}", param=name)
@@ -43,8 +42,7 @@ class Params:
         return value
 
     def required(self, name: str) -> str:
-        value = self.text(name)
-        if value is None:
+        if (value := self.text(name)) is None:
             message = f"Missing required param: {name}."
             raise StripeValidationError(message, code="parameter_missing", param=name)
         return value
@@ -118,8 +116,7 @@ def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
     wanted: list[tuple[str | None, str | None, str]] = []
     position = 0
     while True:
-        clause = _CLAUSE.match(query, position)
-        if clause is None:
+        if (clause := _CLAUSE.match(query, position)) is None:
             message = f"We were unable to parse your search query: {query}"
             raise StripeValidationError(message, param="query")
         value = re.sub(r"\\(.)", r"\1", clause["value"])
