@@ -10,7 +10,7 @@ import pytest
 from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
-from oncely.jobs.receipt_send import ReceiptEmail, ReceiptSend
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.providers.interfaces import Email
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
 from oncely.testing.provider_fault import ProviderFault
@@ -170,7 +170,7 @@ def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
 def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
     contract = ReceiptSend(InMemoryStack(mail=None).dependencies)
     mail = Email(to="ada@example.com", subject="Receipt", text="Thank you.")
-    answer = contract.execute(EffectCall(job=make_job(), facts=ReceiptEmail(mail)))
+    answer = contract.execute(EffectCall(job=make_job(), facts=mail))
     assert isinstance(answer, NotSent)
 
 

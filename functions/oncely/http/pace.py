@@ -18,7 +18,6 @@ class RateLimiter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> None:
-        """Wait for the next turn."""
         if self.per_second is None:
             return
         with self._lock:

@@ -22,6 +22,7 @@ from oncely import (
     InvalidMoneyError,
     Job,
     JobKey,
+    Json,
     Message,
     Mismatch,
     Money,
@@ -45,8 +46,7 @@ from oncely.providers.ses import SES
 from oncely.providers.stripe import STRIPE
 
 _JOB = "payment.charge"
-_PAID = "paid"
-_FAILED = "payment_failed"
+_PAID, _FAILED = "paid", "payment_failed"
 _UNPAID = ("payment_pending", _FAILED)
 
 CHARGE_SHARDS: Final = 16
@@ -122,27 +122,21 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     @classmethod
     def subject(cls, message: ChargeMessage) -> str:
-        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """Derive the key of the first charge and of every resubmission."""
         return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPTS + 1))
 
     @classmethod
     def resubmission(cls, message: ChargeMessage) -> ChargeMessage | None:
-        """Return the same message with the next attempt number."""
         if message.attempt == MAX_ATTEMPTS:
             return None
         return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe the amount and the charge."""
-        result = job.result or {}
-        charge = result.get("charge_id") or result.get("reference")
-        return f"Charged once: {_amount_label(job)} ({charge or 'charge id unknown'})."
+        return f"Charged once: {_amount_label(job)} ({_charge_id(job) or 'charge id unknown'})."
 
     def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
         """Read the order. Oncely charges its values, not those of the message."""
@@ -151,9 +145,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
         order = _order(row, message)
         if isinstance(order, str):
-            return AlreadyResolved(
-                outcome=Anomalous(f"order {message.order_id} cannot be charged: {order}")
-            )
+            reason = f"order {message.order_id} cannot be charged: {order}"
+            return AlreadyResolved(outcome=Anomalous(reason))
         if difference := _message_mismatch(message, order):
             return Mismatch(difference)
         values = {
@@ -179,7 +172,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def key_scope(self) -> str:
-        """Return the Stripe account and mode of our API key."""
         return self.dependencies.provider(STRIPE).key_scope()
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
@@ -189,7 +181,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
-        """Find this job's intent among the customer's payments."""
         return self.dependencies.provider(STRIPE).find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
@@ -197,11 +188,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ref = call.job.provider_ref
         if ref is None:
             return Anomalous("no payment was prepared, so there is nothing to confirm")
+        key = call.idempotency_key("confirm")
         return self.dependencies.provider(STRIPE).execute(
-            ref,
-            _payment(call),
-            idempotency_key=call.idempotency_key("confirm"),
-            verified=call.verified,
+            ref, _payment(call), idempotency_key=key, verified=call.verified
         )
 
     def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
@@ -228,12 +217,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def on_success(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
         """Mark the order paid, if its values are still those that were charged."""
-        result = job.result or {}
-        charge = result.get("charge_id") or result.get("reference")  # from the operator
-        return (_order_update(_PAID, facts, charge_id=charge),)
+        return (_order_update(_PAID, facts, charge_id=_charge_id(job)),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """Mark the order payment_failed."""
         del job
         return (_order_update(_FAILED, facts),)
 
@@ -248,18 +234,14 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             if row.get("status") != "payment_pending":
                 continue
             with suppress(ValidationError):  # the order id is not valid in a message
-                yield ChargeMessage.model_validate(
-                    {"job": _JOB, "v": 1, "order_id": row["order_id"]}
-                )
+                charge = {"job": _JOB, "v": 1, "order_id": row["order_id"]}
+                yield ChargeMessage.model_validate(charge)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """Return the receipt of a paid order, if email is configured."""
         if job.status is not Status.FINISHED or not self.dependencies.is_configured(SES):
             return ()
-        order_id = job.message["order_id"]
-        return (
-            ReceiptMessage.model_validate({"job": "receipt.send", "v": 1, "order_id": order_id}),
-        )
+        receipt = {"job": "receipt.send", "v": 1, "order_id": job.message["order_id"]}
+        return (ReceiptMessage.model_validate(receipt),)
 
 
 def charge_shard(order_id: str) -> str:
@@ -276,13 +258,17 @@ def _key(order_id: str, attempt: int) -> JobKey:
     return job_key(_JOB, order_id, *suffix, prefix="order_")
 
 
+def _charge_id(job: Job) -> Json:
+    result = job.result or {}
+    return result.get("charge_id") or result.get("reference")  # from the operator
+
+
 def _amount_label(job: Job) -> str:
     # From the claim or, if it is missing there, from Stripe's response.
     result = job.result or {}
+    amount, currency = job.amount or result.get("amount"), job.currency or result.get("currency")
     try:
-        return str(
-            Money.parse(job.amount or result.get("amount"), job.currency or result.get("currency"))
-        )
+        return str(Money.parse(amount, currency))
     except InvalidMoneyError:
         return "the order's amount"
 
@@ -295,8 +281,7 @@ def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
         return str(error)
     named = {}
     for name in ("customer_id", "payment_customer", "payment_method"):
-        value = row.get(name)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value := row.get(name), str) or not value:
             return f"{name} is missing"
         named[name] = value
     payment = Payment(
@@ -330,13 +315,10 @@ def _message_mismatch(message: ChargeMessage, order: Order) -> str | None:
 
 def _already_paid(row: Mapping[str, object], order: Order) -> Succeeded:
     charge = str(row.get("charge_id") or "")
+    money = order.money
     return Succeeded(
         f"the order was already paid by charge {charge or 'unknown'}",
-        result={
-            "charge_id": charge,
-            "amount": order.money.amount,
-            "currency": order.money.currency,
-        },
+        result={"charge_id": charge, "amount": money.amount, "currency": money.currency},
     )
 
 
@@ -344,12 +326,9 @@ def _already_resolved(
     outcome: Succeeded | Anomalous, order: Order, values: Mapping[str, object]
 ) -> AlreadyResolved[Order]:
     # With the facts, the reconciler can look up a charge that may still be open.
+    customer_id, money = order.customer_id, order.money
     return AlreadyResolved(
-        outcome=outcome,
-        facts=order,
-        values=values,
-        customer_id=order.customer_id,
-        money=order.money,
+        outcome=outcome, facts=order, values=values, customer_id=customer_id, money=money
     )
 
 

@@ -1,7 +1,6 @@
 """receipt.send: email the receipt of a paid order, at most once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -44,14 +43,7 @@ class ReceiptMessage(Message):
     order_id: Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
-@dataclass(frozen=True)
-class ReceiptEmail:
-    """The email to send."""
-
-    email: Email
-
-
-class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
+class ReceiptSend(Contract[ReceiptMessage, Email]):
     """The job type that emails a receipt."""
 
     job_type = "receipt.send"
@@ -75,22 +67,19 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
 
     @classmethod
     def subject(cls, message: ReceiptMessage) -> str:
-        """Return the order id."""
         return message.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
-        """Derive the one key of an order."""
         return iter((job_key(cls.job_type, subject, prefix="order_"),))
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe whether an email was sent."""
         if job.provider_ref is None:
             return "No receipt was sent: the order has no receipt_email, or receipts are off."
         return f"One receipt was accepted by the email provider ({job.provider_ref})."
 
-    def precheck(self, message: ReceiptMessage) -> PrecheckResult[ReceiptEmail]:
+    def precheck(self, message: ReceiptMessage) -> PrecheckResult[Email]:
         """Read the order. An order without an address needs no receipt."""
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
@@ -99,9 +88,8 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} is not paid"))
         address = order.get("receipt_email")
         if not isinstance(address, str) or not address:
-            return AlreadyResolved(
-                outcome=Succeeded("no receipt is needed: the order has no receipt_email")
-            )
+            unneeded = Succeeded("no receipt is needed: the order has no receipt_email")
+            return AlreadyResolved(outcome=unneeded)
         if not self.dependencies.is_configured(SES):
             return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
         try:
@@ -118,18 +106,15 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
         )
         values = {"order_id": message.order_id, "to": address}
         customer = order.get("customer_id")
-        return Proceed(
-            facts=ReceiptEmail(email),
-            values=values,
-            customer_id=customer if isinstance(customer, str) else None,
-        )
+        customer_id = customer if isinstance(customer, str) else None
+        return Proceed(facts=email, values=values, customer_id=customer_id)
 
-    def execute(self, call: EffectCall[ReceiptEmail]) -> EffectOutcome:
+    def execute(self, call: EffectCall[Email]) -> EffectOutcome:
         """Send the email. An ambiguous outcome needs review."""
         if not self.dependencies.is_configured(SES):
             return NotSent(_RECEIPTS_OFF)
         job = call.job
         tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
         return self.dependencies.provider(SES).send(
-            call.facts.email, idempotency_key=call.idempotency_key("send"), tag=tag
+            call.facts, idempotency_key=call.idempotency_key("send"), tag=tag
         )

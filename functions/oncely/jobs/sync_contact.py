@@ -86,7 +86,6 @@ class StoredContact:
 
     @property
     def record_id(self) -> str:
-        """The key of the row."""
         return _record_id(self.message)
 
 
@@ -114,41 +113,31 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
 
     @classmethod
     def subject(cls, message: ContactMessage) -> str:
-        """Return the record id."""
         return _record_id(message)
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe what the event changed."""
         result = str((job.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 
     def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
         """Read the record that the import is compared with, and may overwrite."""
-        facts = StoredContact(message, None)
-        row = self.dependencies.table("records").get({"record_id": facts.record_id})
-        values = {
-            "source": message.source,
-            "source_id": message.source_id,
-            "event_id": message.event_id,
-        }
+        row = self.dependencies.table("records").get({"record_id": _record_id(message)})
+        values = {name: getattr(message, name) for name in ("source", "source_id", "event_id")}
         return Proceed(facts=StoredContact(message, row), values=values)
 
     def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
-        """Take the record from the message or fetch it, and compare versions."""
         message = call.facts.message
         if message.record is not None:
             return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)
         match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
             case NotSent() as not_sent:
                 return not_sent
-            case RecordNotFound():
-                return _not_found_outcome(call.facts, call.job)
-            case CrmRecord(record_id=crm_id) if crm_id != message.source_id:
-                # Merged into another contact, which has its own events.
-                return _not_found_outcome(call.facts, call.job)
-            case CrmRecord() as record:
+            case CrmRecord(record_id=crm_id) as record if crm_id == message.source_id:
                 return _import_outcome(call.facts, record, is_fresh=True)
+            case RecordNotFound() | CrmRecord():
+                # Gone, or merged into another contact, which has its own events.
+                return _not_found_outcome(call.facts, call.job)
 
 
 def _record_id(message: ContactMessage) -> str:
@@ -173,9 +162,8 @@ def _from_message(record: Mapping[str, Any]) -> CrmRecord:
 
 def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) -> EffectOutcome:
     if record.record_id != facts.message.source_id:
-        return Anomalous(
-            f"the record has id {record.record_id}, but the message has {facts.message.source_id}"
-        )
+        ours = facts.message.source_id
+        return Anomalous(f"the record has id {record.record_id}, but the message has {ours}")
     if record.archived:
         return _archived_outcome(facts, record.updated_at)
     mark = properties_checksum(record.body)
@@ -216,8 +204,7 @@ def _not_found_outcome(facts: StoredContact, job: Job) -> EffectOutcome:
 def _gone_write(facts: StoredContact, name: str, at: datetime) -> BusinessWrite:
     columns: dict[str, Json] = {"gone": True, name: format_time(at)}
     if facts.row is None:
-        message = facts.message
-        columns |= {"source": message.source, "source_id": message.source_id}
+        columns |= {"source": facts.message.source, "source_id": facts.message.source_id}
     return _record_write(facts, columns)
 
 
@@ -254,18 +241,16 @@ def _record_write(
 def _event_outcome(
     result: str, facts: StoredContact, at: datetime | None, mark: str | None, *more: BusinessWrite
 ) -> Succeeded:
-    event: dict[str, Json] = {
-        "source_id": facts.message.source_id,
-        "source_updated_at": None if at is None else format_time(at),
-        "checksum": mark,
-        "result": result,
-    }
     event_write = BusinessWrite(
         table="import_events",
         key={"record_id": facts.record_id, "event_id": facts.message.event_id},
-        set=event,
+        set={
+            "source_id": facts.message.source_id,
+            "source_updated_at": None if at is None else format_time(at),
+            "checksum": mark,
+            "result": result,
+        },
         may_create=True,
     )
-    return Succeeded(
-        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, event_write)
-    )
+    summary, writes = f"{facts.record_id}: {result}", (*more, event_write)
+    return Succeeded(summary, result={"result": result}, writes=writes)

@@ -1,7 +1,7 @@
 """sync.import: page through the CRM and send one sync.contact for each record."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -41,17 +41,13 @@ _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 PAGE_TIME_BUDGET: Final = HUBSPOT.profile.request_timeout * 2
 
 
-def _normalize_time(text: str) -> str:
-    return format_time(parse_time(text))
-
-
 Timestamp = Annotated[
     str,
     Field(
         description="a time, such as 2026-11-16T03:00:00Z",
         json_schema_extra={"format": "date-time"},
     ),
-    AfterValidator(_normalize_time),
+    AfterValidator(lambda text: format_time(parse_time(text))),
 ]
 
 
@@ -76,24 +72,12 @@ class ImportProgress:
 
     @classmethod
     def from_job(cls, job: Job) -> Self:
-        """Read the last saved progress."""
-        saved: dict[str, Any] = dict(job.progress or {})
+        saved: Mapping[str, Any] = job.progress or {}
         return cls(**saved)
 
     def after_page(self, page: CrmPage) -> Self:
-        """Return the progress after all records of a page were sent."""
-        count = len(page.records)
-        return replace(
-            self,
-            after=page.after,
-            pages=self.pages + 1,
-            seen=self.seen + count,
-            sent=self.sent + count,
-        )
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the progress as the row stores it."""
-        return {"after": self.after, "pages": self.pages, "seen": self.seen, "sent": self.sent}
+        seen, sent = self.seen + len(page.records), self.sent + len(page.records)
+        return replace(self, after=page.after, pages=self.pages + 1, seen=seen, sent=sent)
 
 
 class SyncImport(Contract[ImportMessage, ImportMessage]):
@@ -121,7 +105,6 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     @classmethod
     def subject(cls, message: ImportMessage) -> str:
-        """Return the batch id."""
         return message.batch_id
 
     @classmethod
@@ -131,7 +114,6 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe how many contacts and pages were imported."""
         result = job.result or {}
         return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
 
@@ -156,8 +138,8 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             if page.after is None:
                 # Save no cursor after the last page: an empty one would start over.
                 summary = f"{progress.sent} contacts sent from {progress.pages} pages"
-                return Succeeded(summary, result=progress.to_json())
-            call.save_progress(progress.to_json())
+                return Succeeded(summary, result=asdict(progress))
+            call.save_progress(asdict(progress))
         if progress.pages == pages_before:
             return NotSent("too little time was left for a page", retry_after=timedelta(0))
         return InProgress(f"out of time after {progress.pages} pages; the next run continues")

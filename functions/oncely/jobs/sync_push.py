@@ -52,9 +52,8 @@ _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 _OUT_OF_TIME: Final = NotSent(
     "too little time was left for the next request; nothing was written", retry_after=timedelta(0)
 )
-# The CRM sets these, and rejects writes to them.
+# The CRM sets these and all that start with hs_, and rejects writes to them.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
-_READ_ONLY_PREFIX: Final = "hs_"
 
 
 class PushMessage(Message):
@@ -114,12 +113,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     @classmethod
     def subject(cls, message: PushMessage) -> str:
-        """Return the record id."""
         return message.record_id
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        """Describe whether this version was pushed or superseded."""
         result = job.result or {}
         if result.get("crm_id"):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
@@ -127,23 +124,17 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
         """Proceed with the current version only. The newer push replaces an older one."""
-        row = self._row(message.record_id)
-        if row is None:
+        if (row := self._row(message.record_id)) is None:
             return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
         current = int(row["version"])
-        values = {
-            "target": message.target,
-            "record_id": message.record_id,
-            "version": message.version,
-        }
+        values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
         facts = _record_snapshot(row, message)
         if current < message.version:
             reason = f"record {message.record_id} is at version {current}, not {message.version}"
             return AlreadyResolved(outcome=Anomalous(reason), facts=facts, values=values)
         if current > message.version:
-            return AlreadyResolved(
-                outcome=_superseded_outcome(facts, current), facts=facts, values=values
-            )
+            superseded = _superseded_outcome(facts, current)
+            return AlreadyResolved(outcome=superseded, facts=facts, values=values)
         return Proceed(facts=facts, values=values)
 
     def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
@@ -197,10 +188,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         self, call: EffectCall[RecordSnapshot], taken: CrmConflict, existing: str
     ) -> EffectOutcome:
         # Only if HubSpot's data proves that the contact is this record's.
-        facts = call.facts
-        match self.dependencies.provider(HUBSPOT).find_by_external_id(
-            facts.record_id, crm_id=existing
-        ):
+        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        match crm.find_by_external_id(facts.record_id, crm_id=existing):
             case LookupFailed(reason=reason):
                 return NotSent(f"contact {existing} already exists but cannot be read: {reason}")
             case Anomalous() as anomalous:
@@ -224,16 +213,13 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     def _push(
         self, call: EffectCall[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        facts = call.facts
-        outcome = self.dependencies.provider(HUBSPOT).upsert_contact(
-            facts.record_id, facts.properties, crm_id=crm_id
-        )
+        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        outcome = crm.upsert_contact(facts.record_id, facts.properties, crm_id=crm_id)
         if isinstance(outcome, Succeeded):
             return self._pushed_outcome(call, outcome.ref)
         return outcome
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
-        """Read the contact with our id, and compare its version."""
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
             case (LookupFailed() | Anomalous()) as outcome:
                 return outcome
@@ -243,7 +229,6 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
                 return self._outcome_from_version(call, contact)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        """Return the push of the newer version, if there is one."""
         newer = (job.result or {}).get("superseded_by")
         if not isinstance(newer, int):
             return ()
@@ -274,16 +259,13 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return self.dependencies.table("records").get({"record_id": record_id})
 
     def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
-        row = self._row(facts.record_id)
-        if row is None:
+        if (row := self._row(facts.record_id)) is None:
             return Anomalous(f"record {facts.record_id} was deleted")
         if (current := int(row["version"])) > facts.version:
             return _superseded_outcome(facts, current)
         until = parse_time(row.get("push_until") or format_time(now))
-        return NotSent(
-            f"{row.get('push_job')} is pushing this record",
-            retry_after=max(until - now, timedelta(seconds=1)),
-        )
+        wait = max(until - now, timedelta(seconds=1))
+        return NotSent(f"{row.get('push_job')} is pushing this record", retry_after=wait)
 
     def _pushed_outcome(self, call: EffectCall[RecordSnapshot], crm_id: str | None) -> Succeeded:
         # Read the row again: a producer may have changed it during the push.
@@ -315,7 +297,7 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
     writable = {
         name: "" if value is None else str(value)
         for name, value in properties.items()
-        if name not in _READ_ONLY and not name.startswith(_READ_ONLY_PREFIX)
+        if name not in _READ_ONLY and not name.startswith("hs_")
     }
     return RecordSnapshot(
         record_id=message.record_id,
@@ -326,10 +308,8 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
 
 
 def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:
-    return Succeeded(
-        f"version {facts.version} was superseded by {current} before it was sent",
-        result={"superseded_by": current},
-    )
+    reason = f"version {facts.version} was superseded by {current} before it was sent"
+    return Succeeded(reason, result={"superseded_by": current})
 
 
 def _needs_review(reason: str, taken: CrmConflict) -> Anomalous:

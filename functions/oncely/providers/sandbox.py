@@ -55,23 +55,18 @@ class ProviderSandbox(Sandbox[Ledger]):
             clock=clock,
             actions={
                 "complete": self._complete_pending,
-                "add_contacts": self._add_contacts,
+                "add_contacts": lambda given: {"ids": self.hubspot.add_contacts(given["number"])},
                 "update_contact": self._update_contact,
                 "archive_contact": self._archive_contact,
             },
         )
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         return self._stripe.complete_pending(intent_id, succeeded=succeeded)
 
     def _complete_pending(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return intent_body(
-            self.complete_pending(params["intent_id"], succeeded=params["succeeded"])
-        )
-
-    def _add_contacts(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"ids": self.hubspot.add_contacts(params["number"])}
+        intent = self.complete_pending(params["intent_id"], succeeded=params["succeeded"])
+        return intent_body(intent)
 
     def _update_contact(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self.hubspot.update(params["contact_id"], **params["properties"])

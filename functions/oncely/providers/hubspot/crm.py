@@ -89,7 +89,6 @@ class HubSpotCrm:
         id_property: str = DEFAULT_ID_PROPERTY,
         pace: Callable[[], None] = UNLIMITED,
     ) -> "HubSpotCrm":
-        """Connect with an API key."""
         return cls(
             client=hubspot_client(token, api_base=api_base, pace=pace),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
@@ -97,7 +96,6 @@ class HubSpotCrm:
         )
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        """Read a contact by its id."""
         if not is_contact_id(record_id):
             return RecordNotFound()
         try:
@@ -106,7 +104,6 @@ class HubSpotCrm:
             return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
-        """List contacts by HubSpot's cursor."""
         cursor = () if after is None else (("after", after),)
         query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
@@ -120,10 +117,9 @@ class HubSpotCrm:
         HubSpot's search ends at 10,000 results. Our cursor is the last id of a page: each page is
         the first page of a new search behind that id, so it never reaches the limit.
         """
+        search = self._search(since, after)
         try:
-            page = parse_page(
-                parse_body(self._call("POST", SEARCH, body=self._search(since, after)))
-            )
+            page = parse_page(parse_body(self._call("POST", SEARCH, body=search)))
         except REQUEST_ERRORS as error:
             return read_error(error, self.now())
         more = page.after is not None and page.records
@@ -137,9 +133,11 @@ class HubSpotCrm:
             return invalid
         own = {**properties, self.id_property: external_id}
         try:
-            response = (
-                self._upsert(external_id, own) if crm_id is None else self._patch(crm_id, own)
-            )
+            if crm_id is None:
+                one = {"id": external_id, "idProperty": self.id_property, "properties": own}
+                response = self._call("POST", UPSERT, body={"inputs": [one]})
+            else:
+                response = self._call("PATCH", contact_path(crm_id), body={"properties": own})
             return write_outcome(response, id_property=self.id_property)
         except REQUEST_ERRORS as error:
             if crm_id is not None and is_not_found(error):
@@ -149,7 +147,6 @@ class HubSpotCrm:
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
-        """Read a contact by our unique id or by its HubSpot id, with our id and its version."""
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)
@@ -167,13 +164,6 @@ class HubSpotCrm:
     def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
         named = () if by is None else (("idProperty", by),)
         return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
-
-    def _upsert(self, external_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
-        one = {"id": external_id, "idProperty": self.id_property, "properties": dict(properties)}
-        return self._call("POST", UPSERT, body={"inputs": [one]})
-
-    def _patch(self, crm_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
-        return self._call("PATCH", contact_path(crm_id), body={"properties": dict(properties)})
 
     def _call(
         self,
@@ -221,7 +211,6 @@ def _invalid_id_outcome(external_id: str, crm_id: str | None) -> Anomalous | Non
     if crm_id is not None and not is_contact_id(crm_id):
         return Anomalous(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
     if is_path_traversal(external_id):
-        return Anomalous(
-            f"the id {external_id[:50]!r} would change the request path; nothing was sent"
-        )
+        shown = external_id[:50]
+        return Anomalous(f"the id {shown!r} would change the request path; nothing was sent")
     return None

@@ -84,15 +84,11 @@ class FakeCrm:
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
         with self.lock:
-            return self._read_fault("list_contacts", after or "") or self._page(
-                since=None, after=after
-            )
+            return self._read_fault("list_contacts", after or "") or self._page(None, after)
 
     def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
         with self.lock:
-            return self._read_fault("list_changed", after or "") or self._page(
-                since=since, after=after
-            )
+            return self._read_fault("list_changed", after or "") or self._page(since, after)
 
     def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
@@ -118,12 +114,10 @@ class FakeCrm:
         with self.lock:
             if odd := _invalid_id(external_id, crm_id):
                 return odd
-            unread = self._read_fault("find_by_external_id", crm_id or external_id)
-            if unread is not None:
+            if unread := self._read_fault("find_by_external_id", crm_id or external_id):
                 return LookupFailed(unread.reason, unread.retry_after)
-            found = self._active_contact(
-                crm_id or self._holder(self.id_property, external_id) or ""
-            )
+            record_id = crm_id or self._holder(self.id_property, external_id) or ""
+            found = self._active_contact(record_id)
             if isinstance(found, RecordNotFound):
                 return found
             ours = _properties(found).get(self.id_property)
@@ -145,23 +139,16 @@ class FakeCrm:
         held = self.contacts.get(record_id)
         return RecordNotFound() if held is None or held.archived else held
 
-    def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
-        behind = int(after or 0)
-        found = [
-            one
-            for one in self.contacts.values()
-            if not one.archived
-            and int(one.record_id) > behind
-            and (since is None or one.updated_at >= since)
-        ]
+    def _page(self, since: datetime | None, after: str | None) -> CrmPage:
+        behind = (one for one in self._active() if int(one.record_id) > int(after or 0))
+        found = [one for one in behind if since is None or one.updated_at >= since]
         shown = tuple(found[:PAGE_SIZE])
         return CrmPage(shown, after=shown[-1].record_id if len(found) > PAGE_SIZE else None)
 
     def _write(
         self, external_id: str, properties: Mapping[str, str], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        unknown = [name for name in properties if name.startswith(UNKNOWN_PROPERTY)]
-        if unknown:
+        if unknown := [name for name in properties if name.startswith(UNKNOWN_PROPERTY)]:
             return Declined(f"no property {unknown[0]}", code="VALIDATION_ERROR")
         if crm_id is not None and isinstance(self._active_contact(crm_id), RecordNotFound):
             return RecordNotFound()
@@ -181,23 +168,17 @@ class FakeCrm:
         for name in (self.id_property, "email"):
             holder = self._holder(name, own.get(name, ""))
             if holder not in {None, record_id}:
-                by = (
-                    frozenset({name} - {self.id_property})
-                    if self.reports_conflicting_property
-                    else None
-                )
-                return CrmConflict(f"contact {holder} exists already", holder, by or frozenset())
+                named = {name} - {self.id_property} if self.reports_conflicting_property else ()
+                reason = f"contact {holder} exists already"
+                return CrmConflict(reason, holder, frozenset(named))
         return None
 
     def _holder(self, name: str, value: str) -> str | None:
-        return next(
-            (
-                one.record_id
-                for one in self.contacts.values()
-                if value and not one.archived and _properties(one).get(name) == value
-            ),
-            None,
-        )
+        holders = (one for one in self._active() if value and _properties(one).get(name) == value)
+        return next((one.record_id for one in holders), None)
+
+    def _active(self) -> list[CrmRecord]:
+        return [one for one in self.contacts.values() if not one.archived]
 
     def _put(self, record_id: str, properties: Mapping[str, Json], *, created: Json) -> None:
         # HubSpot's times have milliseconds.
@@ -209,9 +190,8 @@ class FakeCrm:
             "updatedAt": _format_timestamp(at),
             "archived": False,
         }
-        self.contacts[record_id] = CrmRecord(
-            record_id=record_id, updated_at=at, archived=False, body=body
-        )
+        stored = CrmRecord(record_id=record_id, updated_at=at, archived=False, body=body)
+        self.contacts[record_id] = stored
 
 
 def _invalid_id(external_id: str, crm_id: str | None) -> Anomalous | None:

@@ -98,12 +98,9 @@ def write_outcome(response: BaseHTTPResponse, *, id_property: str) -> EffectOutc
     if not isinstance(results, list) or len(results) != 1:
         raise MalformedResponseError("HubSpot's response does not contain the written contact")
     record = parse_record(_object(results[0]))
-    request_id = response.headers.get("x-hubspot-correlation-id")
-    return Succeeded(
-        f"written as HubSpot contact {record.record_id}",
-        record.record_id,
-        {"crm_id": record.record_id, "request_id": request_id},
-    )
+    crm_id, request_id = record.record_id, response.headers.get("x-hubspot-correlation-id")
+    result = {"crm_id": crm_id, "request_id": request_id}
+    return Succeeded(f"written as HubSpot contact {crm_id}", crm_id, result)
 
 
 def read_error(error: Exception, now: datetime) -> NotSent:
@@ -119,20 +116,17 @@ def write_error(
     """Return the outcome of a failed write."""
     status = http_status(error)
     if status in _UNAUTHORIZED:
-        return NotSent(
-            f"HubSpot rejects our API key: {describe_error(error)}", credentials_rejected=True
-        )
+        reason = f"HubSpot rejects our API key: {describe_error(error)}"
+        return NotSent(reason, credentials_rejected=True)
     if status in _RETRY_LATER_STATUSES:
         reason = f"HubSpot asked to retry later: {describe_error(error)}"
-        return NotSent(
-            reason, _retry_delay(error, now), credentials_rejected=_is_daily_limit(error)
-        )
+        alarm = _is_daily_limit(error)
+        return NotSent(reason, _retry_delay(error, now), credentials_rejected=alarm)
     if status in _TOO_LARGE:
         return Declined(f"too large for HubSpot: {describe_error(error)}", code=f"HTTP_{status}")
     if _was_never_sent(error):
         return NotSent(f"HubSpot could not be reached: {describe_error(error)}")
-    error_body = _parse_error_body(error)
-    if error_body is None:
+    if (error_body := _parse_error_body(error)) is None:
         return Ambiguous(f"writing to HubSpot: {describe_error(error)}")
     return _error_outcome(error_body, status=status, id_property=id_property)
 
@@ -160,10 +154,8 @@ def _error_outcome(
     match _STATUS_BY_CATEGORY.get(_error_category(error_body)) if status is None else status:
         case 429:
             return NotSent(f"HubSpot asked to retry later: {reason}")
-        case 409:
-            return _parse_taken(error_body, reason, id_property=id_property) or Ambiguous(
-                f"writing to HubSpot: {reason}"
-            )
+        case 409 if taken := _parse_taken(error_body, reason, id_property=id_property):
+            return taken
         case code if code in _REJECTED_STATUSES:
             return Declined(reason, code=_error_category(error_body))
         case _:
@@ -228,11 +220,9 @@ def _parse_error_body(error: Exception) -> ResponseBody | None:
 
 def _is_hubspot_error(error_body: ResponseBody) -> bool:
     # Any of the fields may be missing.
-    if error_body.get("status") == "error" or isinstance(error_body.get("category"), str):
-        return True
-    return isinstance(error_body.get("correlationId"), str) and isinstance(
-        error_body.get("message"), str
-    )
+    texts = {name for name, value in error_body.items() if isinstance(value, str)}
+    named = "category" in texts or {"correlationId", "message"} <= texts
+    return named or error_body.get("status") == "error"
 
 
 def _error_category(error_body: ResponseBody) -> str:
@@ -245,11 +235,7 @@ def _was_never_sent(error: Exception) -> bool:
     if isinstance(reason, NewConnectionError | ConnectTimeoutError):
         return True
     # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return (
-        reason is not None
-        and bool(reason.args)
-        and isinstance(reason.args[0], SSLCertVerificationError)
-    )
+    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
 
 
 def _object(value: object) -> ResponseBody:

@@ -127,11 +127,8 @@ class SesMailer:
         if not message_id:
             return Ambiguous("SES returned no message id")
         request_id = response["ResponseMetadata"].get("RequestId")
-        return Succeeded(
-            f"sent as {message_id}",
-            message_id,
-            {"message_id": message_id, "request_id": request_id},
-        )
+        result = {"message_id": message_id, "request_id": request_id}
+        return Succeeded(f"sent as {message_id}", message_id, result)
 
 
 def _error_outcome(error: ClientError) -> EffectOutcome:

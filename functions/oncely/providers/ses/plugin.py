@@ -62,13 +62,11 @@ class SesPlugin(Provider["Mailer", SesSettings]):
         return SesMailer(new_client=lambda: new_client("sesv2", NO_RETRIES), sender=sender)
 
     def is_configured(self, settings: SesSettings) -> bool:
-        """Return whether a sender address is set."""
         return settings.sender_address is not None
 
     def check_health(
         self, access: ProviderAccess[SesSettings], *, is_production: bool
     ) -> Iterator[Finding]:
-        """Check the account and the sender's verification."""
         from oncely.providers.ses.health import check_account, check_sender  # noqa: PLC0415
 
         sender, new_client = access.settings.sender_address, access.new_aws_client

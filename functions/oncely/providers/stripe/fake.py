@@ -52,9 +52,6 @@ class FakePayments:
     def fail_next(self, step: str, *faults: ProviderFault) -> None:
         self.faults.setdefault(step, deque()).extend(faults)
 
-    def complete(self, ref: str, *, status: str) -> None:
-        self._become(ref, status)
-
     def key_scope(self) -> str:
         return self.account
 
@@ -91,13 +88,7 @@ class FakePayments:
             self.calls.append(("find", payment.job_key))
             if self._fault("find"):
                 return LookupFailed("timeout")
-            ours = (payment.deployment, payment.job_key)
-            made = [
-                one
-                for one in self.intents.values()
-                if (one.payment.deployment, one.payment.job_key) == ours
-            ]
-            if not made:
+            if not (made := self._of_job(payment)):
                 return NotFound("the customer has no payment of this job", conclusive=True)
             far = {"succeeded": 0, "processing": 0, "requires_confirmation": 2}
             return Prepared(min(made, key=lambda one: far.get(one.status, 1)).ref)
@@ -113,7 +104,7 @@ class FakePayments:
                 return Ambiguous("timeout on close")
             known = self._state(ref, payment)
             if isinstance(known, StillOpen | NotFound):
-                self._become(ref, "canceled")
+                self.complete(ref, status="canceled")
                 known = self._state(ref, payment)
             return Ambiguous("timeout on close") if fault is ProviderFault.TIMEOUT_AFTER else known
 
@@ -140,15 +131,17 @@ class FakePayments:
     def _flag_duplicates(self, answer: EffectOutcome, ref: str, payment: Payment) -> EffectOutcome:
         others = [
             one.ref
-            for one in self.intents.values()
-            if one.ref != ref
-            and one.payment.job_key == payment.job_key
-            and one.payment.deployment == payment.deployment
-            and one.status in {"succeeded", "processing"}
+            for one in self._of_job(payment)
+            if one.ref != ref and one.status in {"succeeded", "processing"}
         ]
         if not others or isinstance(answer, Anomalous | Pending):
             return answer
         return Anomalous(f"{answer.reason}; and {', '.join(others)} was made as well", ref)
+
+    def _of_job(self, payment: Payment) -> list[FakeIntent]:
+        ours = (payment.deployment, payment.job_key)
+        made = self.intents.values()
+        return [one for one in made if (one.payment.deployment, one.payment.job_key) == ours]
 
     def _step(
         self,
@@ -186,19 +179,14 @@ class FakePayments:
     def _confirm(self, ref: str) -> EffectOutcome:
         intent = self.intents[ref]
         if intent.status == "requires_confirmation":
-            if self.declines:
-                self._become(ref, "declined")
-            elif self.processes:
-                self._become(ref, "processing")
-            else:
-                self._become(ref, "succeeded")
+            processed = "processing" if self.processes else "succeeded"
+            self.complete(ref, status="declined" if self.declines else processed)
         # Confirming a paid intent is an error; the intent's state is still the outcome.
         return self._state(ref, intent.payment)
 
-    def _become(self, ref: str, status: str) -> None:
-        was = self.intents[ref]
-        declined = was.declined or status == "declined"
-        self.intents[ref] = replace(was, status=status, declined=declined)
+    def complete(self, ref: str, *, status: str) -> None:
+        declined = self.intents[ref].declined or status == "declined"
+        self.intents[ref] = replace(self.intents[ref], status=status, declined=declined)
         if status == "succeeded":
             self.charges.append(ref)
 

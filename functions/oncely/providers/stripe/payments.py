@@ -98,7 +98,6 @@ class DeadlineClient(stripe.RequestsClient):
         post_data: Any = None,  # noqa: ANN401  # as inherited
         **named: Any,  # noqa: ANN401  # as inherited
     ) -> tuple[Any, int, Mapping[str, str]]:
-        """Send one request."""
         if getattr(self._thread_local, "session", None) is None:
             session = requests.Session()
             for scheme in ("http://", "https://"):
@@ -146,7 +145,6 @@ class StripePayments:
         return cls(client, credential, is_live_key(api_key))
 
     def key_scope(self) -> str:
-        """Return the scope in which idempotency keys are unique."""
         return f"stripe:{self.credential}"
 
     def prepare(
@@ -171,9 +169,8 @@ class StripePayments:
             return error_outcome(error)
         # A replayed response may contain an intent that another system created or changed.
         if mismatch := intent_mismatch(intent, payment, livemode=self.livemode):
-            return Anomalous(
-                f"Stripe returned {intent.id} for the idempotency key, but {mismatch}", intent.id
-            )
+            reason = f"Stripe returned {intent.id} for the idempotency key, but {mismatch}"
+            return Anomalous(reason, intent.id)
         return Prepared(intent.id, replayed=is_replay(intent))
 
     def execute(
@@ -217,7 +214,6 @@ class StripePayments:
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
     ) -> EffectOutcome:
-        """Read whether an intent can still take money for this job."""
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
@@ -304,11 +300,8 @@ class StripePayments:
     ) -> tuple[list[stripe.PaymentIntent], bool]:
         """Return the intents of a job, the newest first, and whether the list is complete."""
         intents: list[stripe.PaymentIntent] = []
-        request: dict[str, Any] = {
-            "customer": customer,
-            "limit": PAGE_SIZE,
-            "expand": ["data.latest_charge"],
-        }
+        expand = ["data.latest_charge"]
+        request: dict[str, Any] = {"customer": customer, "limit": PAGE_SIZE, "expand": expand}
         for _ in range(pages):
             page = self.client.v1.payment_intents.list(request)  # type: ignore[arg-type]  # its fields by name
             intents += [intent for intent in page.data if intent_owner(intent) == owner]
@@ -328,9 +321,8 @@ class StripePayments:
             case NotFound() if unsent is not None:
                 return unsent
             case NotFound() if is_definitive(error):
-                return Anomalous(
-                    f"Stripe rejects the confirmation of {ref}: {describe_error(error)}", ref
-                )
+                reason = f"Stripe rejects the confirmation of {ref}: {describe_error(error)}"
+                return Anomalous(reason, ref)
             case NotFound() | LookupFailed():
                 return Ambiguous(f"confirming {ref}: {describe_error(error)}")
             case outcome:

@@ -81,7 +81,6 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
         )
 
     def console_url(self, reference: str, *, key_scope: str) -> str | None:
-        """Return the URL of the payment in Stripe's dashboard."""
         mode = "" if key_scope.endswith("live") else "test/"
         return f"https://dashboard.stripe.com/{mode}payments/{reference}"
 

@@ -121,9 +121,8 @@ def not_sent_outcome(error: stripe.StripeError) -> EffectOutcome | None:
     if isinstance(error, stripe.APIConnectionError) and _was_never_sent(error):
         return NotSent(f"Stripe could not be reached: {describe_error(error)}")
     if rejects_api_key(error):
-        return NotSent(
-            f"Stripe rejects our API key: {describe_error(error)}", credentials_rejected=True
-        )
+        reason = f"Stripe rejects our API key: {describe_error(error)}"
+        return NotSent(reason, credentials_rejected=True)
     # An earlier call of ours that still runs may hold the lock.
     if error.http_status == _RATE_LIMITED and _error_code(error) != _LOCK_TIMEOUT:
         return NotSent(f"Stripe limits our request rate: {describe_error(error)}")
@@ -173,11 +172,7 @@ def _was_never_sent(error: stripe.APIConnectionError) -> bool:
     if isinstance(reason, NewConnectionError):
         return True
     # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return (
-        reason is not None
-        and bool(reason.args)
-        and isinstance(reason.args[0], SSLCertVerificationError)
-    )
+    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
 
 
 def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> EffectOutcome:
@@ -192,11 +187,8 @@ def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> Effect
     }
     money = payment.money
     if (intent.amount_received, intent.currency) != (money.amount, money.currency):
-        return Anomalous(
-            f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}",
-            intent.id,
-            result,
-        )
+        reason = f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}"
+        return Anomalous(reason, intent.id, result)
     if isinstance(charge, stripe.Charge) and charge.amount_refunded:
         return Anomalous(f"{charge_id} was charged and refunded", intent.id, result)
     if getattr(charge, "disputed", False):

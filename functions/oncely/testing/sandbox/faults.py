@@ -65,7 +65,6 @@ class SandboxFault:
         self._released = threading.Event()
 
     def matches(self, request: SandboxRequest) -> bool:
-        """Whether the fault applies to this request."""
         return (
             fnmatchcase(request.method, self.method.upper())
             and fnmatchcase(request.path, self.path)
@@ -78,32 +77,20 @@ class SandboxFault:
 
     @property
     def delay_seconds(self) -> float:
-        """How long a response is delayed."""
         return HANG_SECONDS if self.seconds is None else self.seconds
 
     def release(self) -> None:
-        """Release every request that this fault delays."""
         self._released.set()
 
     def wrap(
         self, execute: SandboxHandler, *, error: Callable[[], SandboxResponse]
     ) -> SandboxResponse:
-        """Execute the request under this fault."""
-        match self.kind:
-            case FaultKind.ERROR_BEFORE:
-                return error()
-            case FaultKind.ERROR_AFTER:
-                execute()
-                return error()
-            case FaultKind.SLOW:
-                self._released.wait(SLOW_SECONDS if self.seconds is None else self.seconds)
-                return execute()
-            case _:
-                return execute()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize the fault."""
-        return asdict(self)
+        if self.kind is FaultKind.ERROR_BEFORE:
+            return error()
+        if self.kind is FaultKind.SLOW:
+            self._released.wait(SLOW_SECONDS if self.seconds is None else self.seconds)
+        response = execute()
+        return error() if self.kind is FaultKind.ERROR_AFTER else response
 
 
 class FaultSet:
@@ -116,7 +103,6 @@ class FaultSet:
         self._random = random.Random(seed)  # noqa: S311  # repeatable, not secret
 
     def add(self, kind: FaultKind | str, **options: Any) -> SandboxFault:  # noqa: ANN401  # fields of SandboxFault
-        """Activate a fault. The options are the fields of `SandboxFault`."""
         fault = SandboxFault(FaultKind(kind), **options)
         with self._lock:
             self._faults.append(fault)
@@ -134,7 +120,6 @@ class FaultSet:
             self._faults = []
 
     def clear(self) -> None:
-        """Deactivate all faults and release every delayed request."""
         self.deactivate()
         with self._lock:
             ended, self._deactivated = self._deactivated, []
@@ -142,14 +127,12 @@ class FaultSet:
             fault.release()
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Serialize the active faults."""
         with self._lock:
-            return [fault.to_dict() for fault in self._faults]
+            return [asdict(fault) for fault in self._faults]
 
     def _hits(self, fault: SandboxFault, request: SandboxRequest) -> bool:
-        if not fault.matches(request):
-            return False
-        if fault.times is not None and fault.hits >= fault.times:
+        spent = fault.times is not None and fault.hits >= fault.times
+        if spent or not fault.matches(request):
             return False
         if fault.skip > 0:
             fault.skip -= 1

@@ -42,12 +42,10 @@ class SandboxRequest:
 
     @property
     def idempotency_key(self) -> str | None:
-        """The value of the Idempotency-Key header, if any."""
         return self.headers.get("idempotency-key") or None
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The JSON document, the form or the query, as nested values."""
         if "json" in self.headers.get("content-type", ""):
             try:
                 document = json.loads(self.body)

@@ -35,7 +35,6 @@ class RequestLedger:
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """All requests to providers, in order."""
         with self.lock:
             return tuple(self._requests)
 
@@ -45,7 +44,6 @@ class RequestLedger:
         return Counter(f"{one.method} {one.path}" for one in self.requests)
 
     def record(self, request: SandboxRequest, *, fault: str | None) -> None:
-        """Record a received request."""
         entry = RecordedRequest(
             method=request.method,
             path=request.path,
@@ -59,7 +57,6 @@ class RequestLedger:
             self._requests.append(entry)
 
     def save(self, *entries: object, at: datetime) -> None:
-        """Write all entries atomically."""
         with self.lock:
             for entry in entries:
                 self._save_entry(entry, at)
@@ -68,6 +65,5 @@ class RequestLedger:
         raise TypeError(f"no ledger at {at} keeps a {type(entry).__name__}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the ledger."""
         with self.lock:
             return {"requests": [asdict(one) for one in self.requests], "paths": dict(self.paths)}

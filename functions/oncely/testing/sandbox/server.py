@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Generic, Self, TypeVar
@@ -19,7 +20,6 @@ from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet,
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
     ProviderApi,
-    SandboxHandler,
     SandboxRequest,
     SandboxResponse,
     now,
@@ -38,20 +38,13 @@ ControlAction = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 L = TypeVar("L", bound=RequestLedger)
 
 
+@dataclass(frozen=True)
 class SandboxControl:
     """The control API for other processes. Not recorded, and never hit by a fault."""
 
-    def __init__(
-        self, ledger: RequestLedger, faults: FaultSet, actions: Mapping[str, ControlAction]
-    ) -> None:
-        self._ledger = ledger
-        self._faults = faults
-        self._actions = actions
-
-    @staticmethod
-    def serves(path: str) -> bool:
-        """Whether the path belongs to the control API."""
-        return path.startswith(CONTROL_PREFIX)
+    ledger: RequestLedger
+    faults: FaultSet
+    actions: Mapping[str, ControlAction]
 
     def handle(self, request: SandboxRequest) -> SandboxResponse:
         """Handle a request. Errors are returned to the caller."""
@@ -64,20 +57,19 @@ class SandboxControl:
         name = request.path.removeprefix(CONTROL_PREFIX)
         match request.method, name:
             case "GET", "ledger":
-                return SandboxResponse(200, self._ledger.to_dict())
+                return SandboxResponse(200, self.ledger.to_dict())
             case "GET", "faults":
-                return SandboxResponse(200, {"faults": self._faults.to_dicts()})
+                return SandboxResponse(200, {"faults": self.faults.to_dicts()})
             case "POST", "faults":
-                return SandboxResponse(201, self._faults.add(**request.params).to_dict())
+                return SandboxResponse(201, asdict(self.faults.add(**request.params)))
             case "DELETE", "faults":
-                self._faults.clear()
+                self.faults.clear()
                 return SandboxResponse(200, {"faults": []})
-            case "POST", _ if name in self._actions:
-                return SandboxResponse(200, self._actions[name](request.params))
+            case "POST", _ if name in self.actions:
+                return SandboxResponse(200, self.actions[name](request.params))
             case _:
-                return SandboxResponse(
-                    404, {"error": f"unknown endpoint: {request.method} {request.path}"}
-                )
+                error = f"unknown endpoint: {request.method} {request.path}"
+                return SandboxResponse(404, {"error": error})
 
 
 class Sandbox(Generic[L]):
@@ -93,9 +85,7 @@ class Sandbox(Generic[L]):
         clock: NowFunction = now,
         actions: Mapping[str, ControlAction] | None = None,
     ) -> None:
-        self.ledger = ledger
-        self.faults = faults
-        self.clock = clock
+        self.ledger, self.faults, self.clock = ledger, faults, clock
         self.control = SandboxControl(ledger, faults, actions or {})
         self.generation = 0  # of connections; older ones get no responses
         self._apis = tuple(apis)
@@ -106,11 +96,9 @@ class Sandbox(Generic[L]):
 
     @property
     def url(self) -> str:
-        """The base URL for clients."""
         return f"http://{HOST}:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Start serving."""
         self._thread.start()
         return self
 
@@ -131,7 +119,6 @@ class Sandbox(Generic[L]):
         self.generation += 1
 
     def api_for(self, path: str) -> ProviderApi | None:
-        """Find the API that serves this path."""
         return next((api for api in self._apis if api.serves(path)), None)
 
     def __enter__(self) -> Self:
@@ -197,17 +184,16 @@ class _Handler(BaseHTTPRequestHandler):
         if self._generation != self._sandbox.generation:
             self._ignore()
             return
-        if SandboxControl.serves(request.path):
+        if request.path.startswith(CONTROL_PREFIX):
             self._send(self._sandbox.control.handle(request))
             return
-        api = self._sandbox.api_for(request.path)
-        if api is None:
+        if (api := self._sandbox.api_for(request.path)) is None:
             self._send(SandboxResponse(404, {"error": f"no provider serves {request.path}"}))
             return
         fault = self._sandbox.faults.next_for(request)
         self._sandbox.ledger.record(request, fault=fault.kind.value if fault else None)
         if fault is None:
-            self._send(api.handle(request, wrap=_execute))
+            self._send(api.handle(request, wrap=lambda execute: execute()))
         else:
             self._serve_with_fault(fault, api, request)
 
@@ -220,11 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         if fault.kind in REFUSAL_STATUSES:
-            self._send(
-                _with_retry_after(
-                    fault, api.error_response(request, status=REFUSAL_STATUSES[fault.kind])
-                )
-            )
+            refusal = api.error_response(request, status=REFUSAL_STATUSES[fault.kind])
+            waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
+            self._send(refusal.with_headers(**waits))
             return
         error = partial(api.error_response, request, status=500)
         response = api.handle(request, wrap=partial(fault.wrap, error=error))
@@ -295,13 +279,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401  # as inherited
         """Log nothing: the ledger has every request."""
-
-
-def _with_retry_after(fault: SandboxFault, response: SandboxResponse) -> SandboxResponse:
-    """Add a Retry-After header if the fault has a duration."""
-    waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
-    return response.with_headers(**waits)
-
-
-def _execute(execute: SandboxHandler) -> SandboxResponse:
-    return execute()

@@ -30,8 +30,7 @@ TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
 MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # about the limits of HubSpot's front end
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_BATCH_SIZE = 10, 100, 100
-CONFLICT: Final = 409
-RATE_LIMITED: Final = 429
+CONFLICT, RATE_LIMITED = 409, 429
 DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # HubSpot's names of its limits
 RETRY_AFTER: Final = "10"  # seconds: the window of the limit
 # Errors that a fault injects: status → category and message.
@@ -48,8 +47,7 @@ class HubSpotApi:
     """The part of HubSpot that sync jobs use."""
 
     def __init__(self, contacts: HubSpotContacts, ledger: HubSpotLedger) -> None:
-        self._contacts = contacts
-        self._ledger = ledger
+        self._contacts, self._ledger = contacts, ledger
         self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
             ("GET", CONTACTS, self._list),
             ("POST", rf"{CONTACTS}/search", self._search),
@@ -59,17 +57,14 @@ class HubSpotApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to HubSpot."""
         return path.startswith("/crm/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in HubSpot's format."""
         return _with_headers(request, _own_error(status).to_response(request))
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_size(request)
             _check_credentials(request)
@@ -98,9 +93,8 @@ class HubSpotApi:
         return locked
 
     def _read(self, request: SandboxRequest, value: str) -> SandboxHandler:
-        query = _query(request)
-        by = _last_value(query, "idProperty")
-        if by is not None:
+        query = parse_qs(request.query)
+        if (by := _last_value(query, "idProperty")) is not None:
             _check_unique(by)
         archived = _last_value(query, "archived") == "true"
 
@@ -113,7 +107,7 @@ class HubSpotApi:
         return execute
 
     def _list(self, request: SandboxRequest) -> SandboxHandler:
-        query = _query(request)
+        query = parse_qs(request.query)
         limit = int(_last_value(query, "limit") or DEFAULT_PAGE_SIZE)
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise HubSpotApiError(f"limit must be between 1 and {MAX_PAGE_SIZE}.")
@@ -169,29 +163,20 @@ class HubSpotApi:
             errors: list[dict[str, Any]] = []
             for one in inputs:
                 try:
-                    written, new = self._contacts.upsert(
-                        one["id"], one["properties"], by=one["idProperty"]
-                    )
-                    results.append({**contact_body(written, tuple(one["properties"])), "new": new})
+                    given = one["properties"]
+                    written, new = self._contacts.upsert(one["id"], given, by=one["idProperty"])
+                    results.append({**contact_body(written, tuple(given)), "new": new})
                 except HubSpotApiError as error:
                     if error.status == CONFLICT and not self._contacts.reports_conflicting_property:
                         raise  # the usual error covers the whole batch
                     errors.append({**error.body, "context": {"ids": [one["id"]]}})
-            return _batch_response(request, results, errors)
+            at = format_timestamp(request.at)
+            body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
+            if errors:
+                return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
+            return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
 
         return execute
-
-
-def _batch_response(
-    request: SandboxRequest,
-    results: Sequence[Mapping[str, Any]],
-    errors: Sequence[Mapping[str, Any]],
-) -> SandboxResponse:
-    at = format_timestamp(request.at)
-    body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
-    if errors:
-        return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
-    return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
 
 
 def _check_size(request: SandboxRequest) -> None:
@@ -216,15 +201,10 @@ def _check_unique(name: object) -> None:
 
 def _own_error(status: int) -> HubSpotApiError:
     if status == RATE_LIMITED:
-        return rate_limit_error(
-            TEN_SECOND_POLICY, "You have reached your ten_secondly_rolling limit."
-        )
+        message = "You have reached your ten_secondly_rolling limit."
+        return rate_limit_error(TEN_SECOND_POLICY, message)
     category, message = OWN_ERRORS[status]
     return HubSpotApiError(message, status=status, category=category)
-
-
-def _query(request: SandboxRequest) -> Mapping[str, list[str]]:
-    return parse_qs(request.query)
 
 
 def _last_value(query: Mapping[str, list[str]], name: str) -> str | None:
@@ -237,6 +217,6 @@ def _requested_properties(query: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
-    short = response.body.get("policyName") == TEN_SECOND_POLICY
-    waits = {"Retry_After": RETRY_AFTER} if short else {}
+    policy = response.body.get("policyName")
+    waits = {"Retry_After": RETRY_AFTER} if policy == TEN_SECOND_POLICY else {}
     return response.with_headers(X_HubSpot_Correlation_Id=request.request_id, **waits)

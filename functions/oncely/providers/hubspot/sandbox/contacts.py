@@ -18,16 +18,14 @@ from oncely.testing.sandbox.http_messages import NowFunction
 # Properties whose values are unique among contacts.
 UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
-# Properties with this prefix do not exist.
-UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
+UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"  # such properties do not exist
 
 
 class HubSpotContacts:
     """The contacts of one account. Tests change them directly."""
 
     def __init__(self, ledger: HubSpotLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
         # Whether a conflict error names the property; HubSpot rarely does.
         self.reports_conflicting_property = False
         # Whether the daily request limit is used up, so that every request fails.
@@ -38,12 +36,9 @@ class HubSpotContacts:
     def add(self, **properties: str) -> str:
         """Create a contact, as a user does. Returns its id."""
         with self._ledger.lock:
-            contact = self._new(properties)
-            self._save(contact)
-            return contact.contact_id
+            return self._save(self._new(properties)).contact_id
 
     def add_contacts(self, number: int) -> list[str]:
-        """Create contacts with different email addresses. Returns their ids."""
         first = len(self._ledger.contacts) + 1
         return [self.add(email=f"{one}@example.com") for one in range(first, first + number)]
 
@@ -58,7 +53,6 @@ class HubSpotContacts:
             self._save(replace(self._get(contact_id), archived=True))
 
     def find(self, value: str, *, by: str | None) -> Contact | None:
-        """Find a contact by id, or by a unique property."""
         with self._ledger.lock:
             contact_id = value if by is None else self._holders.get((by, value))
             return None if contact_id is None else self._ledger.contact(contact_id)
@@ -71,7 +65,6 @@ class HubSpotContacts:
         return self._written(self._new(own) if held is None else self._changed(held, own)), not held
 
     def patch(self, contact_id: str, properties: Mapping[str, str]) -> Contact:
-        """Update a contact by id."""
         held = self._ledger.contact(contact_id)
         if held is None or held.archived:
             raise not_found_error(contact_id)
@@ -86,25 +79,21 @@ class HubSpotContacts:
                 raise duplicate_value_error(name, properties[name], holder, named=named)
 
     def _written(self, contact: Contact) -> Contact:
-        counted = replace(contact, writes=contact.writes + 1)
-        self._save(counted)
-        return counted
+        return self._save(replace(contact, writes=contact.writes + 1))
 
     def _new(self, properties: Mapping[str, str]) -> Contact:
-        at = self._now()
-        contact_id = str(next(self._ids))
-        return Contact(contact_id=contact_id, properties=properties, created=at, updated=at)
+        id_, at = str(next(self._ids)), self._now()
+        return Contact(contact_id=id_, properties=properties, created=at, updated=at)
 
     def _changed(self, held: Contact, properties: Mapping[str, str]) -> Contact:
         return replace(held, properties={**held.properties, **properties}, updated=self._now())
 
     def _get(self, contact_id: str) -> Contact:
-        held = self._ledger.contact(contact_id)
-        if held is None:
+        if (held := self._ledger.contact(contact_id)) is None:
             raise KeyError(f"unknown contact {contact_id}")
         return held
 
-    def _save(self, contact: Contact) -> None:
+    def _save(self, contact: Contact) -> Contact:
         previous = self._ledger.contact(contact.contact_id)
         for name in UNIQUE_PROPERTIES:
             if previous and (old := previous.properties.get(name)):
@@ -113,6 +102,7 @@ class HubSpotContacts:
             if not contact.archived and (value := contact.properties.get(name)):
                 self._holders[name, value] = contact.contact_id
         self._ledger.save(contact, at=contact.updated)
+        return contact
 
     def _now(self) -> datetime:
         # HubSpot's times are whole milliseconds.

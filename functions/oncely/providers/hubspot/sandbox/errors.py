@@ -5,8 +5,6 @@ from typing import Any
 
 from oncely.testing.sandbox.http_messages import SandboxRequest, SandboxResponse
 
-VALIDATION = "VALIDATION_ERROR"
-
 
 class HubSpotApiError(Exception):
     """An error response with the fields of HubSpot's error object."""
@@ -16,7 +14,7 @@ class HubSpotApiError(Exception):
         message: str,
         *,
         status: int = 400,
-        category: str = VALIDATION,
+        category: str = "VALIDATION_ERROR",
         errors: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init__(message)
@@ -26,7 +24,6 @@ class HubSpotApiError(Exception):
             self.body["errors"] = list(errors)
 
     def to_response(self, request: SandboxRequest) -> SandboxResponse:
-        """Build the response to this request."""
         return SandboxResponse(self.status, {**self.body, "correlationId": request.request_id})
 
 
@@ -62,16 +59,11 @@ def duplicate_value_error(name: str, value: str, holder: str, *, named: bool) ->
 
     Most responses contain only the contact's id, without a status or the property's name.
     """
+    message = f"Contact already exists. Existing ID: {holder}"
     if not named:
-        error = HubSpotApiError(
-            f"Contact already exists. Existing ID: {holder}", status=409, category="CONFLICT"
-        )
+        error = HubSpotApiError(message, status=409, category="CONFLICT")
         del error.body["status"]
         return error
-    message = f"A contact with {name} {value} already exists. Existing ID: {holder}"
-    return HubSpotApiError(
-        f"Contact already exists. Existing ID: {holder}",
-        status=409,
-        category="OBJECT_ALREADY_EXISTS",
-        errors=[{"message": message, "in": name}],
-    )
+    detail = f"A contact with {name} {value} already exists. Existing ID: {holder}"
+    errors = [{"message": detail, "in": name}]
+    return HubSpotApiError(message, status=409, category="OBJECT_ALREADY_EXISTS", errors=errors)

@@ -38,7 +38,6 @@ class HubSpotLedger(RequestLedger):
             return tuple(self._contacts.values())
 
     def contact(self, contact_id: str) -> Contact | None:
-        """Find a current contact."""
         with self.lock:
             return self._contacts.get(contact_id)
 
@@ -49,7 +48,6 @@ class HubSpotLedger(RequestLedger):
             super()._save_entry(entry, at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the ledger."""
         with self.lock:
             return {**super().to_dict(), "contacts": [asdict(one) for one in self.contacts]}
 
@@ -57,17 +55,14 @@ class HubSpotLedger(RequestLedger):
 def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Serialize a contact with the requested properties. Unset ones are null."""
     names = (*ALWAYS_RETURNED, *wanted) if wanted else RETURNED_BY_DEFAULT
-    held = {
-        **contact.properties,
-        "hs_object_id": contact.contact_id,
-        "createdate": format_timestamp(contact.created),
-        "lastmodifieddate": format_timestamp(contact.updated),
-    }
+    created, updated = format_timestamp(contact.created), format_timestamp(contact.updated)
+    times = {"createdate": created, "lastmodifieddate": updated}
+    held = {**contact.properties, **times, "hs_object_id": contact.contact_id}
     return {
         "id": contact.contact_id,
         "properties": {name: held.get(name) for name in names},
-        "createdAt": format_timestamp(contact.created),
-        "updatedAt": format_timestamp(contact.updated),
+        "createdAt": created,
+        "updatedAt": updated,
         "archived": contact.archived,
     }
 

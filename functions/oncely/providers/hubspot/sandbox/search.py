@@ -17,7 +17,6 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "LTE": operator.le,
 }
 TIME_PROPERTIES: Final = frozenset({"createdate", "lastmodifieddate"})
-NUMBER_PROPERTIES: Final = frozenset({"hs_object_id"})
 # HubSpot never returns results beyond this position.
 MAX_RESULTS: Final = 10_000
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 200
@@ -34,11 +33,9 @@ def sort_contacts(contacts: Sequence[Contact], sorts: Sequence[Mapping[str, str]
     if len(sorts) > 1:
         raise HubSpotApiError("Only one sort is allowed.")
     wanted = sorts[0] if sorts else {"propertyName": "createdate"}
-    return sorted(
-        contacts,
-        key=lambda contact: _comparable_value(contact, wanted["propertyName"]) or "",
-        reverse=wanted.get("direction") == "DESCENDING",
-    )
+    descending = wanted.get("direction") == "DESCENDING"
+    name = wanted["propertyName"]
+    return sorted(contacts, key=lambda one: _comparable_value(one, name) or "", reverse=descending)
 
 
 def parse_page(document: Mapping[str, Any]) -> tuple[int, int]:
@@ -54,8 +51,7 @@ def parse_page(document: Mapping[str, Any]) -> tuple[int, int]:
 
 def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
     name, value = wanted["propertyName"], _parse_value(wanted["propertyName"], wanted["value"])
-    compare = OPERATORS.get(wanted["operator"])
-    if compare is None:
+    if (compare := OPERATORS.get(wanted["operator"])) is None:
         raise HubSpotApiError(f"{wanted['operator']} is not supported by this sandbox.")
 
     def passes(contact: Contact) -> bool:
@@ -66,7 +62,6 @@ def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
 
 
 def _comparable_value(contact: Contact, name: str) -> int | str | None:
-    """A property as a comparable value: ids and times as numbers."""
     match name:
         case "hs_object_id":
             return int(contact.contact_id)
@@ -79,11 +74,10 @@ def _comparable_value(contact: Contact, name: str) -> int | str | None:
 
 
 def _parse_value(name: str, value: str) -> int | str:
-    """A filter's value in the same form."""
     try:
         if name in TIME_PROPERTIES and not value.isdigit():
             return _milliseconds(datetime.fromisoformat(value))
-        return int(value) if name in TIME_PROPERTIES | NUMBER_PROPERTIES else value
+        return int(value) if name in {*TIME_PROPERTIES, "hs_object_id"} else value
     except ValueError:
         raise HubSpotApiError(f'"{value}" is not a valid value of {name}.') from None
 

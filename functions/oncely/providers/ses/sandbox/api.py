@@ -58,22 +58,18 @@ class SesApi:
     """The part of SES that email jobs use."""
 
     def __init__(self, ledger: SesLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to SES."""
         return path.startswith("/v2/email/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in SES's format."""
         actual, code, message = OWN_ERRORS[status]
         return _with_headers(request, SesApiError(code, message, status=actual).response)
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_credentials(request)
             response = wrap(self._send(request))

@@ -31,7 +31,6 @@ class SesLedger(RequestLedger):
 
     @property
     def mails(self) -> tuple[SentEmail, ...]:
-        """All sent emails, in order."""
         with self.lock:
             return tuple(self._mails)
 
@@ -42,6 +41,5 @@ class SesLedger(RequestLedger):
             super()._save_entry(entry, at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the ledger."""
         with self.lock:
             return {**super().to_dict(), "mails": [asdict(one) for one in self.mails]}

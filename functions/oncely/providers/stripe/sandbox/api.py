@@ -7,13 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError
-from oncely.providers.stripe.sandbox.idempotency_keys import (
-    KEY_WINDOW,
-    IdempotencyKeys,
-    KeyInUseError,
-    KeyReusedError,
-)
+from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError, own_error
+from oncely.providers.stripe.sandbox.idempotency_keys import KEY_WINDOW, IdempotencyKeys
 from oncely.providers.stripe.sandbox.intents import PaymentIntents
 from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.refunds import Refunds
@@ -29,14 +24,6 @@ SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105  # a prefix, not a key
 READ_ONLY_KEY: Final = "sk_test_restricted_read"
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 INTENT_PATH: Final = r"/v1/payment_intents/(pi_[^/]+)"
-# Errors that a fault injects: status → type, code and message.
-OWN_ERRORS: Final = {
-    401: ("invalid_request_error", None, "Invalid API Key provided."),
-    409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
-    429: ("rate_limit_error", "rate_limit", "Too many requests hit the API too quickly."),
-    500: ("api_error", None, "An unknown error occurred."),
-    503: ("api_error", None, "Stripe is temporarily unavailable."),
-}
 
 
 class StripeApi:
@@ -67,23 +54,17 @@ class StripeApi:
         ]
 
     def serves(self, path: str) -> bool:
-        """Whether the path belongs to Stripe."""
         return path.startswith("/v1/")
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         return self._intents.complete_pending(intent_id, succeeded=succeeded)
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an injected error in Stripe's format."""
-        type_, code, message = OWN_ERRORS[status]
-        error = StripeApiError(message, status=status, type_=type_, code=code)
-        return _with_headers(request, SandboxResponse(status, error_body(error)))
+        return _with_headers(request, SandboxResponse(status, error_body(own_error(status))))
 
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
-        """Handle a request."""
         try:
             _check_credentials(request)
             response = self._run_idempotent(request, self._endpoint(request), wrap)
@@ -111,8 +92,7 @@ class StripeApi:
         if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH:
             message = f"Idempotency keys have at most {MAX_IDEMPOTENCY_KEY_LENGTH} characters."
             raise StripeValidationError(message)
-        stored = self._begin(self._keys, key, request)
-        if stored is not None:
+        if stored := self._keys.begin(key, (request.method, request.path, request.params)):
             return stored.with_headers(Idempotent_Replayed="true")
         try:
             response = wrap(self._with_lock(endpoint()))
@@ -122,20 +102,6 @@ class StripeApi:
         response = response.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
         self._keys.finish(key, response)
         return response
-
-    @staticmethod
-    def _begin(keys: IdempotencyKeys, key: str, request: SandboxRequest) -> SandboxResponse | None:
-        try:
-            return keys.begin(key, (request.method, request.path, request.params))
-        except KeyReusedError as error:
-            message = (
-                "Keys for idempotent requests can only be used with the same parameters they "
-                f"were first used with. Try using a key other than '{key}'."
-            )
-            raise StripeApiError(message, type_="idempotency_error") from error
-        except KeyInUseError as error:
-            type_, code, message = OWN_ERRORS[409]
-            raise StripeApiError(message, status=409, type_=type_, code=code) from error
 
     def _with_lock(self, execute: SandboxHandler) -> SandboxHandler:
         def locked() -> SandboxResponse:
@@ -151,7 +117,7 @@ class StripeApi:
 def _check_credentials(request: SandboxRequest) -> None:
     api_key = _api_key(request.headers.get("authorization", ""))
     if not api_key.startswith(SECRET_KEY_PREFIX):
-        raise StripeApiError("Invalid API Key provided.", status=401)
+        raise own_error(401)
     if api_key == READ_ONLY_KEY and request.method != "GET":
         message = "The provided key does not have the required permissions for this endpoint."
         raise StripeApiError(message, status=403)

@@ -4,10 +4,19 @@ StripeApiError              raised during execution: replayed under the idempote
 └── StripeValidationError   raised before execution: not replayed
 """
 
+from typing import Final
+
 from oncely.providers.stripe.sandbox.ledger import PaymentIntent
 
-INVALID_REQUEST = "invalid_request_error"
 UNEXPECTED_STATE = "payment_intent_unexpected_state"
+# Errors that a fault injects: status → type, code and message.
+OWN_ERRORS: Final = {
+    401: ("invalid_request_error", None, "Invalid API Key provided."),
+    409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
+    429: ("rate_limit_error", "rate_limit", "Too many requests hit the API too quickly."),
+    500: ("api_error", None, "An unknown error occurred."),
+    503: ("api_error", None, "Stripe is temporarily unavailable."),
+}
 
 
 class StripeApiError(Exception):
@@ -18,28 +27,25 @@ class StripeApiError(Exception):
         message: str,
         *,
         status: int = 400,
-        type_: str = INVALID_REQUEST,
-        code: str | None = None,
-        param: str | None = None,
-        decline_code: str | None = None,
-        charge: str | None = None,
+        type_: str = "invalid_request_error",
         intent: PaymentIntent | None = None,
+        **fields: str | None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.intent = intent
-        self.fields = {
-            "type": type_,
-            "code": code,
-            "param": param,
-            "decline_code": decline_code,
-            "charge": charge,
-        }
+        self.fields = {"type": type_, **fields}
 
 
 class StripeValidationError(StripeApiError):
     """The request is invalid, and nothing was executed."""
+
+
+def own_error(status: int) -> StripeApiError:
+    """An error of Stripe's own, whatever the request."""
+    type_, code, message = OWN_ERRORS[status]
+    return StripeApiError(message, status=status, type_=type_, code=code)
 
 
 def not_found_error(resource_type: str, id_: str, *, param: str | None = None) -> StripeApiError:

@@ -5,18 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from oncely.providers.stripe.sandbox.errors import StripeApiError, own_error
 from oncely.testing.sandbox.http_messages import NowFunction, SandboxResponse
 
 # Stripe removes keys after this time, and a request executes again.
 KEY_WINDOW: Final = timedelta(hours=24)
-
-
-class KeyReusedError(Exception):
-    """The key was first used for another request."""
-
-
-class KeyInUseError(Exception):
-    """The first request under the key is still executing."""
 
 
 @dataclass
@@ -30,8 +23,7 @@ class IdempotencyKeys:
     """The stored responses, by key."""
 
     def __init__(self, clock: NowFunction, *, window: timedelta = KEY_WINDOW) -> None:
-        self._clock = clock
-        self._window = window
+        self._clock, self._window = clock, window
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
@@ -43,13 +35,16 @@ class IdempotencyKeys:
                 self._entries[key] = _Entry(fingerprint, self._clock())
                 return None
             if entry.fingerprint != fingerprint:
-                raise KeyReusedError
-            if entry.response is None:
-                raise KeyInUseError
+                message = (
+                    "Keys for idempotent requests can only be used with the same parameters they "
+                    f"were first used with. Try using a key other than '{key}'."
+                )
+                raise StripeApiError(message, type_="idempotency_error")
+            if entry.response is None:  # the first request is still executing
+                raise own_error(409)
             return entry.response
 
     def finish(self, key: str, response: SandboxResponse) -> None:
-        """Store the response that later requests under the key get."""
         with self._lock:
             self._entries[key].response = response
 

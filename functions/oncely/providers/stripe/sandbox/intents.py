@@ -2,28 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from oncely.providers.stripe.sandbox import rules
 from oncely.providers.stripe.sandbox.errors import StripeValidationError, not_found_error
-from oncely.providers.stripe.sandbox.ledger import (
-    ChargeStatus,
-    IntentStatus,
-    PaymentIntent,
-    StripeLedger,
-)
-from oncely.providers.stripe.sandbox.params import (
-    DEFAULT_PAGE_SIZE,
-    MAX_PAGE_SIZE,
-    Params,
-    parse_filter,
-)
-from oncely.providers.stripe.sandbox.serializers import (
-    error_body,
-    intent_body,
-    list_body,
-    search_body,
-)
+from oncely.providers.stripe.sandbox.ledger import IntentStatus, PaymentIntent, StripeLedger
+from oncely.providers.stripe.sandbox.params import Params, parse_filter
+from oncely.providers.stripe.sandbox.serializers import error_body, intent_body, list_body
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
     SandboxHandler,
@@ -35,7 +20,6 @@ from oncely.testing.sandbox.http_messages import (
 # Stripe rejects these on create unless the same call confirms.
 ONLY_WITH_CONFIRM: Final = ("off_session", "error_on_requires_action", "return_url")
 CONFIRM_PARAMS: Final = (*ONLY_WITH_CONFIRM, "payment_method", "receipt_email")
-ONLY_ON_CONFIRM: Final = ("amount_to_confirm",)
 CREATE_PARAMS: Final = (
     *CONFIRM_PARAMS,
     "allowed_payment_method_types",
@@ -60,12 +44,9 @@ class PaymentIntents:
     """The endpoints under /v1/payment_intents, over one ledger."""
 
     def __init__(self, ledger: StripeLedger, clock: NowFunction, *, search_lag: timedelta) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._search_lag = search_lag
+        self._ledger, self._clock, self._search_lag = ledger, clock, search_lag
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Create an intent, and confirm it if the caller wants."""
         params = Params(request.params, known=CREATE_PARAMS)
         _check_method_types(request, params)
         confirms = params.flag("confirm")
@@ -76,8 +57,7 @@ class PaymentIntents:
         if params.text("capture_method") == "manual":
             message = "This sandbox captures automatically."
             raise StripeValidationError(message, param="capture_method")
-        draft = self._draft(params)
-        attempt = self._attempt(request, params)
+        draft, attempt = self._draft(params), self._attempt(request, params)
         expand = params.expands_charge()
 
         def execute() -> SandboxResponse:
@@ -89,17 +69,13 @@ class PaymentIntents:
         return execute
 
     def confirm(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Confirm an intent, which charges the customer."""
-        params = Params(request.params, known=(*CONFIRM_PARAMS, *ONLY_ON_CONFIRM))
-        attempt = self._attempt(request, params)
-        expand = params.expands_charge()
+        params = Params(request.params, known=(*CONFIRM_PARAMS, "amount_to_confirm"))
+        attempt, expand = self._attempt(request, params), params.expands_charge()
         return lambda: self._commit(rules.confirm(self._find(intent_id), attempt), expand=expand)
 
     def cancel(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Cancel an intent, which can no longer be charged."""
         params = Params(request.params, known=["cancellation_reason"])
-        reason = params.text("cancellation_reason")
-        expand = params.expands_charge()
+        reason, expand = params.text("cancellation_reason"), params.expands_charge()
 
         def execute() -> SandboxResponse:
             after = rules.cancel(self._find(intent_id), reason=reason, at=self._clock())
@@ -108,26 +84,20 @@ class PaymentIntents:
         return execute
 
     def retrieve(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        """Return an intent."""
         expand = Params(request.params, known=["client_secret"]).expands_charge()
         return lambda: self._intent_response(self._find(intent_id), expand=expand)
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
-        """List intents, newest first."""
         params = Params(request.params, known=["customer", "limit", "starting_after"])
         customer, after = params.text("customer"), params.text("starting_after")
-        limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
-        expand = params.expands_charge()
+        limit, expand = params.limit(), params.expands_charge()
 
         def execute() -> SandboxResponse:
             newest = self._ledger.intents[::-1]
             if after:
                 newest = newest[newest.index(self._find(after)) + 1 :]
             found = [one for one in newest if customer in {None, one.customer}]
-            items = self._bodies(found[:limit], expand=expand)
-            return SandboxResponse(
-                200, list_body(items, url=request.path, has_more=len(found) > limit)
-            )
+            return SandboxResponse(200, self._page(request, found, limit=limit, expand=expand))
 
         return execute
 
@@ -135,27 +105,22 @@ class PaymentIntents:
         """Search intents, in an index that lags behind."""
         params = Params(request.params, known=["query", "limit", "page"])
         matches = parse_filter(params.required("query"))
-        limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
-        expand = params.expands_charge()
+        limit, expand = params.limit(), params.expands_charge()
 
         def execute() -> SandboxResponse:
             indexed = self._ledger.intents_as_of(self._clock() - self._search_lag)
             found = [one for one in indexed[::-1] if matches(one)]
-            items = self._bodies(found[:limit], expand=expand)
-            return SandboxResponse(
-                200, search_body(items, url=request.path, has_more=len(found) > limit)
-            )
+            page = self._page(request, found, limit=limit, expand=expand)
+            return SandboxResponse(200, {**page, "object": "search_result", "next_page": None})
 
         return execute
 
     def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        """Complete an intent that is processing or requires action."""
         with self._ledger.lock:
             intent = self._find(intent_id)
             attempt = rules.ConfirmAttempt(charge_id=new_id("ch"), at=self._clock())
-            pending = self._ledger.charge(intent.latest_charge)
-            waiting = pending if pending and pending.status is ChargeStatus.PENDING else None
-            outcome = rules.complete_pending(intent, waiting, attempt, succeeded=succeeded)
+            latest = self._ledger.charge(intent.latest_charge)
+            outcome = rules.complete_pending(intent, latest, attempt, succeeded=succeeded)
             self._commit(outcome, expand=False)
             return outcome.intent
 
@@ -186,14 +151,11 @@ class PaymentIntents:
             off_session=params.flag("off_session"),
             error_on_requires_action=params.flag("error_on_requires_action"),
             return_url=params.text("return_url"),
-            amount=params.amount("amount_to_confirm")
-            if params.has_any("amount_to_confirm")
-            else None,
+            amount=params.optional_amount("amount_to_confirm"),
         )
 
     def _find(self, intent_id: str) -> PaymentIntent:
-        intent = self._ledger.intent(intent_id)
-        if intent is None:
+        if (intent := self._ledger.intent(intent_id)) is None:
             raise not_found_error("payment_intent", intent_id)
         return intent
 
@@ -205,16 +167,17 @@ class PaymentIntents:
         return self._intent_response(outcome.intent, expand=expand)
 
     def _intent_response(self, intent: PaymentIntent, *, expand: bool) -> SandboxResponse:
-        charge = self._ledger.charge(intent.latest_charge) if expand else None
-        return SandboxResponse(200, intent_body(intent, charge=charge))
+        return SandboxResponse(200, self._body(intent, expand=expand))
 
-    def _bodies(
-        self, intents: Sequence[PaymentIntent], *, expand: bool
-    ) -> "Sequence[dict[str, object]]":
-        return [
-            intent_body(one, charge=self._ledger.charge(one.latest_charge) if expand else None)
-            for one in intents
-        ]
+    def _body(self, intent: PaymentIntent, *, expand: bool) -> dict[str, Any]:
+        charge = self._ledger.charge(intent.latest_charge) if expand else None
+        return intent_body(intent, charge=charge)
+
+    def _page(
+        self, request: SandboxRequest, found: Sequence[PaymentIntent], *, limit: int, expand: bool
+    ) -> dict[str, Any]:
+        items = [self._body(one, expand=expand) for one in found[:limit]]
+        return list_body(items, url=request.path, has_more=len(found) > limit)
 
 
 def _allows_redirects(params: Params) -> bool:

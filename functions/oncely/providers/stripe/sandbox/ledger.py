@@ -92,7 +92,6 @@ class StripeLedger(RequestLedger):
 
     @property
     def intents(self) -> tuple[PaymentIntent, ...]:
-        """All current PaymentIntents, oldest first."""
         with self.lock:
             return tuple(versions[-1][1] for versions in self._intents.values())
 
@@ -104,12 +103,10 @@ class StripeLedger(RequestLedger):
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """The charges that moved money."""
         return tuple(one for one in self.attempts if one.status is ChargeStatus.SUCCEEDED)
 
     @property
     def refunds(self) -> tuple[Refund, ...]:
-        """All refunds."""
         with self.lock:
             return tuple(self._refunds)
 
@@ -122,7 +119,6 @@ class StripeLedger(RequestLedger):
         )
 
     def intent(self, intent_id: str) -> PaymentIntent | None:
-        """Find a current PaymentIntent."""
         with self.lock:
             versions = self._intents.get(intent_id)
             return versions[-1][1] if versions else None
@@ -137,7 +133,6 @@ class StripeLedger(RequestLedger):
             return tuple(versions[-1] for versions in seen if versions)
 
     def charge(self, charge_id: str | None) -> Charge | None:
-        """Find a charge of any status."""
         with self.lock:
             return self._charges.get(charge_id) if charge_id else None
 
@@ -153,7 +148,6 @@ class StripeLedger(RequestLedger):
                 super()._save_entry(entry, at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the ledger."""
         names = ("intents", "attempts", "charges", "refunds")
         with self.lock:
             lists = {name: [asdict(one) for one in getattr(self, name)] for name in names}

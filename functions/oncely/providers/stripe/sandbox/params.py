@@ -32,9 +32,7 @@ class Params:
                 raise StripeValidationError(message, code="parameter_unknown", param=name)
 
     def text(self, name: str) -> str | None:
-        """Read an optional string. An empty one is invalid, as at Stripe."""
-        value = self._values.get(name)
-        if value is None:
+        if (value := self._values.get(name)) is None:
             return None
         if not isinstance(value, str):
             raise StripeValidationError(f"Invalid string: {value}", param=name)
@@ -44,49 +42,43 @@ class Params:
         return value
 
     def required(self, name: str) -> str:
-        """Read a required string."""
-        value = self.text(name)
-        if value is None:
+        if (value := self.text(name)) is None:
             message = f"Missing required param: {name}."
             raise StripeValidationError(message, code="parameter_missing", param=name)
         return value
 
+    def optional_amount(self, name: str = "amount") -> int | None:
+        return self.amount(name) if self.has_any(name) else None
+
     def amount(self, name: str = "amount") -> int:
-        """Read an amount in minor units."""
         return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
 
-    def integer(self, name: str, *, default: int, maximum: int) -> int:
-        """Read an optional integer of at least 1."""
-        value = self.text(name)
-        return default if value is None else self._integer(name, value, maximum=maximum)
+    def limit(self) -> int:
+        value = self.text("limit") or str(DEFAULT_PAGE_SIZE)
+        return self._integer("limit", value, maximum=MAX_PAGE_SIZE)
 
     def currency(self) -> str:
-        """Read a currency: three lower-case letters."""
         value = self.required("currency")
         if not CURRENCY.fullmatch(value):
             raise StripeValidationError(f"Invalid currency: {value}.", param="currency")
         return value
 
     def flag(self, name: str) -> bool:
-        """Read an optional boolean."""
         value = self.text(name)
         if value not in {None, "true", "false"}:
             raise StripeValidationError(f"Invalid boolean: {value}", param=name)
         return value == "true"
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Read an optional object."""
         value = self._values.get(name) or {}
         if not isinstance(value, dict):
             raise StripeValidationError(f"Invalid object: {name}", param=name)
         return value
 
     def has_any(self, *names: str) -> bool:
-        """Whether any of these parameters was sent."""
         return any(name in self._values for name in names)
 
     def metadata(self) -> Mapping[str, str]:
-        """Read the metadata, within Stripe's limits."""
         entries = self.mapping("metadata")
         fits = len(entries) <= MAX_METADATA_ENTRIES and all(
             isinstance(value, str)
@@ -100,10 +92,8 @@ class Params:
         return entries
 
     def expands_charge(self) -> bool:
-        """Whether the response should contain the whole latest charge."""
         wanted = self._values.get("expand", [])
-        unknown = set(wanted) - EXPANDABLE
-        if unknown:
+        if unknown := set(wanted) - EXPANDABLE:
             message = f"This property cannot be expanded ({min(unknown)})."
             raise StripeValidationError(message, param="expand")
         return bool(wanted)
@@ -112,14 +102,13 @@ class Params:
     def _integer(name: str, value: str, *, maximum: int) -> int:
         if not re.fullmatch(r"-?\d+", value):
             message = f"Invalid integer: {value}"
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        if int(value) < 1:
+        elif int(value) < 1:
             message = "This value must be greater than or equal to 1."
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        if int(value) > maximum:
+        elif int(value) > maximum:
             message = f"This value must be at most {maximum}."
-            raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        return int(value)
+        else:
+            return int(value)
+        raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
 
 
 def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
@@ -127,8 +116,7 @@ def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
     wanted: list[tuple[str | None, str | None, str]] = []
     position = 0
     while True:
-        clause = _CLAUSE.match(query, position)
-        if clause is None:
+        if (clause := _CLAUSE.match(query, position)) is None:
             message = f"We were unable to parse your search query: {query}"
             raise StripeValidationError(message, param="query")
         value = re.sub(r"\\(.)", r"\1", clause["value"])

@@ -8,7 +8,7 @@ from oncely.providers.stripe.sandbox.errors import (
     not_found_error,
 )
 from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, Refund, StripeLedger
-from oncely.providers.stripe.sandbox.params import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Params
+from oncely.providers.stripe.sandbox.params import Params
 from oncely.providers.stripe.sandbox.serializers import list_body, refund_body
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
@@ -19,22 +19,18 @@ from oncely.testing.sandbox.http_messages import (
 )
 
 REFUND_PARAMS = ("amount", "charge", "metadata", "payment_intent", "reason")
-LIST_PARAMS = ("charge", "limit", "payment_intent")
 
 
 class Refunds:
     """The endpoint /v1/refunds, over one ledger."""
 
     def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
-        self._ledger = ledger
-        self._clock = clock
+        self._ledger, self._clock = ledger, clock
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
-        """Refund a charge, in part or in full."""
         params = Params(request.params, known=REFUND_PARAMS)
-        amount = params.amount() if params.has_any("amount") else None
+        amount, metadata = params.optional_amount(), params.metadata()
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")
-        metadata = params.metadata()
         if (charge_id is None) == (intent_id is None):
             message = "One of charge or payment_intent is required, and not both."
             raise StripeValidationError(message, code="parameter_missing", param="charge")
@@ -62,9 +58,8 @@ class Refunds:
         return execute
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
-        """List refunds, newest first."""
-        params = Params(request.params, known=LIST_PARAMS)
-        limit = params.integer("limit", default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
+        params = Params(request.params, known=("charge", "limit", "payment_intent"))
+        limit = params.limit()
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")
 
         def execute() -> SandboxResponse:
@@ -74,9 +69,8 @@ class Refunds:
                 if charge_id in {None, refund.charge_id} and intent_id in {None, refund.intent_id}
             ]
             items = [refund_body(refund) for refund in found[:limit]]
-            return SandboxResponse(
-                200, list_body(items, url=request.path, has_more=len(found) > limit)
-            )
+            page = list_body(items, url=request.path, has_more=len(found) > limit)
+            return SandboxResponse(200, page)
 
         return execute
 

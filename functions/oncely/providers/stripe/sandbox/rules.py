@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final
 
 from oncely.providers.stripe.sandbox.errors import (
@@ -13,23 +12,15 @@ from oncely.providers.stripe.sandbox.errors import (
 )
 from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
 
-CONFIRMABLE: Final = frozenset(
-    {
-        IntentStatus.REQUIRES_PAYMENT_METHOD,
-        IntentStatus.REQUIRES_CONFIRMATION,
-        IntentStatus.REQUIRES_ACTION,
-    }
-)
-CANCELABLE: Final = CONFIRMABLE
+# The states in which an intent can also be canceled.
+CONFIRMABLE: Final = frozenset(one for one in IntentStatus if one.startswith("requires_"))
 COMPLETABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
 
 # Stripe's test payment methods that are declined, with the decline code. Others succeed.
-DECLINES: Final = MappingProxyType(
-    {
-        "pm_card_chargeDeclined": "generic_decline",
-        "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
-    }
-)
+DECLINES: Final = {
+    "pm_card_chargeDeclined": "generic_decline",
+    "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
+}
 NEEDS_AUTHENTICATION: Final = "pm_card_authenticationRequired"
 PROCESSING_METHOD: Final = "pm_processing"
 MISSING_METHOD: Final = "pm_missing"
@@ -67,10 +58,9 @@ def check_customer(customer: str | None) -> None:
 
 def check_payment_method(payment_method: str | None) -> None:
     """Raise if the payment method does not exist."""
-    if payment_method and (
-        payment_method.startswith(MISSING_METHOD) or not payment_method.startswith("pm_")
-    ):
-        raise not_found_error("PaymentMethod", payment_method, param="payment_method")
+    method = payment_method
+    if method and (method.startswith(MISSING_METHOD) or not method.startswith("pm_")):
+        raise not_found_error("PaymentMethod", method, param="payment_method")
 
 
 def confirm(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
@@ -105,11 +95,9 @@ def _attempt_charge(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmRe
             return _decline(intent, attempt, code=reason, decline_code=reason)
         return ConfirmResult(replace(intent, status=IntentStatus.REQUIRES_ACTION))
     if method == PROCESSING_METHOD:
-        charge = _charge(intent, attempt, ChargeStatus.PENDING)
-        status = IntentStatus.PROCESSING
+        status, charge = IntentStatus.PROCESSING, _charge(intent, attempt, ChargeStatus.PENDING)
     else:
-        charge = _charge(intent, attempt, ChargeStatus.SUCCEEDED)
-        status = IntentStatus.SUCCEEDED
+        status, charge = IntentStatus.SUCCEEDED, _charge(intent, attempt, ChargeStatus.SUCCEEDED)
     return ConfirmResult(replace(intent, status=status, latest_charge=charge.charge_id), charge)
 
 
@@ -117,7 +105,7 @@ def _decline(
     intent: PaymentIntent, attempt: ConfirmAttempt, *, code: str, decline_code: str
 ) -> ConfirmResult:
     charge = replace(_charge(intent, attempt, ChargeStatus.FAILED), failure_code=code)
-    after = with_payment_error(intent, charge, code=code, decline_code=decline_code)
+    after = _with_error(intent, charge, decline_code=decline_code)
     error = StripeApiError(
         "Your card was declined.",
         status=402,
@@ -130,10 +118,7 @@ def _decline(
     return ConfirmResult(after, charge, error)
 
 
-def with_payment_error(
-    intent: PaymentIntent, charge: Charge, *, code: str, decline_code: str
-) -> PaymentIntent:
-    """Return the intent to `requires_payment_method`, with the error."""
+def _with_error(intent: PaymentIntent, charge: Charge, *, decline_code: str) -> PaymentIntent:
     return replace(
         intent,
         status=IntentStatus.REQUIRES_PAYMENT_METHOD,
@@ -141,7 +126,7 @@ def with_payment_error(
         latest_charge=charge.charge_id,
         last_payment_error={
             "type": "card_error",
-            "code": code,
+            "code": charge.failure_code,
             "decline_code": decline_code,
             "charge": charge.charge_id,
             "message": "Your card was declined.",
@@ -166,24 +151,22 @@ def _charge(intent: PaymentIntent, attempt: ConfirmAttempt, status: ChargeStatus
 
 def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> PaymentIntent:
     """Cancel the intent, which can no longer be charged."""
-    if intent.status not in CANCELABLE:
+    if intent.status not in CONFIRMABLE:
         raise unexpected_state_error("cancel", intent)
     return replace(intent, status=IntentStatus.CANCELED, canceled_at=at, cancellation_reason=reason)
 
 
 def complete_pending(
-    intent: PaymentIntent, pending: Charge | None, attempt: ConfirmAttempt, *, succeeded: bool
+    intent: PaymentIntent, latest: Charge | None, attempt: ConfirmAttempt, *, succeeded: bool
 ) -> ConfirmResult:
     """Complete an intent that is processing or requires action."""
     if intent.status not in COMPLETABLE:
         raise unexpected_state_error("complete", intent)
-    charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)
+    pending = latest is not None and latest.status is ChargeStatus.PENDING
+    charge = latest if latest and pending else _charge(intent, attempt, ChargeStatus.PENDING)
     if succeeded:
         charge = replace(charge, status=ChargeStatus.SUCCEEDED)
-        return ConfirmResult(
-            replace(intent, status=IntentStatus.SUCCEEDED, latest_charge=charge.charge_id), charge
-        )
-    reason = "generic_decline"
+        paid = replace(intent, status=IntentStatus.SUCCEEDED, latest_charge=charge.charge_id)
+        return ConfirmResult(paid, charge)
     charge = replace(charge, status=ChargeStatus.FAILED, failure_code="card_declined")
-    after = with_payment_error(intent, charge, code="card_declined", decline_code=reason)
-    return ConfirmResult(after, charge)
+    return ConfirmResult(_with_error(intent, charge, decline_code="generic_decline"), charge)

@@ -21,6 +21,7 @@ def _seconds(moment: datetime | None) -> int | None:
 def intent_body(intent: PaymentIntent, *, charge: Charge | None = None) -> dict[str, Any]:
     """Serialize a PaymentIntent. `charge` replaces the id of the latest charge."""
     paid = intent.status is IntentStatus.SUCCEEDED
+    action = {"type": "use_stripe_sdk", "use_stripe_sdk": {"type": "three_d_secure_redirect"}}
     return {
         "id": intent.intent_id,
         "object": "payment_intent",
@@ -44,18 +45,12 @@ def intent_body(intent: PaymentIntent, *, charge: Charge | None = None) -> dict[
         "latest_charge": charge_body(charge) if charge else intent.latest_charge,
         "livemode": False,
         "metadata": dict(intent.metadata),
-        "next_action": _next_action(intent),
+        "next_action": action if intent.status is IntentStatus.REQUIRES_ACTION else None,
         "payment_method": intent.payment_method,
         "payment_method_types": ["card"],
         "receipt_email": intent.receipt_email,
         "status": intent.status.value,
     }
-
-
-def _next_action(intent: PaymentIntent) -> dict[str, Any] | None:
-    if intent.status is not IntentStatus.REQUIRES_ACTION:
-        return None
-    return {"type": "use_stripe_sdk", "use_stripe_sdk": {"type": "three_d_secure_redirect"}}
 
 
 def charge_body(charge: Charge) -> dict[str, Any]:
@@ -101,12 +96,6 @@ def refund_body(refund: Refund) -> dict[str, Any]:
 def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
     """Serialize a page of a list."""
     return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
-
-
-def search_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
-    """Serialize a page of search results."""
-    page = list_body(items, url=url, has_more=has_more)
-    return {**page, "object": "search_result", "next_page": None}
 
 
 def error_body(error: StripeApiError) -> dict[str, Any]:
