@@ -24,11 +24,9 @@ class ContractRegistry:
         return iter(self._by_type.values())
 
     def for_queue(self, queue: str) -> "ContractRegistry":
-        """Return a registry of the job types of this queue."""
         return ContractRegistry(contract for contract in self if contract.resources.queue == queue)
 
     def contract(self, job_type: str) -> type[AnyContract]:
-        """Return the contract of a job type, or raise InvalidMessageError."""
         try:
             return self._by_type[job_type]
         except KeyError:
@@ -47,7 +45,6 @@ class ContractRegistry:
             _raise_invalid_message(_describe_errors(contract.job_type, error))
 
     def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
-        """Parse a message that is a mapping, as in a row or from a producer."""
         try:
             body = encode_message(message)
         except (TypeError, ValueError, RecursionError) as error:

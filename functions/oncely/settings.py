@@ -76,7 +76,6 @@ class Settings(BaseModel):
     def from_env(
         cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
     ) -> Self:
-        """Read every setting that these contracts may use, or raise NotConfiguredError."""
         values: dict[str, Any] = {
             name: environ[name.upper()]
             for name in cls.model_fields
@@ -108,7 +107,6 @@ class Settings(BaseModel):
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
 
     def require(self, *fields: str) -> None:
-        """Raise NotConfiguredError unless these are present, such as `tables.orders`."""
         missing = [field for field in fields if not self._has(field)]
         if missing:
             raise NotConfiguredError(

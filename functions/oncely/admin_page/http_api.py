@@ -42,7 +42,6 @@ class User:
 
     @property
     def can_repair(self) -> bool:
-        """Whether this user is an operator."""
         return OPERATOR_GROUP in self.groups
 
 
@@ -73,7 +72,6 @@ class ApiResponse:
 
     @classmethod
     def json(cls, content: Json, status: HTTPStatus = HTTPStatus.OK) -> "ApiResponse":
-        """A JSON response, never cached."""
         return cls(
             status=status,
             body=json.dumps(content, ensure_ascii=False),
@@ -81,7 +79,6 @@ class ApiResponse:
         )
 
     def not_modified_if(self, tags: str) -> "ApiResponse":
-        """An empty 304 if the browser already has this version."""
         known = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
         if self.headers.get("etag") not in known:
             return self
@@ -89,7 +86,6 @@ class ApiResponse:
 
     @classmethod
     def error(cls, status: HTTPStatus, message: str, **more: Json) -> "ApiResponse":
-        """An error that says what to do next."""
         return cls.json({"error": message, **more}, status)
 
 

@@ -37,7 +37,6 @@ class RepairBody(BaseModel):
             ) from None
 
     def to_request(self, *, actor: str) -> RepairRequest:
-        """The request of this operator."""
         if self.repair not in set(Repair):
             known = ", ".join(Repair)
             raise InvalidRequestError(f"unknown repair: use one of {known}")

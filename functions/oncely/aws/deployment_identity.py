@@ -41,7 +41,6 @@ class DynamoTableIdentity:
     table: str
 
     def identity(self) -> TableIdentity | None:
-        """Read the identity item, consistently."""
         item = self._call(
             lambda: self.client.get_item(
                 TableName=self.table, Key={"job_key": {"S": IDENTITY_KEY}}, ConsistentRead=True
@@ -58,7 +57,6 @@ class DynamoTableIdentity:
         )
 
     def facts(self) -> TableFacts:
-        """Describe the table."""
         found: Any = self._call(lambda: self.client.describe_table(TableName=self.table))["Table"]
         return TableFacts(
             name=self.table,
@@ -67,7 +65,6 @@ class DynamoTableIdentity:
         )
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
-        """Ask whether rows expire and can be restored."""
         ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
         backups: Any = self._call(
             lambda: self.client.describe_continuous_backups(TableName=self.table)
@@ -80,7 +77,6 @@ class DynamoTableIdentity:
         )
 
     def is_empty(self) -> bool:
-        """Whether the table holds no item at all."""
         found = self._call(
             lambda: self.client.scan(TableName=self.table, Limit=1, ConsistentRead=True)
         )

@@ -61,7 +61,6 @@ class DynamoJobStore:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, key: JobKey) -> Job | None:
-        """Read a row, consistently."""
         try:
             row = self.client.get_item(
                 TableName=self.table,
@@ -73,8 +72,6 @@ class DynamoJobStore:
         return None if row is None else deserialize_job(row)
 
     def create(self, job: Job) -> CreateResult:
-        """Write a new row, unless there is one."""
-
         def put() -> CreateResult:
             self.client.put_item(
                 TableName=self.table,
@@ -87,7 +84,6 @@ class DynamoJobStore:
         return self.conditional_write(job.job_key, put, lambda row: interpret_create(job, row))
 
     def claim(self, claim: Claim) -> ClaimResult:
-        """Claim a row that is absent or ready, in one write."""
         if claim.requires_failed is not None:
             return self._claim_after(claim, claim.requires_failed)
 
@@ -107,7 +103,6 @@ class DynamoJobStore:
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
-        """Replace `before` if it is unchanged, in one transaction with the business writes."""
         if business_writes:
             return self._swap_with_business_writes(before, after, business_writes)
 
@@ -164,7 +159,6 @@ class DynamoJobStore:
             return BusinessWriteConflict(str(error))
 
     def _claim_after(self, claim: Claim, prerequisite: JobKey) -> ClaimResult:
-        """Claim only if another job has failed, in one transaction."""
         check = {
             "TableName": self.table,
             "Key": {"job_key": serialize_field("job_key", prerequisite)},
@@ -231,7 +225,6 @@ class DynamoJobStore:
     def _read_back(
         self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
     ) -> _T:
-        """Read the row to learn the result of a write whose response was lost."""
         result = interpret(self.get(key))
         if result is None:
             raise self._translate(key, error) from error

@@ -29,17 +29,14 @@ class Expression:
     placeholders: dict[str, str] = field(default_factory=dict)  # by attribute
 
     def name(self, attribute_name: str) -> str:
-        """The placeholder of an attribute name."""
         return self.placeholders.setdefault(attribute_name, f"#n{len(self.placeholders)}")
 
     def value(self, serialized_value: Mapping[str, Any]) -> str:
-        """The placeholder of a value in the SDK's form."""
         placeholder = f":v{len(self.values)}"
         self.values[placeholder] = dict(serialized_value)
         return placeholder
 
     def parameters(self) -> dict[str, Any]:
-        """The names and values that the SDK needs beside the expressions."""
         names = {placeholder: name for name, placeholder in self.placeholders.items()}
         found: dict[str, Any] = {"ExpressionAttributeNames": names}
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found

@@ -56,7 +56,6 @@ def services_for_stack(
 def _environment(
     outputs: Mapping[str, str], environ: Mapping[str, str], contracts: tuple[type[AnyContract], ...]
 ) -> dict[str, str]:
-    """A stack's outputs under the names that a function's environment has for them."""
     required = {
         table_env_var("jobs"): "JobsTableName",
         "ARCHIVE_BUCKET": "ArchiveBucketName",

@@ -58,7 +58,6 @@ class S3HistoryReader:
         return self._read(names)
 
     def newest(self) -> dict[str, HistoryLine]:
-        """The newest line of each job that the history knows, by its key."""
         kept: dict[str, HistoryLine] = {}
         for line in self.lines():
             if is_newer(line, kept.get(line.job_key)):
@@ -90,7 +89,6 @@ class S3HistoryReader:
     def about(
         self, business_id: str, *, since: date | None = None, until: date | None = None
     ) -> list[HistoryLine]:
-        """Everything about an order, a customer, a reference or a job key, the oldest first."""
         wanted = (
             line
             for line in self.lines(since=since, until=until)
@@ -99,7 +97,6 @@ class S3HistoryReader:
         return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
 
     def open_gaps(self) -> list[HistoryGap]:
-        """The gaps that no backfill has closed, the oldest first."""
         names = list(self._names(GAPS_PREFIX, suffix=""))
         closed = {
             name.removesuffix(CLOSED_GAP_SUFFIX)
@@ -115,7 +112,6 @@ class S3HistoryReader:
         return sorted(gaps, key=lambda gap: gap.recorded_at)
 
     def backfill_progress(self) -> BackfillProgress | None:
-        """How far the last backfill came. Returns None if there was none."""
         if BACKFILL_PROGRESS_KEY not in self._names(BACKFILL_PROGRESS_KEY, suffix=""):
             return None
         return BackfillProgress.from_dict(json.loads(self._bytes(BACKFILL_PROGRESS_KEY)))
@@ -181,7 +177,6 @@ class HistoryFinishedJobs:
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> list[JobListEntry]:
-        """The jobs that ended in this time, both ends included, those that did last first."""
         lines = self.history.recent(
             since=since, until=until + _LINE_PRECISION, job_type=job_type, limit=limit
         )

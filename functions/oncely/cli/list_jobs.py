@@ -111,7 +111,6 @@ def iterate_pages(
 def _collect_jobs(
     queries: "JobQueries", *, limit: int, **wanted: object
 ) -> "tuple[list[JobView], str | None]":
-    """Return the jobs, and how to see more of them if there are any."""
     from oncely.operate.job_queries import MAX_ENTRIES_SCANNED, MAX_ROWS_READ
 
     taken: list[JobView] = []

@@ -93,7 +93,6 @@ def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3'
 
 
 def _read(ended: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sweep's report: its output, or the cause of its failure."""
     for text in (ended.get("output"), ended.get("cause")):
         try:
             found = json_text.loads(text or "")

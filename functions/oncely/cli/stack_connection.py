@@ -36,29 +36,24 @@ class StackConnection(Protocol):
     """What commands need of a stack."""
 
     @property
-    def name(self) -> str:
-        """The stack's name."""
+    def name(self) -> str: ...
 
     @property
     def cli_options(self) -> str:
         """The options for a printed command to reach this stack, such as ` --local`, or ``."""
 
     @property
-    def is_local(self) -> bool:
-        """Whether this is the local stack."""
+    def is_local(self) -> bool: ...
 
     @property
-    def outputs(self) -> Mapping[str, str]:
-        """The stack's outputs."""
+    def outputs(self) -> Mapping[str, str]: ...
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        """Create a client of an AWS service."""
+        ...
 
-    def services(self, actor: str) -> "OperatorServices":
-        """Create the services that find, send and repair jobs."""
+    def services(self, actor: str) -> "OperatorServices": ...
 
-    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings":
-        """The settings of a provider, as the stack's functions have them."""
+    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings": ...
 
     def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
         """Check an API key with its provider. Returns None if the provider has no check."""
@@ -90,7 +85,6 @@ class AwsStackConnection:
 
     @cached_property
     def session(self) -> "boto3.Session":
-        """The session for the options and the environment."""
         import boto3
 
         if self._local is not None:

@@ -50,7 +50,6 @@ class SearchResults:
     unreadable: tuple[UnreadableRow, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page and `--json`."""
         return {"query": self.query, **_rows_json(self.jobs, self.unreadable)}
 
 
@@ -63,7 +62,6 @@ class JobPage:
     unreadable: tuple[UnreadableRow, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page."""
         return {**_rows_json(self.jobs, self.unreadable), "cursor": self.cursor}
 
 
@@ -80,7 +78,6 @@ class JobCounts:
     truncated: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page."""
         oldest = self.oldest_unresolved_at
         return {
             "needs_review": self.needs_review,
@@ -104,7 +101,6 @@ class JobQueries:
     clock: Clock
 
     def search(self, text: str) -> SearchResults:
-        """Find jobs by job key, subject, customer or provider reference."""
         query = text.strip()
         if not query:
             raise InvalidRequestError(
@@ -178,14 +174,12 @@ class JobQueries:
         yield self._page(taken, statuses)
 
     def get(self, key: str) -> JobView | None:
-        """One job. Returns None if it has no row."""
         if not _is_indexable(key) or not _is_job_key(key):
             return None
         job = self.store.get(JobKey(key))
         return None if job is None else self._view(job)
 
     def counts(self) -> JobCounts:
-        """Count what needs attention. Today is the day in UTC."""
         midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
         today = midnight.replace(microsecond=0)
         pending, oldest = self._pending()
@@ -213,7 +207,6 @@ class JobQueries:
         )
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
-        """The keys that match, each with the first field that matched."""
         finder = self.job_index
         matches: dict[JobKey, str] = {}
         if _is_job_key(query):
@@ -290,7 +283,6 @@ def _check_time_window(since: datetime | None, until: datetime | None) -> None:
 def _take_page(
     entries: Iterator[JobListEntry], start: ListCursor, *, job_type: str | None, limit: int
 ) -> tuple[list[JobKey], ListCursor | None]:
-    """The next keys of a list and the cursor behind them. The cursor is None at the end."""
     taken: list[JobKey] = []
     new = (one for one in entries if not start.already_shown(one))
     position = start
@@ -314,7 +306,6 @@ def _strip_prefix(query: str) -> str:
 
 
 def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterator[JobKey]:
-    """The keys derived from a subject. None if it cannot be part of a key."""
     try:
         yield from contract_type.keys_for_subject(subject)
     except InvalidInputError:

@@ -65,7 +65,6 @@ class RepairDetails:
         return "; ".join(str(part) for part in (self.lookup, self.note) if part)
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page and `--json`."""
         lookup: Json = None if self.lookup is None else {**vars(self.lookup)}
         return {"summary": str(self), "lookup": lookup, "note": self.note}
 

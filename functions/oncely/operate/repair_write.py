@@ -37,7 +37,6 @@ class RepairWriter:
 
     @property
     def actor(self) -> str:
-        """The operator, as evidence stores the name."""
         return operator_actor(self.request.actor)
 
     def write(
@@ -95,7 +94,6 @@ class ManualResolution:
     def resolve_with_business_rows(
         self, row: Job, contract: AnyContract, message: Message
     ) -> RepairOutcome:
-        """End the job and update its business rows in one transaction."""
         decision = self._decision(row, self.writer.request.reason)
         local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
@@ -123,7 +121,6 @@ class ManualResolution:
     def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        """The business writes that follow, or why there can be none."""
         finishes = self.writer.request.repair is Repair.MARK_FINISHED
         precheck = contract.precheck(message)
         if (

@@ -119,7 +119,6 @@ _NEEDS_REFERENCE: Final = frozenset({Repair.REOPEN, Repair.MARK_FAILED})
 
 
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
-    """Returns None if the repair is allowed and has everything it needs."""
     if not option.allowed:
         return NotAllowed(option.reason)
     if option.needs_reference and request.reference is None and not request.dry_run:
@@ -179,7 +178,6 @@ class _RepairRun:
                 return NotAllowed(str(self._lookup_answer(short_label(answer), answer.reason)))
 
     def _resolve(self, row: Job) -> RepairOutcome:
-        """Resolve the job as the reconciler does on demand, in the operator's name."""
         note_outcome: RepairOutcome = self._writer.write(
             row, note(f"looked up: {self.request.reason}")
         )
@@ -196,7 +194,6 @@ class _RepairRun:
         )
 
     def _note_lookup(self, row: Job) -> RepairOutcome:
-        """Note the outcome. The operator decides what follows."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self._check_lookup(lookup):
             return refusal
@@ -324,7 +321,6 @@ class _RepairRun:
     def _check_lookup(
         self, lookup: LookupResult
     ) -> BusinessRowConflict | ProviderUnavailable | None:
-        """Returns None if the lookup has an outcome, else why it has none."""
         outcome = lookup.outcome
         if lookup.facts is None and isinstance(outcome, Anomalous):
             return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")
