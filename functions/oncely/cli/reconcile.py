@@ -61,11 +61,9 @@ def reconcile(
         if value is not None:
             is_time = name in {"from", "to"}
             sweep[name] = format_time(parse_time_argument(value, now=now)) if is_time else value
-    machine = required_output(stack, "ReconcilerArn")
-    states = stack.client("stepfunctions")
-    arn = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))[
-        "executionArn"
-    ]
+    machine, states = required_output(stack, "ReconcilerArn"), stack.client("stepfunctions")
+    started = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))
+    arn = started["executionArn"]
     if not wait:
         console.print_json({"execution": arn}) if json else console.print_line("started:", arn)
         return
