@@ -107,13 +107,9 @@ class Settings(BaseModel):
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
 
     def require(self, *fields: str) -> None:
-        missing = [field for field in fields if not self._has(field)]
-        if missing:
-            raise NotConfiguredError(
-                _incomplete(
-                    "; ".join(f"{_env_var(tuple(one.split('.')))}: missing" for one in missing)
-                )
-            )
+        if missing := [tuple(field.split(".")) for field in fields if not self._has(field)]:
+            faults = "; ".join(f"{_env_var(one)}: missing" for one in missing)
+            raise NotConfiguredError(_incomplete(faults))
 
     def _has(self, field: str) -> bool:
         group, _, name = field.partition(".")

@@ -66,8 +66,7 @@ class Telemetry:
         return cls(Logger(service=service), Metrics(namespace=signals.NAMESPACE, service=service))
 
     def wrap_handler(self, handler: Handler) -> Handler:
-        counted = self.metrics.log_metrics(handler)
-        observed: Handler = self.logger.inject_lambda_context(counted)
+        observed: Handler = self.logger.inject_lambda_context(self.metrics.log_metrics(handler))
         return observed
 
     def record_deliveries(self, deliveries: "Sequence[ProcessedDelivery]") -> None:
@@ -75,15 +74,12 @@ class Telemetry:
             self._record_delivery(one)
 
     def add_duration(self, metric: str, duration: timedelta) -> None:
-        self.metrics.add_metric(
-            name=metric, unit=MetricUnit.Seconds, value=duration.total_seconds()
-        )
+        seconds = duration.total_seconds()
+        self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=seconds)
 
     def sweep_started(self, *, due_count: int, requested_count: int, busy_shards: int) -> None:
-        self.logger.info(
-            "sweep",
-            extra={"items": due_count, "asking": requested_count, "busy_shards": busy_shards},
-        )
+        extra = {"items": due_count, "asking": requested_count, "busy_shards": busy_shards}
+        self.logger.info("sweep", extra=extra)
 
     def sweep_finished(self, *, seconds: float) -> None:
         """Record that a sweep ended, and how long it took. A missing metric raises an alarm."""
@@ -175,9 +171,8 @@ class Telemetry:
         self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(query)})
 
     def publish_failed(self, key: str, error: Exception) -> None:
-        self.logger.error(
-            "not published", extra={"job_key": key, "error": redacted_line(str(error))}
-        )
+        extra = {"job_key": key, "error": redacted_line(str(error))}
+        self.logger.error("not published", extra=extra)
         self._count(signals.PUBLISH_FAILED)
 
     def history_written(self, *, changes: int, objects: int) -> None:
@@ -228,7 +223,8 @@ class OutcomeSignal:
     duplicate_reason: DuplicateReason | None = None  # set for a duplicate message
 
 
-_DUPLICATE: Final = "message deduplicated"
+def _duplicate(reason: DuplicateReason, level: str = "info") -> OutcomeSignal:
+    return OutcomeSignal("message deduplicated", signals.DEDUPLICATED, level, reason)
 
 
 def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # one case for each
@@ -239,17 +235,11 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
         case Failed():
             return OutcomeSignal("job failed", signals.FAILED)
         case Duplicate():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.FINISHED
-            )
+            return _duplicate(DuplicateReason.FINISHED)
         case LeasedElsewhere() | AwaitingResolution():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.IN_PROGRESS
-            )
+            return _duplicate(DuplicateReason.IN_PROGRESS)
         case Conflict():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, "error", DuplicateReason.CONFLICT
-            )
+            return _duplicate(DuplicateReason.CONFLICT, "error")
         case Unknown():
             return OutcomeSignal("job unknown", signals.UNKNOWN, "warning")
         case NeedsReview():

@@ -66,9 +66,8 @@ class DynamoTableIdentity:
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
         ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
-        backups: Any = self._call(
-            lambda: self.client.describe_continuous_backups(TableName=self.table)
-        )
+        client, name = self.client, self.table
+        backups: Any = self._call(lambda: client.describe_continuous_backups(TableName=name))
         recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         return replace(
             facts,
@@ -77,23 +76,16 @@ class DynamoTableIdentity:
         )
 
     def is_empty(self) -> bool:
-        found = self._call(
-            lambda: self.client.scan(TableName=self.table, Limit=1, ConsistentRead=True)
-        )
-        return not found.get("Items")
+        request: Any = {"TableName": self.table, "Limit": 1, "ConsistentRead": True}
+        return not self._call(lambda: self.client.scan(**request)).get("Items")
 
     def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item over the one that was read. Returns False if it has changed."""
-        times = {
-            name: {"S": format_time(at)}
-            for name in _TIMES
-            if (at := getattr(identity, name)) is not None
-        }
         item: dict[str, Any] = {
             "job_key": {"S": IDENTITY_KEY},
             "identity": {"S": identity.deployment},
             "table_id": {"S": identity.table_id},
-            **times,
+            **{name: {"S": format_time(at)} for name in _TIMES if (at := getattr(identity, name))},
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}
         if replacing is not None:

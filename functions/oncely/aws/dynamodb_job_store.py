@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
@@ -81,7 +82,7 @@ class DynamoJobStore:
             )
             return Created(job)
 
-        return self.conditional_write(job.job_key, put, lambda row: interpret_create(job, row))
+        return self.conditional_write(job.job_key, put, partial(interpret_create, job))
 
     def claim(self, claim: Claim) -> ClaimResult:
         if claim.requires_failed is not None:
@@ -96,9 +97,7 @@ class DynamoJobStore:
             )
             return Claimed(deserialize_job(answer["Attributes"]))
 
-        return self.conditional_write(
-            claim.job_key, update, lambda row: _interpret_claim(claim, row)
-        )
+        return self.conditional_write(claim.job_key, update, partial(_interpret_claim, claim))
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
@@ -114,9 +113,8 @@ class DynamoJobStore:
             )
             return Swapped(after)
 
-        return self.conditional_write(
-            before.job_key, update, lambda row: _interpret_swap(row, before=before, after=after)
-        )
+        seen = partial(_interpret_swap, before=before, after=after)
+        return self.conditional_write(before.job_key, update, seen)
 
     def _swap_with_business_writes(
         self, before: Job, after: Job, business_writes: Sequence[BusinessWrite]
@@ -133,13 +131,11 @@ class DynamoJobStore:
                 for write in business_writes
             ]
             items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
-            self.client.transact_write_items(
-                TransactItems=items, ClientRequestToken=_request_token(after)
-            )
+            token = _request_token(after)
+            self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             return Swapped(after)
 
-        def seen(row: Job | None) -> SwapResult | None:
-            return _interpret_swap(row, before=before, after=after)
+        seen = partial(_interpret_swap, before=before, after=after)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> SwapResult | None:
             job_row, *local_rows = reasons
@@ -175,11 +171,9 @@ class DynamoJobStore:
         items: list[Any] = [{"ConditionCheck": check}, {"Update": update}]
 
         def transact() -> ClaimResult:
-            self.client.transact_write_items(
-                TransactItems=items, ClientRequestToken=claim.owner[:36]
-            )
-            row = self.get(claim.job_key)
-            return _interpret_claim(claim, row) or PrerequisiteNotMet(None)
+            token = claim.owner[:36]
+            self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
+            return _interpret_claim(claim, self.get(claim.job_key)) or PrerequisiteNotMet(None)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClaimResult | None:
             other, ours = reasons
@@ -187,9 +181,8 @@ class DynamoJobStore:
                 return _interpret_claim(claim, _row_from_response(ours))
             return PrerequisiteNotMet(_row_from_response(other))
 
-        return self.conditional_write(
-            claim.job_key, transact, lambda row: _interpret_claim(claim, row), cancelled
-        )
+        seen = partial(_interpret_claim, claim)
+        return self.conditional_write(claim.job_key, transact, seen, cancelled)
 
     def conditional_write(
         self,
@@ -225,8 +218,7 @@ class DynamoJobStore:
     def _read_back(
         self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
     ) -> _T:
-        result = interpret(self.get(key))
-        if result is None:
+        if (result := interpret(self.get(key))) is None:
             raise self._translate(key, error) from error
         return result
 
@@ -264,12 +256,8 @@ def _interpret_swap(row: Job | None, *, before: Job, after: Job) -> SwapResult |
         return VersionConflict(None)
     if is_our_write(row, before=before, write=after):
         return Swapped(after)
-    unchanged = (row.status, row.owner, row.version) == (
-        before.status,
-        before.owner,
-        before.version,
-    )
-    return None if unchanged else VersionConflict(row)
+    expected = (before.status, before.owner, before.version)
+    return None if (row.status, row.owner, row.version) == expected else VersionConflict(row)
 
 
 def _only_throttled(reasons: Sequence[Mapping[str, Any]]) -> bool:

@@ -105,22 +105,19 @@ class AwsPorts:
     def table_identity(self) -> "DynamoTableIdentity":
         from oncely.aws.deployment_identity import DynamoTableIdentity
 
-        table = self._get("jobs_table")
-        return DynamoTableIdentity(self.clients.dynamodb, table)
+        return DynamoTableIdentity(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
         from oncely.aws.sns import SnsNotifier
 
-        topic = self._get("alert_topic_arn")
-        return SnsNotifier(self.clients.sns, topic)
+        return SnsNotifier(self.clients.sns, self._get("alert_topic_arn"))
 
     @cached_property
     def message_source(self) -> "SqsMessageSource":
         from oncely.aws.sqs import SqsMessageSource
 
-        queue_url = self._get("queue_url")
-        return SqsMessageSource(client=self.clients.sqs, queue_url=queue_url)
+        return SqsMessageSource(client=self.clients.sqs, queue_url=self._get("queue_url"))
 
     @cached_property
     def reject_queue(self) -> "SqsRejectQueue":
@@ -135,29 +132,27 @@ class AwsPorts:
     def event_bus(self) -> "EventBridgeBus":
         from oncely.aws.event_bridge import EventBridgeBus
 
-        bus = self._get("event_bus_name")
-        return EventBridgeBus(self.clients.events, bus)
+        return EventBridgeBus(self.clients.events, self._get("event_bus_name"))
 
     @cached_property
     def due_index(self) -> "DynamoDueIndex":
         from oncely.aws.dynamodb_due_index import DynamoDueIndex
 
-        table = self._get("jobs_table")
-        return DynamoDueIndex(self.clients.dynamodb, table, self.settings.due_shards)
+        return DynamoDueIndex(
+            self.clients.dynamodb, self._get("jobs_table"), self.settings.due_shards
+        )
 
     @cached_property
     def sweep_leases(self) -> "DynamoSweepLeases":
         from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
 
-        table = self._get("jobs_table")
-        return DynamoSweepLeases(self.clients.dynamodb, table)
+        return DynamoSweepLeases(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def sweeps(self) -> "StepFunctionsSweeps":
         from oncely.aws.step_functions import StepFunctionsSweeps
 
-        machine = self._get("reconciler_arn")
-        return StepFunctionsSweeps(self.clients.states, machine)
+        return StepFunctionsSweeps(self.clients.states, self._get("reconciler_arn"))
 
     @cached_property
     def unique_windows(self) -> "DynamoUniqueWindows":
@@ -169,8 +164,7 @@ class AwsPorts:
     def job_index(self) -> "DynamoJobIndex":
         from oncely.aws.dynamodb_job_index import DynamoJobIndex
 
-        table = self._get("jobs_table")
-        return DynamoJobIndex(self.clients.dynamodb, table)
+        return DynamoJobIndex(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def finished_jobs(self) -> "HistoryFinishedJobs":
@@ -182,36 +176,31 @@ class AwsPorts:
     def history_reader(self) -> "S3HistoryReader":
         from oncely.aws.s3_history_reader import S3HistoryReader
 
-        bucket = self._get("archive_bucket")
-        return S3HistoryReader(self.clients.s3, bucket)
+        return S3HistoryReader(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def history_store(self) -> "S3HistoryStore":
         from oncely.aws.s3_history import S3HistoryStore
 
-        bucket = self._get("archive_bucket")
-        return S3HistoryStore(self.clients.s3, bucket)
+        return S3HistoryStore(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def reject_archive(self) -> "S3Archive":
         from oncely.aws.s3_archive import S3Archive
 
-        bucket = self._get("archive_bucket")
-        return S3Archive(self.clients.s3, bucket)
+        return S3Archive(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def row_scan(self) -> "DynamoRowScan":
         from oncely.aws.row_scan import DynamoRowScan
 
-        table = self._get("jobs_table")
-        return DynamoRowScan(self.clients.dynamodb, table)
+        return DynamoRowScan(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def _job_store(self) -> DynamoJobStore:
-        table = self._get("jobs_table")
         return DynamoJobStore(
+            table=self._get("jobs_table"),
             client=self.clients.dynamodb,
-            table=table,
             tables=self.settings.tables,
             due_shards=self.settings.due_shards,
         )

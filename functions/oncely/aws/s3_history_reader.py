@@ -89,11 +89,8 @@ class S3HistoryReader:
     def about(
         self, business_id: str, *, since: date | None = None, until: date | None = None
     ) -> list[HistoryLine]:
-        wanted = (
-            line
-            for line in self.lines(since=since, until=until)
-            if business_id in _searchable_ids(line)
-        )
+        lines = self.lines(since=since, until=until)
+        wanted = (line for line in lines if business_id in _searchable_ids(line))
         return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
 
     def open_gaps(self) -> list[HistoryGap]:
@@ -103,11 +100,8 @@ class S3HistoryReader:
             for name in names
             if name.endswith(CLOSED_GAP_SUFFIX)
         }
-        still_open = (
-            name
-            for name in names
-            if name.endswith(OPEN_GAP_SUFFIX) and name.removesuffix(OPEN_GAP_SUFFIX) not in closed
-        )
+        opened = (name for name in names if name.endswith(OPEN_GAP_SUFFIX))
+        still_open = (one for one in opened if one.removesuffix(OPEN_GAP_SUFFIX) not in closed)
         gaps = (HistoryGap.from_dict(json.loads(self._bytes(name))) for name in still_open)
         return sorted(gaps, key=lambda gap: gap.recorded_at)
 
@@ -123,9 +117,8 @@ class S3HistoryReader:
         first, last = since.astimezone(UTC), until.astimezone(UTC)
         day = last.date()
         while day >= first.date():
-            types = (
-                [history_prefix(day, job_type)] if job_type else self._folders(history_prefix(day))
-            )
+            folder = history_prefix(day, job_type)
+            types = [folder] if job_type else self._folders(folder)
             # An object holds lines of one hour.
             after = f"{first:%H}" if day == first.date() else ""
             names = (name for one in types for name in self._names(one, after=f"{one}{after}"))
@@ -149,10 +142,8 @@ class S3HistoryReader:
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, StartAfter=after
             )
-            for page in pages:
-                yield from (
-                    one["Key"] for one in page.get("Contents", []) if one["Key"].endswith(suffix)
-                )
+            names = (one["Key"] for page in pages for one in page.get("Contents", []))
+            yield from (name for name in names if name.endswith(suffix))
 
     def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
         """The lines of these objects; a few objects at a time are in memory."""

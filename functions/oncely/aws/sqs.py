@@ -76,8 +76,7 @@ class SqsMessageSender:
         for batch in split_into_batches(bodies):
             left = batch
             for _ in range(_MAX_SEND_ATTEMPTS):
-                left = self._send(bodies, left)
-                if not left:
+                if not (left := self._send(bodies, left)):
                     break
             for index in set(batch) - set(left):
                 sent[index] = True
@@ -94,11 +93,8 @@ class SqsMessageSender:
         except ClientError as error:
             if is_retryable(error):
                 return indexes
-            raise translate(
-                error,
-                f"queue {self.queue_url}",
-                check="that it exists and that this role may send to it",
-            ) from error
+            check = "that it exists and that this role may send to it"
+            raise translate(error, f"queue {self.queue_url}", check=check) from error
         return [int(failure["Id"]) for failure in answer.get("Failed", [])]
 
 

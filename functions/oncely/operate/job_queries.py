@@ -103,19 +103,15 @@ class JobQueries:
     def search(self, text: str) -> SearchResults:
         query = text.strip()
         if not query:
-            raise InvalidRequestError(
-                "enter an order, a customer, a provider reference or a job key"
-            )
+            reason = "enter an order, a customer, a provider reference or a job key"
+            raise InvalidRequestError(reason)
         if not _is_indexable(query):
             return SearchResults(query=query, jobs=())
         derived = self._jobs_by_derived_key(_spellings(query))
         matches = self._matches(query, derived)
         rows = derived | self.job_index.get_many([key for key in matches if key not in derived])
-        views = [
-            self._view(row).with_match(matches[key])
-            for key, row in rows.items()
-            if isinstance(row, Job)
-        ]
+        jobs = ((key, row) for key, row in rows.items() if isinstance(row, Job))
+        views = (self._view(job).with_match(matches[key]) for key, job in jobs)
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
         return SearchResults(query=query, jobs=tuple(newest), unreadable=_unreadable(rows.values()))
 
@@ -202,9 +198,8 @@ class JobQueries:
         rows = self.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
         current = (row for row in found if isinstance(row, Job) and row.status in statuses)
-        return JobPage(
-            jobs=tuple(map(self._view, current)), cursor=cursor, unreadable=_unreadable(found)
-        )
+        jobs = tuple(map(self._view, current))
+        return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
         finder = self.job_index
@@ -297,12 +292,8 @@ def _take_page(
 
 def _spellings(query: str) -> tuple[str, ...]:
     """`order_18452`, `#18452` and `18452` mean the same order."""
-    bare = _strip_prefix(query)
+    bare = query.removeprefix("#").removeprefix("order_").strip() or query
     return tuple(dict.fromkeys((query, bare, f"order_{bare}", f"#{bare}")))
-
-
-def _strip_prefix(query: str) -> str:
-    return query.removeprefix("#").removeprefix("order_").strip() or query
 
 
 def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterator[JobKey]:
@@ -320,6 +311,4 @@ def _is_job_key(text: str) -> bool:
 
 def _is_indexable(text: str) -> bool:
     """Whether any index could hold it. A lone surrogate cannot even be sent."""
-    return len(text) <= MAX_KEY_LENGTH and not any(
-        "\ud800" <= character <= "\udfff" for character in text
-    )
+    return len(text) <= MAX_KEY_LENGTH and not any("\ud800" <= one <= "\udfff" for one in text)

@@ -33,10 +33,9 @@ class RepairRequest:
             raise InvalidRequestError(f"a reason must have at most {MAX_REASON_LENGTH} characters")
         if not self.actor.strip():
             raise InvalidRequestError("the operator's name is required")
-        ref = self.reference
-        if ref is not None and not (
-            ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
-        ):
+        if (ref := self.reference) is None:
+            return
+        if not (ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH):
             raise InvalidRequestError(
                 f"a reference must be printable and have at most {MAX_ID_LENGTH} characters"
             )

@@ -145,9 +145,8 @@ class ProofRestorer:
             now = self.clock.now()
             identity = replace(identity, restored_at=now, replays_until=now + replays_for)
         if not dry_run and not self.table.write(identity, replacing=found):
-            return RestoreRefused(
-                "the identity item was changed by another process: run this again"
-            )
+            why = "the identity item was changed by another process: run this again"
+            return RestoreRefused(why)
         return replace(declaration, identity=identity)
 
     def _restored_rows(

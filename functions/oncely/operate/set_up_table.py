@@ -42,8 +42,5 @@ class TableInitializer:
         if not self.table.is_empty():
             return SetupResult.NOT_EMPTY
         made = TableIdentity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
-        return (
-            SetupResult.CREATED
-            if self.table.write(made, replacing=None)
-            else SetupResult.ALREADY_SET_UP
-        )
+        created = self.table.write(made, replacing=None)
+        return SetupResult.CREATED if created else SetupResult.ALREADY_SET_UP
