@@ -117,7 +117,7 @@ class S3HistoryReader:
         first, last = since.astimezone(UTC), until.astimezone(UTC)
         day = last.date()
         while day >= first.date():
-            folder = history_prefix(day, job_type)
+            folder = history_prefix(day, job_type or None)
             types = [folder] if job_type else self._folders(folder)
             # An object holds lines of one hour.
             after = f"{first:%H}" if day == first.date() else ""

@@ -143,6 +143,10 @@ def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
 
 def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     """Why no worker could claim this job. Returns None if one could."""
-    if not isinstance(precheck, Mismatch) and precheck.facts is None:
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if precheck.facts is None:
         return _VALUES_UNKNOWN
-    return values_changed_since(row, precheck)
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason
