@@ -89,7 +89,8 @@ def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
 def deserialize_job(row: Mapping[str, Any]) -> Job:
     """Parse a row. Attributes that this version does not know are ignored."""
     try:
-        held = {name: _parse_field(name, row[name]) for name in _FIELD_NAMES if name in row}
+        names = [name for name in _FIELD_NAMES if name in row]
+        held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
         return Job(**held)
     except _MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
@@ -204,7 +205,7 @@ def _evidence_to_list(entry: EvidenceEntry) -> list[object]:
         more["new"] = entry.to_status
     if entry.last_at is not None:
         more |= {"count": entry.count, "last_at": format_time(entry.last_at)}
-    return [*line, more] if more else line
+    return [*line, more] if more else [*line]
 
 
 def _evidence_from_list(  # noqa: PLR0917  # the parts of a line, in their order
