@@ -24,11 +24,9 @@ class ContractRegistry:
         return iter(self._by_type.values())
 
     def for_queue(self, queue: str) -> "ContractRegistry":
-        """Return a registry of the job types of this queue."""
         return ContractRegistry(contract for contract in self if contract.resources.queue == queue)
 
     def contract(self, job_type: str) -> type[AnyContract]:
-        """Return the contract of a job type, or raise InvalidMessageError."""
         try:
             return self._by_type[job_type]
         except KeyError:
@@ -47,14 +45,12 @@ class ContractRegistry:
             _raise_invalid_message(_describe_errors(contract.job_type, error))
 
     def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
-        """Parse a message that is a mapping, as in a row or from a producer."""
         try:
             body = encode_message(message)
         except (TypeError, ValueError, RecursionError) as error:
-            type_name = type(message).__name__
-            _raise_invalid_message(
-                f"the message, a {type_name}, cannot be encoded as a JSON object: {error}"
-            )
+            name = type(message).__name__
+            reason = f"the message, a {name}, cannot be encoded as a JSON object: {error}"
+            _raise_invalid_message(reason)
         return self.parse_body(body)
 
 
@@ -143,30 +139,21 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
     checked: dict[str, type[AnyContract]] = {}
     for contract in contracts:
         name, profile = contract.job_type, contract.policy.profile
+        fault = None
         if not is_job_type(name):
-            _raise_invalid_contract(
-                contract, f"job_type {name!r} must have the form 'payment.charge'"
-            )
-        if name in checked:
-            _raise_invalid_contract(contract, f"{name} is registered twice")
-        if contract.policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
-            _raise_invalid_contract(
-                contract, f"a keyed effect needs a key_ttl in the {profile.name} profile"
-            )
-        if get_args(contract.message.model_fields["job"].annotation) != (name,):
-            _raise_invalid_contract(
-                contract, f"the field job of its message must be Literal[{name!r}]"
-            )
-        if contract.policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
-            _raise_invalid_contract(
-                contract, f"a lookup effect needs a lookup_lag in the {profile.name} profile"
-            )
+            fault = f"job_type {name!r} must have the form 'payment.charge'"
+        elif name in checked:
+            fault = f"{name} is registered twice"
+        elif contract.policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
+            fault = f"a keyed effect needs a key_ttl in the {profile.name} profile"
+        elif get_args(contract.message.model_fields["job"].annotation) != (name,):
+            fault = f"the field job of its message must be Literal[{name!r}]"
+        elif contract.policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
+            fault = f"a lookup effect needs a lookup_lag in the {profile.name} profile"
+        if fault is not None:
+            raise InvariantError(f"contract {contract.__name__}: {fault}")
         checked[name] = contract
     return list(checked.values())
-
-
-def _raise_invalid_contract(contract: type[AnyContract], problem: str) -> NoReturn:
-    raise InvariantError(f"contract {contract.__name__}: {problem}")
 
 
 # DynamoDB's limits for one number and for one attribute.

@@ -76,7 +76,6 @@ class Settings(BaseModel):
     def from_env(
         cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
     ) -> Self:
-        """Read every setting that these contracts may use, or raise NotConfiguredError."""
         values: dict[str, Any] = {
             name: environ[name.upper()]
             for name in cls.model_fields
@@ -108,14 +107,9 @@ class Settings(BaseModel):
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
 
     def require(self, *fields: str) -> None:
-        """Raise NotConfiguredError unless these are present, such as `tables.orders`."""
-        missing = [field for field in fields if not self._has(field)]
-        if missing:
-            raise NotConfiguredError(
-                _incomplete(
-                    "; ".join(f"{_env_var(tuple(one.split('.')))}: missing" for one in missing)
-                )
-            )
+        if missing := [tuple(field.split(".")) for field in fields if not self._has(field)]:
+            faults = "; ".join(f"{_env_var(one)}: missing" for one in missing)
+            raise NotConfiguredError(_incomplete(faults))
 
     def _has(self, field: str) -> bool:
         group, _, name = field.partition(".")

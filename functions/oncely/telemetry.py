@@ -62,40 +62,30 @@ class Telemetry:
 
     @classmethod
     def create(cls) -> "Telemetry":
-        """Create them from Powertools' environment variables."""
         service = os.environ.get("POWERTOOLS_SERVICE_NAME", SERVICE)
         return cls(Logger(service=service), Metrics(namespace=signals.NAMESPACE, service=service))
 
     def wrap_handler(self, handler: Handler) -> Handler:
-        """Add the Lambda context to every log line, and flush metrics."""
-        counted = self.metrics.log_metrics(handler)
-        observed: Handler = self.logger.inject_lambda_context(counted)
+        observed: Handler = self.logger.inject_lambda_context(self.metrics.log_metrics(handler))
         return observed
 
     def record_deliveries(self, deliveries: "Sequence[ProcessedDelivery]") -> None:
-        """Record the outcome of each delivery."""
         for one in deliveries:
             self._record_delivery(one)
 
     def add_duration(self, metric: str, duration: timedelta) -> None:
-        """Add a duration to a metric, in seconds."""
-        self.metrics.add_metric(
-            name=metric, unit=MetricUnit.Seconds, value=duration.total_seconds()
-        )
+        seconds = duration.total_seconds()
+        self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=seconds)
 
     def sweep_started(self, *, due_count: int, requested_count: int, busy_shards: int) -> None:
-        """Record how much a sweep found."""
-        self.logger.info(
-            "sweep",
-            extra={"items": due_count, "asking": requested_count, "busy_shards": busy_shards},
-        )
+        extra = {"items": due_count, "asking": requested_count, "busy_shards": busy_shards}
+        self.logger.info("sweep", extra=extra)
 
     def sweep_finished(self, *, seconds: float) -> None:
         """Record that a sweep ended, and how long it took. A missing metric raises an alarm."""
         self.metrics.add_metric(name=signals.SWEEP_FINISHED, unit=MetricUnit.Seconds, value=seconds)
 
     def group_handled(self, group: "Sequence[HandledItem]", *, dry_run: bool) -> None:
-        """Record the result of each job of a group."""
         for one in group:
             if one.error is not None:
                 self.resolve_failed(one.key, one.error)
@@ -105,12 +95,10 @@ class Telemetry:
                 self.alert_attempted(one.key, one.alert_delivery)
 
     def missing_job_scan_failed(self, error: str) -> None:
-        """Record that missing jobs could not be searched."""
         self.logger.error("missing jobs not searched", extra={"error": redacted_line(error)})
         self._count(signals.PROCESSING_ERROR)
 
     def job_resolved(self, resolution: "Resolution", *, dry_run: bool) -> None:
-        """Record what the reconciler did about one job."""
         level = "error" if resolution.to_status is Status.NEEDS_REVIEW else "info"
         getattr(self.logger, level)(
             "job resolved",
@@ -134,7 +122,6 @@ class Telemetry:
             self._count(signals.PROVIDER_UNREACHABLE)
 
     def alert_attempted(self, key: JobKey, delivery: "AlertDelivery") -> None:
-        """Record whether an alert was delivered; a failed one is retried later."""
         if delivery.is_complete:
             self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
             return
@@ -142,17 +129,14 @@ class Telemetry:
         self._count(signals.ALERT_FAILED)
 
     def resolve_failed(self, key: str, error: Exception) -> None:
-        """Record that one job of a sweep could not be processed; it stays due."""
         self.logger.error("job not processed", exc_info=error, extra={"job_key": key})
 
     def resolve_failures_counted(self, *, failed_count: int) -> None:
-        """Record how many jobs of a sweep could not be processed."""
         self.metrics.add_metric(
             name=signals.RESOLVE_FAILED, unit=MetricUnit.Count, value=float(failed_count)
         )
 
     def dead_letters_handled(self, received: "Sequence[HandledDeadLetter]") -> None:
-        """Record what was done with dead letters."""
         for letter in received:
             fields = {
                 "job_key": letter.job_key,
@@ -164,7 +148,6 @@ class Telemetry:
             self._count(signals.DEAD_LETTERS)
 
     def repair_attempted(self, order: "RepairRequest", outcome: "Repair") -> None:
-        """Record a repair by an operator, allowed or not."""
         self.logger.info(
             "repair",
             extra={
@@ -178,31 +161,24 @@ class Telemetry:
         )
 
     def first_setup_finished(self, outcome: str) -> None:
-        """Record what the first setup did with the job table."""
         self.logger.info("first setup", extra={"outcome": outcome})
 
     def table_blocked(self, reason: str) -> None:
-        """Record that the job table is blocked."""
         self.logger.error("job table blocked", extra={"reason": reason})
         self._count(signals.TABLE_BLOCKED)
 
     def jobs_exported(self, actor: str, query: Mapping[str, str]) -> None:
-        """Record who exported jobs."""
         self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(query)})
 
     def publish_failed(self, key: str, error: Exception) -> None:
-        """Record that an ended job could not be published yet."""
-        self.logger.error(
-            "not published", extra={"job_key": key, "error": redacted_line(str(error))}
-        )
+        extra = {"job_key": key, "error": redacted_line(str(error))}
+        self.logger.error("not published", extra=extra)
         self._count(signals.PUBLISH_FAILED)
 
     def history_written(self, *, changes: int, objects: int) -> None:
-        """Record how much a batch of the stream wrote to the history."""
         self.logger.info("history", extra={"changes": changes, "objects": objects})
 
     def history_gap(self, gap: "HistoryGap") -> None:
-        """Record that a part of the stream is missing in the history."""
         self.logger.error("history gap", extra={"gap": gap.to_dict()})
 
     def _record_delivery(self, one: "ProcessedDelivery") -> None:
@@ -247,7 +223,8 @@ class OutcomeSignal:
     duplicate_reason: DuplicateReason | None = None  # set for a duplicate message
 
 
-_DUPLICATE: Final = "message deduplicated"
+def _duplicate(reason: DuplicateReason, level: str = "info") -> OutcomeSignal:
+    return OutcomeSignal("message deduplicated", signals.DEDUPLICATED, level, reason)
 
 
 def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # one case for each
@@ -258,17 +235,11 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
         case Failed():
             return OutcomeSignal("job failed", signals.FAILED)
         case Duplicate():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.FINISHED
-            )
+            return _duplicate(DuplicateReason.FINISHED)
         case LeasedElsewhere() | AwaitingResolution():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, duplicate_reason=DuplicateReason.IN_PROGRESS
-            )
+            return _duplicate(DuplicateReason.IN_PROGRESS)
         case Conflict():
-            return OutcomeSignal(
-                _DUPLICATE, signals.DEDUPLICATED, "error", DuplicateReason.CONFLICT
-            )
+            return _duplicate(DuplicateReason.CONFLICT, "error")
         case Unknown():
             return OutcomeSignal("job unknown", signals.UNKNOWN, "warning")
         case NeedsReview():

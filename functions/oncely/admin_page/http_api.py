@@ -42,7 +42,6 @@ class User:
 
     @property
     def can_repair(self) -> bool:
-        """Whether this user is an operator."""
         return OPERATOR_GROUP in self.groups
 
 
@@ -73,7 +72,6 @@ class ApiResponse:
 
     @classmethod
     def json(cls, content: Json, status: HTTPStatus = HTTPStatus.OK) -> "ApiResponse":
-        """A JSON response, never cached."""
         return cls(
             status=status,
             body=json.dumps(content, ensure_ascii=False),
@@ -81,7 +79,6 @@ class ApiResponse:
         )
 
     def not_modified_if(self, tags: str) -> "ApiResponse":
-        """An empty 304 if the browser already has this version."""
         known = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
         if self.headers.get("etag") not in known:
             return self
@@ -89,7 +86,6 @@ class ApiResponse:
 
     @classmethod
     def error(cls, status: HTTPStatus, message: str, **more: Json) -> "ApiResponse":
-        """An error that says what to do next."""
         return cls.json({"error": message, **more}, status)
 
 
@@ -109,14 +105,13 @@ REPAIRER_GROUPS: Final = frozenset({OPERATOR_GROUP})
 def handle_event(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
     """Handle an API Gateway event. Errors become a message; the log has the stack trace."""
     route_key = str(event.get("routeKey"))
-    response = _respond(event, routes.get(route_key)).not_modified_if(
-        _header(event, "if-none-match")
-    )
-    telemetry().logger.info(
-        "request handled", extra={"route": route_key, "status": int(response.status)}
-    )
+    # API Gateway lowercases header names.
+    tags = str((event.get("headers") or {}).get("if-none-match", ""))
+    response = _respond(event, routes.get(route_key)).not_modified_if(tags)
+    status = int(response.status)
+    telemetry().logger.info("request handled", extra={"route": route_key, "status": status})
     return {
-        "statusCode": int(response.status),
+        "statusCode": status,
         "headers": {**_SECURITY_HEADERS, **response.headers},
         "body": response.body,
     }
@@ -163,11 +158,6 @@ def _parse_request(event: Mapping[str, Any], user: User | None) -> ApiRequest:
         path=event.get("pathParameters") or {},
         body=body,
     )
-
-
-def _header(event: Mapping[str, Any], name: str) -> str:
-    # API Gateway lowercases header names.
-    return str((event.get("headers") or {}).get(name, ""))
 
 
 def _parse_user(event: Mapping[str, Any]) -> User | None:

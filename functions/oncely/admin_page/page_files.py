@@ -53,9 +53,7 @@ class PageFiles:
             index=_file_response(INDEX, index, policy, _REVALIDATE),
             config=_file_response("config.json", config, policy, _REVALIDATE),
             version=version,
-            files={
-                name: _file_response(name, text, policy, _IMMUTABLE) for name, text in texts.items()
-            },
+            files={n: _file_response(n, text, policy, _IMMUTABLE) for n, text in texts.items()},
         )
 
     def file(self, *, version: str, file: str) -> ApiResponse:

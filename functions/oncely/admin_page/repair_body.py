@@ -32,15 +32,12 @@ class RepairBody(BaseModel):
                 f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
                 for fault in error.errors(include_url=False, include_input=False)
             )
-            raise InvalidRequestError(
-                f"invalid repair request: {'; '.join(errors)}"[:500]
-            ) from None
+            reason = f"invalid repair request: {'; '.join(errors)}"[:500]
+            raise InvalidRequestError(reason) from None
 
     def to_request(self, *, actor: str) -> RepairRequest:
-        """The request of this operator."""
         if self.repair not in set(Repair):
-            known = ", ".join(Repair)
-            raise InvalidRequestError(f"unknown repair: use one of {known}")
+            raise InvalidRequestError(f"unknown repair: use one of {', '.join(Repair)}")
         return RepairRequest(
             key=JobKey(self.key),
             repair=Repair(self.repair),

@@ -57,7 +57,6 @@ class DynamoBusinessTable:
                     yield from (deserialize_row(row) for row in page["Items"])
 
     def update(self, write: BusinessWrite) -> bool:
-        """Change a row if it holds what is expected."""
         with self._translate_errors():
             try:
                 self.client.update_item(TableName=self.name, **business_update(write))

@@ -39,43 +39,36 @@ class AwsClients:
 
     @cached_property
     def dynamodb(self) -> "DynamoDBClient":
-        """Tables."""
         with self._lock:
             return self._session.client("dynamodb", config=DYNAMODB)
 
     @cached_property
     def sqs(self) -> "SQSClient":
-        """Queues."""
         with self._lock:
             return self._session.client("sqs", config=MESSAGING)
 
     @cached_property
     def sns(self) -> "SNSClient":
-        """Topics."""
         with self._lock:
             return self._session.client("sns", config=MESSAGING)
 
     @cached_property
     def s3(self) -> "S3Client":
-        """The archive."""
         with self._lock:
             return self._session.client("s3", config=MESSAGING)
 
     @cached_property
     def events(self) -> "EventBridgeClient":
-        """The event bus."""
         with self._lock:
             return self._session.client("events", config=MESSAGING)
 
     @cached_property
     def secrets(self) -> "SecretsManagerClient":
-        """Provider keys."""
         with self._lock:
             return self._session.client("secretsmanager", config=MESSAGING)
 
     @cached_property
     def states(self) -> "SFNClient":
-        """The reconciler's state machine."""
         with self._lock:
             return self._session.client("stepfunctions", config=MESSAGING)
 

@@ -41,7 +41,6 @@ class DynamoTableIdentity:
     table: str
 
     def identity(self) -> TableIdentity | None:
-        """Read the identity item, consistently."""
         item = self._call(
             lambda: self.client.get_item(
                 TableName=self.table, Key={"job_key": {"S": IDENTITY_KEY}}, ConsistentRead=True
@@ -58,7 +57,6 @@ class DynamoTableIdentity:
         )
 
     def facts(self) -> TableFacts:
-        """Describe the table."""
         found: Any = self._call(lambda: self.client.describe_table(TableName=self.table))["Table"]
         return TableFacts(
             name=self.table,
@@ -67,11 +65,9 @@ class DynamoTableIdentity:
         )
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
-        """Ask whether rows expire and can be restored."""
         ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
-        backups: Any = self._call(
-            lambda: self.client.describe_continuous_backups(TableName=self.table)
-        )
+        client, name = self.client, self.table
+        backups: Any = self._call(lambda: client.describe_continuous_backups(TableName=name))
         recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         return replace(
             facts,
@@ -80,24 +76,16 @@ class DynamoTableIdentity:
         )
 
     def is_empty(self) -> bool:
-        """Whether the table holds no item at all."""
-        found = self._call(
-            lambda: self.client.scan(TableName=self.table, Limit=1, ConsistentRead=True)
-        )
-        return not found.get("Items")
+        request: Any = {"TableName": self.table, "Limit": 1, "ConsistentRead": True}
+        return not self._call(lambda: self.client.scan(**request)).get("Items")
 
     def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item over the one that was read. Returns False if it has changed."""
-        times = {
-            name: {"S": format_time(at)}
-            for name in _TIMES
-            if (at := getattr(identity, name)) is not None
-        }
         item: dict[str, Any] = {
             "job_key": {"S": IDENTITY_KEY},
             "identity": {"S": identity.deployment},
             "table_id": {"S": identity.table_id},
-            **times,
+            **{name: {"S": format_time(at)} for name in _TIMES if (at := getattr(identity, name))},
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}
         if replacing is not None:

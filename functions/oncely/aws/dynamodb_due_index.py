@@ -33,7 +33,6 @@ class DynamoDueIndex:
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[DueEntry]:
-        """The rows of one partition that fell due in this time, longest due first."""
         e = Expression()
         times = (since or _MIN_TIME, until)
         between = " AND ".join(e.value(serialize(format_time(at))) for at in times)

@@ -47,15 +47,12 @@ class DynamoJobIndex:
     sleep: Callable[[float], None] = time.sleep
 
     def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
-        """The jobs of a subject, newest first."""
         return self._keys(BY_SUBJECT, "subject", subject, limit)
 
     def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
-        """The jobs of a customer, newest first."""
         return self._keys(BY_CUSTOMER, "customer_id", customer_id, limit)
 
     def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
-        """The jobs with this provider reference."""
         return self._keys(BY_REFERENCE, "provider_ref", ref, limit)
 
     def by_status(
@@ -66,7 +63,6 @@ class DynamoJobIndex:
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[JobListEntry]:
-        """The jobs that operators act on, by when each entered its status, read lazily."""
         parts = (
             self._query_partition(name, since, until, oldest_first=oldest_first)
             for name in _partition_names(statuses)
@@ -74,7 +70,6 @@ class DynamoJobIndex:
         return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
-        """How many jobs entered these statuses since then, at most `limit`."""
         counted = 0
         for name in _partition_names(statuses):
             start: dict[str, Any] = {}
@@ -135,7 +130,6 @@ class DynamoJobIndex:
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job | UnreadableRow]:
-        """Read up to 100 rows; what DynamoDB leaves unprocessed is retried."""
         wanted: Any = [{"job_key": serialize_field("job_key", key)} for key in keys]
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             request: Any = {self.table: {"Keys": wanted, "ConsistentRead": True}}

@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
@@ -61,7 +62,6 @@ class DynamoJobStore:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, key: JobKey) -> Job | None:
-        """Read a row, consistently."""
         try:
             row = self.client.get_item(
                 TableName=self.table,
@@ -73,8 +73,6 @@ class DynamoJobStore:
         return None if row is None else deserialize_job(row)
 
     def create(self, job: Job) -> CreateResult:
-        """Write a new row, unless there is one."""
-
         def put() -> CreateResult:
             self.client.put_item(
                 TableName=self.table,
@@ -84,10 +82,9 @@ class DynamoJobStore:
             )
             return Created(job)
 
-        return self.conditional_write(job.job_key, put, lambda row: interpret_create(job, row))
+        return self.conditional_write(job.job_key, put, partial(interpret_create, job))
 
     def claim(self, claim: Claim) -> ClaimResult:
-        """Claim a row that is absent or ready, in one write."""
         if claim.requires_failed is not None:
             return self._claim_after(claim, claim.requires_failed)
 
@@ -100,14 +97,11 @@ class DynamoJobStore:
             )
             return Claimed(deserialize_job(answer["Attributes"]))
 
-        return self.conditional_write(
-            claim.job_key, update, lambda row: _interpret_claim(claim, row)
-        )
+        return self.conditional_write(claim.job_key, update, partial(_interpret_claim, claim))
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
-        """Replace `before` if it is unchanged, in one transaction with the business writes."""
         if business_writes:
             return self._swap_with_business_writes(before, after, business_writes)
 
@@ -119,9 +113,8 @@ class DynamoJobStore:
             )
             return Swapped(after)
 
-        return self.conditional_write(
-            before.job_key, update, lambda row: _interpret_swap(row, before=before, after=after)
-        )
+        seen = partial(_interpret_swap, before=before, after=after)
+        return self.conditional_write(before.job_key, update, seen)
 
     def _swap_with_business_writes(
         self, before: Job, after: Job, business_writes: Sequence[BusinessWrite]
@@ -138,13 +131,11 @@ class DynamoJobStore:
                 for write in business_writes
             ]
             items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
-            self.client.transact_write_items(
-                TransactItems=items, ClientRequestToken=_request_token(after)
-            )
+            token = _request_token(after)
+            self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             return Swapped(after)
 
-        def seen(row: Job | None) -> SwapResult | None:
-            return _interpret_swap(row, before=before, after=after)
+        seen = partial(_interpret_swap, before=before, after=after)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> SwapResult | None:
             job_row, *local_rows = reasons
@@ -164,7 +155,6 @@ class DynamoJobStore:
             return BusinessWriteConflict(str(error))
 
     def _claim_after(self, claim: Claim, prerequisite: JobKey) -> ClaimResult:
-        """Claim only if another job has failed, in one transaction."""
         check = {
             "TableName": self.table,
             "Key": {"job_key": serialize_field("job_key", prerequisite)},
@@ -181,11 +171,9 @@ class DynamoJobStore:
         items: list[Any] = [{"ConditionCheck": check}, {"Update": update}]
 
         def transact() -> ClaimResult:
-            self.client.transact_write_items(
-                TransactItems=items, ClientRequestToken=claim.owner[:36]
-            )
-            row = self.get(claim.job_key)
-            return _interpret_claim(claim, row) or PrerequisiteNotMet(None)
+            token = claim.owner[:36]
+            self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
+            return _interpret_claim(claim, self.get(claim.job_key)) or PrerequisiteNotMet(None)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClaimResult | None:
             other, ours = reasons
@@ -193,9 +181,8 @@ class DynamoJobStore:
                 return _interpret_claim(claim, _row_from_response(ours))
             return PrerequisiteNotMet(_row_from_response(other))
 
-        return self.conditional_write(
-            claim.job_key, transact, lambda row: _interpret_claim(claim, row), cancelled
-        )
+        seen = partial(_interpret_claim, claim)
+        return self.conditional_write(claim.job_key, transact, seen, cancelled)
 
     def conditional_write(
         self,
@@ -231,9 +218,7 @@ class DynamoJobStore:
     def _read_back(
         self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
     ) -> _T:
-        """Read the row to learn the result of a write whose response was lost."""
-        result = interpret(self.get(key))
-        if result is None:
+        if (result := interpret(self.get(key))) is None:
             raise self._translate(key, error) from error
         return result
 
@@ -271,12 +256,8 @@ def _interpret_swap(row: Job | None, *, before: Job, after: Job) -> SwapResult |
         return VersionConflict(None)
     if is_our_write(row, before=before, write=after):
         return Swapped(after)
-    unchanged = (row.status, row.owner, row.version) == (
-        before.status,
-        before.owner,
-        before.version,
-    )
-    return None if unchanged else VersionConflict(row)
+    expected = (before.status, before.owner, before.version)
+    return None if (row.status, row.owner, row.version) == expected else VersionConflict(row)
 
 
 def _only_throttled(reasons: Sequence[Mapping[str, Any]]) -> bool:

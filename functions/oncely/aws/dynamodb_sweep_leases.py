@@ -27,7 +27,6 @@ class DynamoSweepLeases:
     table: str
 
     def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        """Acquire or extend the lease of a shard. Returns False if another sweep holds it."""
         return self._update(
             shard,
             UpdateExpression="SET #holder = :holder, #until = :until, expires_at = :expires",
@@ -44,7 +43,6 @@ class DynamoSweepLeases:
         )
 
     def release(self, shard: int, *, holder: str) -> None:
-        """Release the lease if it is still this holder's."""
         self._update(
             shard,
             UpdateExpression="SET #until = :ended",

@@ -17,28 +17,17 @@ _AMBIGUOUS_CODES: Final = frozenset(
     {
         # Our own token with other content: DynamoDB took something of ours, so the row tells.
         "IdempotentParameterMismatchException",
-        "InternalError",
-        "InternalServerError",
-        "InternalServerErrorException",
-        "ServiceUnavailable",
-        "ServiceUnavailableException",
-        "TransactionInProgressException",
-        "RequestTimeout",
-        "RequestTimeoutException",
+        *("InternalError", "InternalServerError", "InternalServerErrorException"),
+        *("ServiceUnavailable", "ServiceUnavailableException", "TransactionInProgressException"),
+        *("RequestTimeout", "RequestTimeoutException"),
     }
 )
 _THROTTLED_CODES: Final = frozenset(
     {
-        "OverLimit",
-        "ProvisionedThroughputExceededException",
-        "ProvisionedThroughputExceeded",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "SlowDown",
-        "ThrottlingError",
-        "ThrottlingException",
-        "TransactionConflict",
-        "TransactionConflictException",
+        *("ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded"),
+        *("OverLimit", "RequestLimitExceeded", "RequestThrottled", "SlowDown"),
+        *("ThrottlingError", "ThrottlingException"),
+        *("TransactionConflict", "TransactionConflictException"),
     }
 )
 
@@ -74,11 +63,10 @@ def translate(error: Exception, resource: str, *, check: str) -> OncelyError:
     """The engine's error: try again later, or correct the deployment as `check` says."""
     if not isinstance(error, ClientError):
         return UnavailableError(f"no response about {resource}: {error}")
+    code = error_code(error)
     if is_retryable(error):
-        return UnavailableError(
-            f"{resource} is not available now ({error_code(error)}); try again later"
-        )
-    return NotConfiguredError(f"{resource} cannot be used ({error_code(error)}): check {check}")
+        return UnavailableError(f"{resource} is not available now ({code}); try again later")
+    return NotConfiguredError(f"{resource} cannot be used ({code}): check {check}")
 
 
 @contextmanager

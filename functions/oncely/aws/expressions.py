@@ -29,17 +29,14 @@ class Expression:
     placeholders: dict[str, str] = field(default_factory=dict)  # by attribute
 
     def name(self, attribute_name: str) -> str:
-        """The placeholder of an attribute name."""
         return self.placeholders.setdefault(attribute_name, f"#n{len(self.placeholders)}")
 
     def value(self, serialized_value: Mapping[str, Any]) -> str:
-        """The placeholder of a value in the SDK's form."""
         placeholder = f":v{len(self.values)}"
         self.values[placeholder] = dict(serialized_value)
         return placeholder
 
     def parameters(self) -> dict[str, Any]:
-        """The names and values that the SDK needs beside the expressions."""
         names = {placeholder: name for name, placeholder in self.placeholders.items()}
         found: dict[str, Any] = {"ExpressionAttributeNames": names}
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found
@@ -56,10 +53,8 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
     due = due_partition(Status.STARTED, claim.job_key, due_shards)
     free = f"({status} = {e.value(serialize_field('status', Status.READY))})"
     if claim.fingerprint is not None:
-        mark, same = (
-            e.name("fingerprint"),
-            e.value(serialize_field("fingerprint", claim.fingerprint)),
-        )
+        mark = e.name("fingerprint")
+        same = e.value(serialize_field("fingerprint", claim.fingerprint))
         free = f"({free} AND (attribute_not_exists({mark}) OR {mark} = {same}))"
     sets = [
         f"{status} = {e.value(serialize_field('status', Status.STARTED))}",
@@ -82,9 +77,8 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
     }
     if customer_id := indexable_id(claim.customer_id):
         first["customer_id"] = e.value(serialize_field("customer_id", customer_id))
-    sets += [
-        f"{n} = if_not_exists({n}, {v})" for n, v in ((e.name(k), v) for k, v in first.items())
-    ]
+    named = ((e.name(name), value) for name, value in first.items())
+    sets += [f"{n} = if_not_exists({n}, {value})" for n, value in named]
     return {
         "Key": {"job_key": serialize_field("job_key", claim.job_key)},
         "UpdateExpression": "SET " + ", ".join(sets),
@@ -108,9 +102,7 @@ def compare_and_swap_update(
         if getattr(after, name) != getattr(before, name)
     }
     removes = [name for name, value in changed.items() if is_omitted(name, value)]
-    sets = {
-        name: serialize_field(name, value) for name, value in changed.items() if name not in removes
-    }
+    sets = {name: serialize_field(name, v) for name, v in changed.items() if name not in removes}
     if "due_at" in changed:
         # A write that keeps `due_at` keeps the partition too, so the index entry does not move.
         if after.due_at is None:
@@ -148,11 +140,10 @@ def business_update(write: BusinessWrite) -> dict[str, Any]:
         *(_precondition_expression(e, expect) for expect in write.preconditions),
     ]
     condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
+    sets = {name: serialize(value) for name, value in write.set.items()}
     return {
         "Key": {name: serialize(value) for name, value in write.key.items()},
-        **_update_expression(
-            e, {n: serialize(v) for n, v in write.set.items()}, list(write.remove)
-        ),
+        **_update_expression(e, sets, list(write.remove)),
         **condition,
         **e.parameters(),
     }

@@ -33,33 +33,15 @@ _MAX_SAFE_INTEGER: Final = 10**18
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
-    {
-        "claimed_at",
-        "created_at",
-        "due_at",
-        "first_sent_at",
-        "lease_until",
-        "reopened_at",
-        "since",
-        "stranded_since",
-        "updated_at",
-    }
+    {"claimed_at", "created_at", "due_at", "first_sent_at", "lease_until"}
+    | {"reopened_at", "since", "stranded_since", "updated_at"}
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
 _JSON_FIELDS: Final = frozenset({"closing", "message", "progress", "result"})
 _NUMBER_FIELDS: Final = frozenset(
-    {
-        "amount",
-        "attempts",
-        "fence",
-        "key_number",
-        "paused_seconds",
-        "stranded_fence",
-        "timeouts",
-        "unreachable",
-        "version",
-    }
+    {"amount", "attempts", "fence", "key_number", "paused_seconds", "stranded_fence"}
+    | {"timeouts", "unreachable", "version"}
 )
 # What parsing a manually edited row may raise.
 _MALFORMED_ROW_ERRORS: Final = (
@@ -90,19 +72,13 @@ def attention_partition(status: Status, key: JobKey) -> str | None:
     """The partition of a job in the attention index. Returns None if it is not in it."""
     if status not in lifecycle.ATTENTION:
         return None
-    return f"{status}#{_key_hash(key) % ATTENTION_SHARDS}"
-
-
-def _key_hash(key: JobKey) -> int:
-    return zlib.crc32(key.encode())
+    return f"{status}#{zlib.crc32(key.encode()) % ATTENTION_SHARDS}"
 
 
 def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
     """The row of a job. A field with its default value has no attribute."""
     held = {name: getattr(job, name) for name in _FIELD_NAMES}
-    row = {
-        name: serialize_field(name, one) for name, one in held.items() if not is_omitted(name, one)
-    }
+    row = {name: serialize_field(name, v) for name, v in held.items() if not is_omitted(name, v)}
     if where := attention_partition(job.status, job.job_key):
         row[ATTENTION] = serialize(where)
     if job.due_at is not None:
@@ -113,10 +89,9 @@ def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
 def deserialize_job(row: Mapping[str, Any]) -> Job:
     """Parse a row. Attributes that this version does not know are ignored."""
     try:
-        known: dict[str, Any] = {
-            name: _parse_field(name, row[name]) for name in _FIELD_NAMES if name in row
-        }
-        return Job(**known)
+        names = [name for name in _FIELD_NAMES if name in row]
+        held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
+        return Job(**held)
     except _MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
@@ -182,20 +157,20 @@ def _deserialize(attribute_value: Any) -> object:  # noqa: ANN401  # the SDK's o
             return TypeDeserializer().deserialize(attribute_value)
 
 
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def _to_storable(name: str, value: object) -> object:
     if name in _JSON_FIELDS:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _to_json(value)
     match value:
         case datetime() if name in _EPOCH_FIELDS:
             return int(value.timestamp())
         case datetime():
             return format_time(value)
         case tuple():
-            return json.dumps(
-                [_evidence_to_list(entry) for entry in value],
-                ensure_ascii=False,
-                separators=(",", ":"),
-            )
+            return _to_json([_evidence_to_list(entry) for entry in value])
         case _:
             return value
 
@@ -224,19 +199,13 @@ def _check_type(name: str, value: object, expected_type: type) -> object:
 
 def _evidence_to_list(entry: EvidenceEntry) -> list[object]:
     """An evidence entry as a compact list, with rare fields in a mapping at the end."""
-    line: list[object] = [
-        format_time(entry.at),
-        entry.event,
-        entry.from_status,
-        entry.actor,
-        entry.reason,
-    ]
+    line = [format_time(entry.at), entry.event, entry.from_status, entry.actor, entry.reason]
     more: dict[str, object] = {}
     if _TRANSITIONS.get((entry.from_status, entry.event), _UNKNOWN_STATUS) != entry.to_status:
         more["new"] = entry.to_status
     if entry.last_at is not None:
         more |= {"count": entry.count, "last_at": format_time(entry.last_at)}
-    return [*line, more] if more else line
+    return [*line, more] if more else [*line]
 
 
 def _evidence_from_list(  # noqa: PLR0917  # the parts of a line, in their order

@@ -56,7 +56,6 @@ def services_for_stack(
 def _environment(
     outputs: Mapping[str, str], environ: Mapping[str, str], contracts: tuple[type[AnyContract], ...]
 ) -> dict[str, str]:
-    """A stack's outputs under the names that a function's environment has for them."""
     required = {
         table_env_var("jobs"): "JobsTableName",
         "ARCHIVE_BUCKET": "ArchiveBucketName",
@@ -68,12 +67,10 @@ def _environment(
     for contract_type in contracts:
         resources = contract_type.resources
         required[queue_env_var(resources.queue)] = f"{pascal_case(resources.queue)}QueueUrl"
-        required |= {
-            table_env_var(one): f"{pascal_case(one)}TableName" for one in resources.table_names
-        }
-        required |= {
-            secret_env_var(one): f"{pascal_case(one)}SecretArn" for one in resources.secret_names
-        }
+        for name in resources.table_names:
+            required[table_env_var(name)] = f"{pascal_case(name)}TableName"
+        for name in resources.secret_names:
+            required[secret_env_var(name)] = f"{pascal_case(name)}SecretArn"
         for plugin in resources.providers:
             for field in plugin.settings_type.model_fields:
                 optional[plugin.env_var(field)] = pascal_case(f"{plugin.name}_{field}")

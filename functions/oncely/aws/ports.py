@@ -56,7 +56,6 @@ class AwsPorts:
         self._rate_limiter = lru_cache(maxsize=None)(self._new_rate_limiter)
 
     def preload(self, providers: tuple[AnyProvider, ...]) -> None:
-        """Import what the first message needs; no connection is opened."""
         _ = self._read_secret
         for plugin in providers:
             for module in plugin.preload:
@@ -65,18 +64,15 @@ class AwsPorts:
     # What contracts use.
 
     def job_store(self) -> DynamoJobStore:
-        """The job table, with the business tables that join a job's transaction."""
         return self._job_store
 
     def table(self, name: str) -> "DynamoBusinessTable":
-        """A business table by its short name."""
         from oncely.aws.business_tables import DynamoBusinessTable
 
         self.settings.require(f"tables.{name}")
         return DynamoBusinessTable(self.clients.dynamodb, self.settings.tables[name])
 
     def message_sender(self, queue: str) -> "SqsMessageSender":
-        """A queue to send to by its short name."""
         from oncely.aws.sqs import SqsMessageSender
 
         if queue == self.settings.queue_name:
@@ -85,57 +81,46 @@ class AwsPorts:
         return SqsMessageSender(client=self.clients.sqs, queue_url=self.settings.queues[queue])
 
     def secret(self, name: str) -> str:
-        """A secret by its short name, as it is now."""
         self.settings.require(f"secrets.{name}")
         with self._secret_lock:
             return self._read_secret(self.settings.secrets[name])
 
     def provider(self, plugin: Provider[T, Any]) -> T:
-        """The client of a provider, with its API key as it is now."""
         name = plugin.secret_name
         client: T = self._connect(plugin, self.secret(name) if name else "")
         return client
 
     def is_configured(self, plugin: AnyProvider) -> bool:
-        """Whether a provider's optional settings are present."""
         return plugin.is_configured(self._provider_settings(plugin))
 
     # What services use.
 
     @cached_property
     def table_guard(self) -> "CheckedTable":
-        """Blocks a job table that may not hold the proofs."""
         from oncely.run.table_guard import CheckedTable
 
         return CheckedTable(self.table_identity, self.clock)
 
     @cached_property
     def table_identity(self) -> "DynamoTableIdentity":
-        """The identity item of the job table."""
         from oncely.aws.deployment_identity import DynamoTableIdentity
 
-        table = self._get("jobs_table")
-        return DynamoTableIdentity(self.clients.dynamodb, table)
+        return DynamoTableIdentity(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
-        """Alerts for operators."""
         from oncely.aws.sns import SnsNotifier
 
-        topic = self._get("alert_topic_arn")
-        return SnsNotifier(self.clients.sns, topic)
+        return SnsNotifier(self.clients.sns, self._get("alert_topic_arn"))
 
     @cached_property
     def message_source(self) -> "SqsMessageSource":
-        """The queue that feeds this worker."""
         from oncely.aws.sqs import SqsMessageSource
 
-        queue_url = self._get("queue_url")
-        return SqsMessageSource(client=self.clients.sqs, queue_url=queue_url)
+        return SqsMessageSource(client=self.clients.sqs, queue_url=self._get("queue_url"))
 
     @cached_property
     def reject_queue(self) -> "SqsRejectQueue":
-        """The queue of rejected messages."""
         from oncely.aws.sqs import SqsRejectQueue
 
         rejects_url = self._get("rejects_queue_url")
@@ -145,96 +130,77 @@ class AwsPorts:
 
     @cached_property
     def event_bus(self) -> "EventBridgeBus":
-        """Events about ended jobs."""
         from oncely.aws.event_bridge import EventBridgeBus
 
-        bus = self._get("event_bus_name")
-        return EventBridgeBus(self.clients.events, bus)
+        return EventBridgeBus(self.clients.events, self._get("event_bus_name"))
 
     @cached_property
     def due_index(self) -> "DynamoDueIndex":
-        """The rows that are due."""
         from oncely.aws.dynamodb_due_index import DynamoDueIndex
 
-        table = self._get("jobs_table")
-        return DynamoDueIndex(self.clients.dynamodb, table, self.settings.due_shards)
+        return DynamoDueIndex(
+            self.clients.dynamodb, self._get("jobs_table"), self.settings.due_shards
+        )
 
     @cached_property
     def sweep_leases(self) -> "DynamoSweepLeases":
-        """One lease per shard of the due index."""
         from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
 
-        table = self._get("jobs_table")
-        return DynamoSweepLeases(self.clients.dynamodb, table)
+        return DynamoSweepLeases(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def sweeps(self) -> "StepFunctionsSweeps":
-        """The reconciler's state machine."""
         from oncely.aws.step_functions import StepFunctionsSweeps
 
-        machine = self._get("reconciler_arn")
-        return StepFunctionsSweeps(self.clients.states, machine)
+        return StepFunctionsSweeps(self.clients.states, self._get("reconciler_arn"))
 
     @cached_property
     def unique_windows(self) -> "DynamoUniqueWindows":
-        """The windows of `unique_for`."""
         from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
 
         return DynamoUniqueWindows(self.clients.dynamodb, self._job_store)
 
     @cached_property
     def job_index(self) -> "DynamoJobIndex":
-        """The indexes that operators search."""
         from oncely.aws.dynamodb_job_index import DynamoJobIndex
 
-        table = self._get("jobs_table")
-        return DynamoJobIndex(self.clients.dynamodb, table)
+        return DynamoJobIndex(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def finished_jobs(self) -> "HistoryFinishedJobs":
-        """Finished jobs, from the history."""
         from oncely.aws.s3_history_reader import HistoryFinishedJobs
 
         return HistoryFinishedJobs(self.history_reader)
 
     @cached_property
     def history_reader(self) -> "S3HistoryReader":
-        """The history in the archive."""
         from oncely.aws.s3_history_reader import S3HistoryReader
 
-        bucket = self._get("archive_bucket")
-        return S3HistoryReader(self.clients.s3, bucket)
+        return S3HistoryReader(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def history_store(self) -> "S3HistoryStore":
-        """Writes the history to the archive."""
         from oncely.aws.s3_history import S3HistoryStore
 
-        bucket = self._get("archive_bucket")
-        return S3HistoryStore(self.clients.s3, bucket)
+        return S3HistoryStore(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def reject_archive(self) -> "S3Archive":
-        """Keeps rejected messages."""
         from oncely.aws.s3_archive import S3Archive
 
-        bucket = self._get("archive_bucket")
-        return S3Archive(self.clients.s3, bucket)
+        return S3Archive(self.clients.s3, self._get("archive_bucket"))
 
     @cached_property
     def row_scan(self) -> "DynamoRowScan":
-        """Reads the whole job table."""
         from oncely.aws.row_scan import DynamoRowScan
 
-        table = self._get("jobs_table")
-        return DynamoRowScan(self.clients.dynamodb, table)
+        return DynamoRowScan(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def _job_store(self) -> DynamoJobStore:
-        table = self._get("jobs_table")
         return DynamoJobStore(
+            table=self._get("jobs_table"),
             client=self.clients.dynamodb,
-            table=table,
             tables=self.settings.tables,
             due_shards=self.settings.due_shards,
         )

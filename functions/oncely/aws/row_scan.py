@@ -23,7 +23,6 @@ class DynamoRowScan:
     table: str
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        """Every row, consistently, page by page; `after` goes on behind a key."""
         request: dict[str, Any] = {"TableName": self.table, "ConsistentRead": True}
         while True:
             if after is not None:

@@ -22,7 +22,6 @@ class S3Archive:
     bucket: str
 
     def save_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
-        """Write a rejected message under its day."""
         with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,

@@ -45,16 +45,13 @@ class S3HistoryStore:
             )
 
     def record_gap(self, gap: HistoryGap) -> None:
-        """Write down that a part of the history is missing, until a backfill closes it."""
         self._put_json(f"{GAPS_PREFIX}{gap.name}{OPEN_GAP_SUFFIX}", gap.to_dict())
 
     def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
-        """Write down that a backfill has seen all that a gap lost."""
         content = {"name": gap.name, "closed_at": format_time(at)}
         self._put_json(f"{GAPS_PREFIX}{gap.name}{CLOSED_GAP_SUFFIX}", content)
 
     def save_backfill(self, progress: BackfillProgress) -> None:
-        """Write down how far a backfill came."""
         self._put_json(BACKFILL_PROGRESS_KEY, progress.to_dict())
 
     def _put_json(self, key: str, content: object) -> None:

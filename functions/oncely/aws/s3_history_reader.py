@@ -58,7 +58,6 @@ class S3HistoryReader:
         return self._read(names)
 
     def newest(self) -> dict[str, HistoryLine]:
-        """The newest line of each job that the history knows, by its key."""
         kept: dict[str, HistoryLine] = {}
         for line in self.lines():
             if is_newer(line, kept.get(line.job_key)):
@@ -90,32 +89,23 @@ class S3HistoryReader:
     def about(
         self, business_id: str, *, since: date | None = None, until: date | None = None
     ) -> list[HistoryLine]:
-        """Everything about an order, a customer, a reference or a job key, the oldest first."""
-        wanted = (
-            line
-            for line in self.lines(since=since, until=until)
-            if business_id in _searchable_ids(line)
-        )
+        lines = self.lines(since=since, until=until)
+        wanted = (line for line in lines if business_id in _searchable_ids(line))
         return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
 
     def open_gaps(self) -> list[HistoryGap]:
-        """The gaps that no backfill has closed, the oldest first."""
         names = list(self._names(GAPS_PREFIX, suffix=""))
         closed = {
             name.removesuffix(CLOSED_GAP_SUFFIX)
             for name in names
             if name.endswith(CLOSED_GAP_SUFFIX)
         }
-        still_open = (
-            name
-            for name in names
-            if name.endswith(OPEN_GAP_SUFFIX) and name.removesuffix(OPEN_GAP_SUFFIX) not in closed
-        )
+        opened = (name for name in names if name.endswith(OPEN_GAP_SUFFIX))
+        still_open = (one for one in opened if one.removesuffix(OPEN_GAP_SUFFIX) not in closed)
         gaps = (HistoryGap.from_dict(json.loads(self._bytes(name))) for name in still_open)
         return sorted(gaps, key=lambda gap: gap.recorded_at)
 
     def backfill_progress(self) -> BackfillProgress | None:
-        """How far the last backfill came. Returns None if there was none."""
         if BACKFILL_PROGRESS_KEY not in self._names(BACKFILL_PROGRESS_KEY, suffix=""):
             return None
         return BackfillProgress.from_dict(json.loads(self._bytes(BACKFILL_PROGRESS_KEY)))
@@ -127,9 +117,8 @@ class S3HistoryReader:
         first, last = since.astimezone(UTC), until.astimezone(UTC)
         day = last.date()
         while day >= first.date():
-            types = (
-                [history_prefix(day, job_type)] if job_type else self._folders(history_prefix(day))
-            )
+            folder = history_prefix(day, job_type or None)
+            types = [folder] if job_type else self._folders(folder)
             # An object holds lines of one hour.
             after = f"{first:%H}" if day == first.date() else ""
             names = (name for one in types for name in self._names(one, after=f"{one}{after}"))
@@ -153,10 +142,8 @@ class S3HistoryReader:
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, StartAfter=after
             )
-            for page in pages:
-                yield from (
-                    one["Key"] for one in page.get("Contents", []) if one["Key"].endswith(suffix)
-                )
+            names = (one["Key"] for page in pages for one in page.get("Contents", []))
+            yield from (name for name in names if name.endswith(suffix))
 
     def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
         """The lines of these objects; a few objects at a time are in memory."""
@@ -181,7 +168,6 @@ class HistoryFinishedJobs:
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> list[JobListEntry]:
-        """The jobs that ended in this time, both ends included, those that did last first."""
         lines = self.history.recent(
             since=since, until=until + _LINE_PRECISION, job_type=job_type, limit=limit
         )

@@ -36,7 +36,6 @@ class SqsMessageSource:
     queue_url: str
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        """Redeliver a received message after this time."""
         self.client.change_message_visibility(
             QueueUrl=self.queue_url,
             ReceiptHandle=receipt,
@@ -54,7 +53,6 @@ class SqsRejectQueue:
     source: str = ""  # the queue that the messages came from
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Keep a message with the reason beside the unchanged body."""
         self.client.send_message(
             QueueUrl=self.rejects_url,
             MessageBody=_sendable(body) or "(empty)",
@@ -74,13 +72,11 @@ class SqsMessageSender:
     queue_url: str
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
-        """Send in batches within SQS's limits. Failed entries are retried a few times."""
         sent = [False] * len(bodies)
         for batch in split_into_batches(bodies):
             left = batch
             for _ in range(_MAX_SEND_ATTEMPTS):
-                left = self._send(bodies, left)
-                if not left:
+                if not (left := self._send(bodies, left)):
                     break
             for index in set(batch) - set(left):
                 sent[index] = True
@@ -97,11 +93,8 @@ class SqsMessageSender:
         except ClientError as error:
             if is_retryable(error):
                 return indexes
-            raise translate(
-                error,
-                f"queue {self.queue_url}",
-                check="that it exists and that this role may send to it",
-            ) from error
+            check = "that it exists and that this role may send to it"
+            raise translate(error, f"queue {self.queue_url}", check=check) from error
         return [int(failure["Id"]) for failure in answer.get("Failed", [])]
 
 

@@ -19,5 +19,4 @@ class StepFunctionsSweeps:
     machine_arn: str
 
     def start(self, sweep: Mapping[str, Json]) -> None:
-        """Start the state machine with this input."""
         self.client.start_execution(stateMachineArn=self.machine_arn, input=json.dumps(dict(sweep)))

@@ -17,9 +17,7 @@ _TTL: Final = "dynamodb.amazonaws.com"
 
 def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:
     """The changes of job rows; other items of the table, such as leases, are no jobs."""
-    return [
-        _to_row_change(record) for record in records if is_job_type(_key(record).partition(":")[0])
-    ]
+    return [_to_row_change(one) for one in records if is_job_type(_key(one).partition(":")[0])]
 
 
 def batch_name(records: Sequence[Mapping[str, Any]], *, generation: str) -> str:

@@ -10,7 +10,6 @@ class SystemClock:
     """The wall clock, which is right after a freeze as well."""
 
     def now(self) -> datetime:
-        """The time in UTC, with the precision of a row."""
         return truncate_to_milliseconds(datetime.now(UTC))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from oncely.cli import console
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, with_stack
 from oncely.cli.stack_connection import StackConnection, required_output
 
@@ -40,12 +40,11 @@ def about(
     - `oncely archive about 18452 --since 30d`
     """
     now = datetime.now(UTC)
-    days = [
+    first, last = (
         None if one is None else parse_time_argument(one, now=now).date() for one in (since, until)
-    ]
-    first, last = days
+    )
     if first is not None and last is not None and last < first:
-        raise CommandError(f"--until ({last}) is before --since ({first}).", ExitCode.USAGE)
+        raise usage_error(f"--until ({last}) is before --since ({first}).")
     lines = _reader(stack).about(business_id, since=first, until=last)
     if not lines:
         period = " for these days" if first or last else ""
@@ -161,8 +160,7 @@ def _require_declared_table(table: "DynamoTableIdentity") -> None:
     if item is None or item.table_id != facts.table_id:
         raise CommandError(
             f"Refused: {facts.name} is not the table of its identity item, so its rows do not show "
-            "what a gap lost. Nothing was written. Backfill from the table that it replaces.",
-            ExitCode.REFUSED,
+            "what a gap lost. Nothing was written. Backfill from the table that it replaces."
         )
 
 

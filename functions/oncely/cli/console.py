@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import typer
 
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import usage_error
 from oncely.domain.text import single_line
 
 if TYPE_CHECKING:
@@ -83,9 +83,8 @@ def print_json(value: object) -> None:
 def confirm(question: str) -> None:
     """Prompt for confirmation. Without a terminal, fail instead of assuming yes."""
     if not _is_terminal():
-        raise CommandError(
-            "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run.",
-            ExitCode.USAGE,
+        raise usage_error(
+            "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run."
         )
     typer.confirm(question, abort=True, err=True)
 

@@ -46,9 +46,7 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
             ),
         )
         console.print_line("")
-        console.print_line(
-            ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        )
+        console.print_line(", ".join(f"{count} {one}" for one, count in sorted(counts.items())))
     if counts["broken"]:
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 

@@ -36,17 +36,16 @@ class CommandError(Exception):
         self.code = code
 
 
+def usage_error(message: str) -> CommandError:
+    """Return the error for invalid options or arguments."""
+    return CommandError(message, ExitCode.USAGE)
+
+
 _SIGN_IN: Final = "Run `aws sso login`, set AWS_PROFILE or pass --profile."
 _SESSION_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _CREDENTIALS_REJECTED: Final = frozenset(
-    {
-        "AuthFailure",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
+    {"AuthFailure", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidSignatureException"}
+    | {"SignatureDoesNotMatch", "UnrecognizedClientException"}
 )
 _ACCESS_DENIED: Final = ("AccessDenied", "AuthorizationError", "UnauthorizedOperation")
 

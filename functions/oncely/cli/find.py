@@ -41,11 +41,7 @@ def find(
     if json:
         console.print_json(found.to_json())
     elif found.jobs:
-        charging = {
-            contract_type.job_type
-            for contract_type in queries.registry
-            if contract_type.takes_money
-        }
+        charging = {one.job_type for one in queries.registry if one.takes_money}
         _print_jobs(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
     for row in found.unreadable:
         console.print_line(row.reason, to=console.stderr_console())
@@ -90,8 +86,7 @@ def show(
     Examples:
     - `oncely show payment.charge:order_18452`
     """
-    view = stack.services(actor=_ACTOR).job_queries.get(key)
-    if view is None:
+    if (view := stack.services(actor=_ACTOR).job_queries.get(key)) is None:
         raise job_not_found(key)
     shown = view.to_json()
     if json:

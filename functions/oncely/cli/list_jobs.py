@@ -8,7 +8,7 @@ import typer
 
 from oncely.cli import console, job_output
 from oncely.cli.contracts import known_job_types
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import usage_error
 from oncely.cli.options import JobTypeOption, JsonOption, parse_time_argument, with_stack
 from oncely.cli.stack_connection import StackConnection
 from oncely.domain.lifecycle import Status
@@ -90,9 +90,7 @@ def list_jobs(
 def _validate_status(status: str | None) -> str | None:
     if status is None or status in _LIST_NAMES:
         return status
-    raise CommandError(
-        f"Unknown status {status!r}. Valid: {', '.join(_LIST_NAMES)}.", ExitCode.USAGE
-    )
+    raise usage_error(f"Unknown status {status!r}. Valid: {', '.join(_LIST_NAMES)}.")
 
 
 def iterate_pages(
@@ -103,15 +101,13 @@ def iterate_pages(
     while True:
         page = queries.list_page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
         yield page
-        if page.cursor is None:
+        if (cursor := page.cursor) is None:
             return
-        cursor = page.cursor
 
 
 def _collect_jobs(
     queries: "JobQueries", *, limit: int, **wanted: object
 ) -> "tuple[list[JobView], str | None]":
-    """Return the jobs, and how to see more of them if there are any."""
     from oncely.operate.job_queries import MAX_ENTRIES_SCANNED, MAX_ROWS_READ
 
     taken: list[JobView] = []

@@ -37,7 +37,6 @@ class LocalState:
 
     @classmethod
     def read(cls) -> Self:
-        """Read the state file of the clone that the command runs in."""
         try:
             found = json.loads((find_repository() / STATE_FILE).read_text())
             if "pid" in found:
@@ -54,7 +53,6 @@ class LocalState:
             ) from error
 
     def boto3_env(self) -> dict[str, str]:
-        """Return the environment with which boto3 reaches the local stack and nothing else."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_S3": self.endpoint,

@@ -24,9 +24,7 @@ from oncely.cli.console import capitalize_sentence, print_error
 from oncely.cli.errors import DESCRIPTIONS, CommandError, ExitCode, describe_aws_error
 from oncely.domain.errors import InvalidInputError, OncelyError
 
-_EPILOG: Final = "Exit codes:\n\n" + "\n".join(
-    f"- {code:d}: {DESCRIPTIONS[code]}" for code in ExitCode
-)
+_EXIT_CODES: Final = "\n".join(f"- {code:d}: {DESCRIPTIONS[code]}" for code in ExitCode)
 
 
 class ErrorHandlingGroup(TyperGroup):
@@ -59,7 +57,7 @@ app: Final = typer.Typer(
     name="oncely",
     cls=ErrorHandlingGroup,
     help="Send, find and repair background jobs.",
-    epilog=_EPILOG,
+    epilog=f"Exit codes:\n\n{_EXIT_CODES}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

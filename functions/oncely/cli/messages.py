@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import usage_error
 from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidInputError
 from oncely.registry import ContractRegistry
@@ -31,8 +31,7 @@ def parse_arguments(words: Sequence[str], registry: ContractRegistry) -> list[st
     """Return JSON arguments unchanged, or build one message from a job type and its fields."""
     if words[0].lstrip().startswith("{"):
         return list(words)
-    contract = registry.contract(words[0])
-    return [json.dumps(_message(contract, words[1:]))]
+    return [json.dumps(_message(registry.contract(words[0]), words[1:]))]
 
 
 def validate_messages(
@@ -56,10 +55,7 @@ def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, ob
     for field in fields:
         name, equals, value = field.partition("=")
         if not equals:
-            raise CommandError(
-                f"Invalid field {field!r}: write name=value, such as order_id=18452.",
-                ExitCode.USAGE,
-            )
+            raise usage_error(f"Invalid field {field!r}: write name=value, such as order_id=18452.")
         message[name] = _parse_value(value, known.get(name, {}))
     return message
 

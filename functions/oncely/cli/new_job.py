@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from oncely.cli import console
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import CommandError, usage_error
 from oncely.cli.local_stack import find_repository
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetrySafety
@@ -45,9 +45,7 @@ def new_job(
     - `oncely new-job refund.issue --safety keyed`
     """
     if not is_job_type(name):
-        raise CommandError(
-            f"Invalid job type {name!r}: write it like refund.issue.", ExitCode.USAGE
-        )
+        raise usage_error(f"Invalid job type {name!r}: write it like refund.issue.")
     module = name.replace(".", "_")
     words = {
         "job_type": name,
@@ -76,9 +74,8 @@ def new_job(
 
 
 def _render_template(file: str, safety: RetrySafety, words: dict[str, str]) -> str:
-    lines = (files("oncely.cli") / "templates" / file).read_text().split("\n")
     kept_lines = []
-    for line in lines:
+    for line in (files("oncely.cli") / "templates" / file).read_text().split("\n"):
         mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
         if not mark or mark in _LINE_MARKS[safety]:
             kept_lines.append(rest)
@@ -102,10 +99,9 @@ def add_to_registry(text: str, *, module: str, name: str) -> str:
         raise by_hand from None
     if not imports:
         raise by_hand
-    entries = lines[begin + 1 : end]
-    lines[begin + 1 : end] = sorted((*entries, f"    {name},"))
-    first, last = imports[0], imports[-1]
-    lines[first : last + 1] = sorted((*lines[first : last + 1], wanted))
+    lines[begin + 1 : end] = sorted((*lines[begin + 1 : end], f"    {name},"))
+    first, after = imports[0], imports[-1] + 1
+    lines[first:after] = sorted((*lines[first:after], wanted))
     new = "\n".join(lines)
     try:
         ast.parse(new)

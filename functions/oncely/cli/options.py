@@ -9,7 +9,7 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
 
 import typer
 
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import usage_error
 from oncely.cli.stack_connection import (
     DEFAULT_STACK,
     AwsStackConnection,
@@ -18,40 +18,32 @@ from oncely.cli.stack_connection import (
 )
 from oncely.domain.text import parse_time
 
-_TARGET_PANEL: Final = "Target stack"
+_PANEL: Final = "Target stack"
 
-StackOption: TypeAlias = Annotated[
-    str, typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL)
+StackOption = Annotated[
+    str, typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_PANEL)
 ]
-ProfileOption: TypeAlias = Annotated[
+ProfileOption = Annotated[
     str | None,
-    typer.Option(help="AWS profile (default: AWS_PROFILE).", rich_help_panel=_TARGET_PANEL),
+    typer.Option(help="AWS profile (default: AWS_PROFILE).", rich_help_panel=_PANEL),
 ]
-RegionOption: TypeAlias = Annotated[
+RegionOption = Annotated[
     str | None,
-    typer.Option(help="AWS region (default: AWS_REGION).", rich_help_panel=_TARGET_PANEL),
+    typer.Option(help="AWS region (default: AWS_REGION).", rich_help_panel=_PANEL),
 ]
-LocalOption: TypeAlias = Annotated[
+LocalOption = Annotated[
     bool,
-    typer.Option(
-        "--local", help="Use the stack that `make local` runs.", rich_help_panel=_TARGET_PANEL
-    ),
+    typer.Option("--local", help="Use the stack that `make local` runs.", rich_help_panel=_PANEL),
 ]
-JsonOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON, one object per line.")
-]
-DryRunOption: TypeAlias = Annotated[
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would happen without changing anything.")
 ]
-YesOption: TypeAlias = Annotated[
-    bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")
-]
-ActorOption: TypeAlias = Annotated[
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+ActorOption = Annotated[
     str | None, typer.Option("--as", help="Your name, recorded with your AWS identity.")
 ]
-JobTypeOption: TypeAlias = Annotated[
-    str | None, typer.Option("--type", help="Only jobs of this type.")
-]
+JobTypeOption = Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")]
 
 P = ParamSpec("P")
 StackOpener: TypeAlias = Callable[[StackSelector], StackConnection]
@@ -69,7 +61,7 @@ def with_stack(command: Callable[Concatenate[StackConnection, P], None]) -> Call
 
     own = list(inspect.signature(command).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    keyword = (one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own)
     parameters = [context, *keyword, *_OPTIONS.values()]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -77,9 +69,8 @@ def with_stack(command: Callable[Concatenate[StackConnection, P], None]) -> Call
 
 
 def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
 
 
 _OPTIONS: Final = {
@@ -97,9 +88,7 @@ def parse_duration(text: str) -> timedelta:
     """Parse a duration such as `90m`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise CommandError(
-            f"Invalid duration {text!r}: write 30s, 90m, 24h, 7d or 2w.", ExitCode.USAGE
-        )
+        raise usage_error(f"Invalid duration {text!r}: write 30s, 90m, 24h, 7d or 2w.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -113,7 +102,6 @@ def parse_time_argument(text: str, *, now: datetime) -> datetime:
     try:
         return parse_time(text.strip())
     except ValueError:
-        raise CommandError(
-            f"Invalid time {text!r}: write 24h (ago), 2026-11-16 or 2026-11-16T03:00.",
-            ExitCode.USAGE,
+        raise usage_error(
+            f"Invalid time {text!r}: write 24h (ago), 2026-11-16 or 2026-11-16T03:00."
         ) from None

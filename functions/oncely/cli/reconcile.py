@@ -61,11 +61,9 @@ def reconcile(
         if value is not None:
             is_time = name in {"from", "to"}
             sweep[name] = format_time(parse_time_argument(value, now=now)) if is_time else value
-    machine = required_output(stack, "ReconcilerArn")
-    states = stack.client("stepfunctions")
-    arn = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))[
-        "executionArn"
-    ]
+    machine, states = required_output(stack, "ReconcilerArn"), stack.client("stepfunctions")
+    started = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))
+    arn = started["executionArn"]
     if not wait:
         console.print_json({"execution": arn}) if json else console.print_line("started:", arn)
         return
@@ -93,7 +91,6 @@ def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3'
 
 
 def _read(ended: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sweep's report: its output, or the cause of its failure."""
     for text in (ended.get("output"), ended.get("cause")):
         try:
             found = json_text.loads(text or "")

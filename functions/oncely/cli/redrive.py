@@ -83,9 +83,7 @@ def _redrive_one(services: "OperatorServices", request: "RepairRequest", *, as_j
 
     try:
         _, details = unwrap_outcome(services.repairer.repair(request), request.key)
-    except CommandError as error:
-        sent, message = False, error.message
-    except UnavailableError as error:
+    except (CommandError, UnavailableError) as error:
         sent, message = False, str(error)
     else:
         sent, message = True, str(details)
@@ -103,8 +101,7 @@ def _select_jobs(
     services: "OperatorServices", key: str | None, job_type: str | None
 ) -> "Iterator[JobView]":
     if key is not None:
-        view = services.job_queries.get(key)
-        if view is None:
+        if (view := services.job_queries.get(key)) is None:
             raise job_not_found(key)
         yield view
         return
@@ -115,7 +112,6 @@ def _select_jobs(
 def _with_progress(views: "list[JobView]") -> "Iterator[JobView]":
     from rich.progress import track
 
-    quiet = len(views) == 1 or not console.stderr_console().is_terminal
-    yield from track(
-        views, "sending", console=console.stderr_console(), transient=True, disable=quiet
-    )
+    progress = console.stderr_console()
+    quiet = len(views) == 1 or not progress.is_terminal
+    yield from track(views, "sending", console=progress, transient=True, disable=quiet)

@@ -81,10 +81,7 @@ def _command() -> str:
 
 
 def _messages() -> Iterator[str]:
-    yield "# Messages"
-    yield ""
-    yield _NOTICE
-    yield ""
+    yield from ("# Messages", "", _NOTICE, "")
     yield "A message is one JSON object of at most 64 kB."
     yield (
         f"DynamoDB must be able to store it: at most {MAX_DIGITS} digits in a number, numbers from "
@@ -94,9 +91,8 @@ def _messages() -> Iterator[str]:
     yield "`job` and `v` are required. Fields that are not listed are rejected."
     yield "An invalid message goes to the rejects queue with the reason."
     yield "Duplicates are safe: a job runs once."
-    yield ""
-    yield "Three rules that a JSON schema cannot express, or that validators disagree on:"
-    yield ""
+    rules = "Three rules that a JSON schema cannot express, or that validators disagree on:"
+    yield from ("", rules, "")
     yield '- An integer is written as one: `5`, not `5.0` and not `"5"`.'
     yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and"
     yield "  `_.@#+-` take one. Every byte of another character takes three."
@@ -108,49 +104,30 @@ def _messages() -> Iterator[str]:
 def _message(contract_type: type[AnyContract]) -> Iterator[str]:
     schema = contract_type.message.model_json_schema()
     queue = f"{contract_type.resources.queue.upper()}_QUEUE_URL"
-    yield ""
-    yield f"## {contract_type.job_type}"
-    yield ""
-    yield str(contract_type.message.__doc__)
-    yield ""
-    yield "| field | type | |"
-    yield "|---|---|---|"
+    yield from ("", f"## {contract_type.job_type}", "", str(contract_type.message.__doc__), "")
+    yield from ("| field | type | |", "|---|---|---|")
     for name, field in schema["properties"].items():
         needed = "required" if name in schema["required"] else "optional"
         yield f"| `{name}` | {_type(field)} | {needed} |"
-    yield ""
-    yield "```sh"
+    yield from ("", "```sh")
     yield f'aws sqs send-message --queue-url "${queue}" \\'
     yield f"  --message-body '{json.dumps(contract_type.example.model_dump(exclude_unset=True))}'"
-    yield "```"
-    yield ""
+    yield from ("```", "")
     key = contract_type.key(contract_type.example)
     yield f"Its job key is `{key}`. [JSON schema](schemas/{contract_type.job_type}.v1.json)"
-    yield ""
-    yield "```"
-    yield contract_type.describe()
-    yield "```"
+    yield from ("", "```", contract_type.describe(), "```")
 
 
 def _providers() -> Iterator[str]:
-    yield "# Providers"
-    yield ""
-    yield _NOTICE
-    yield ""
-    yield "The facts about each provider that decisions rest on."
-    yield ""
-    profiles = {
-        contract_type.policy.profile.name: contract_type.policy.profile
-        for contract_type in CONTRACTS
-    }
+    yield from ("# Providers", "", _NOTICE, "")
+    yield from ("The facts about each provider that decisions rest on.", "")
+    profiles = {one.policy.profile.name: one.policy.profile for one in CONTRACTS}
     yield "| | " + " | ".join(profiles) + " |"
     yield "|---|" + "---|" * len(profiles)
     for row, cells in _rows(list(profiles.values())):
         yield f"| {row} | " + " | ".join(cells) + " |"
     for name, profile in profiles.items():
-        yield ""
-        yield f"## {name}"
-        yield ""
+        yield from ("", f"## {name}", "")
         yield from (f"- {fact}" for fact in profile.facts)
     yield ""
 

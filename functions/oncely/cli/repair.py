@@ -56,8 +56,7 @@ def repair(
 
     actor = caller_name(stack, name)
     services = stack.services(actor=actor)
-    view = services.job_queries.get(key)
-    if view is None:
+    if (view := services.job_queries.get(key)) is None:
         raise job_not_found(key)
     if not json:
         job_output.print_details(view.to_json())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oncely.cli import console
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import DryRunOption, JsonOption, YesOption, with_stack
 from oncely.cli.stack_connection import StackConnection, required_output
 
@@ -49,15 +49,12 @@ def restore_proofs(
     from oncely.operate.restore_proofs import RestoreRefused
 
     if replacement == copy:
-        raise CommandError(
+        raise usage_error(
             "Pass either --replacement (this table replaces a lost one) or --copy (this table is "
-            "for another stage).",
-            ExitCode.USAGE,
+            "for another stage)."
         )
     if copy and identity is not None:
-        raise CommandError(
-            "--identity needs --replacement: a copy gets a new identity.", ExitCode.USAGE
-        )
+        raise usage_error("--identity needs --replacement: a copy gets a new identity.")
     service, table = _service(stack)
     if not (yes or dry_run):
         kind = "a replacement" if replacement else "a copy"
@@ -74,12 +71,9 @@ def restore_proofs(
         raise CommandError(f"Restore refused: {done.reason}.")
     if json:
         facts = {"identity": done.identity.deployment, "table_id": done.identity.table_id}
-        counts = {
-            "read": done.rows_read,
-            "written": done.rows_written,
-            "unresolved": done.unresolved,
-        }
-        console.print_json({**facts, **counts, "dry_run": dry_run})
+        counts = {"read": done.rows_read, "written": done.rows_written}
+        more = {"unresolved": done.unresolved, "dry_run": dry_run}
+        console.print_json({**facts, **counts, **more})
         return
     wrote, left = ("would write", "would leave") if dry_run else ("wrote", "left")
     parked = "parked for review" if copy else "to look up at providers"
@@ -87,9 +81,8 @@ def restore_proofs(
         f"Read {done.rows_read:,} rows, {wrote} {done.rows_written:,}, "
         f"{left} {done.unresolved:,} {parked}."
     )
-    console.print_line(
-        f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}."
-    )
+    verb = "would be" if dry_run else "is"
+    console.print_line(f"The identity {verb} {done.identity.deployment}.")
     if done.identity.opens_at is not None and not dry_run:
         console.print_line(
             f"Jobs resume at {format_minute(done.identity.opens_at)}, after earlier workers end."
@@ -147,22 +140,10 @@ def _replay_window(stack: StackConnection) -> timedelta:
     return max(_retention(stack, url) for url in queues) + _retention(stack, dead)
 
 
-_NON_JOB_QUEUES = frozenset(
-    {"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"}
-)
+_NON_JOB_QUEUES = {"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"}
 
 
 def _retention(stack: StackConnection, url: str) -> timedelta:
-    found = stack.client("sqs").get_queue_attributes(
-        QueueUrl=url, AttributeNames=["MessageRetentionPeriod"]
-    )
-    return timedelta(seconds=int(found["Attributes"]["MessageRetentionPeriod"]))
-
-
-def _output(stack: StackConnection, name: str) -> str:
-    found = stack.outputs.get(name)
-    if found is None:
-        raise CommandError(
-            f"The stack {stack.name} has no output {name}: deploy it again.", ExitCode.UNREACHABLE
-        )
-    return found
+    name = "MessageRetentionPeriod"
+    found = stack.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])
+    return timedelta(seconds=int(found["Attributes"][name]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from oncely.cli import console
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_duration, with_stack
 from oncely.cli.stack_connection import StackConnection
 
@@ -72,17 +72,13 @@ def send(
     enqueuer = stack.services(actor="producer").enqueuer
     outcomes: Counter[SendOutcome] = Counter()
     for chunk in _with_progress(messages):
-        bodies = [one.body for one in chunk]
-        for one, enqueued in zip(
-            chunk, enqueuer.enqueue_many(bodies, unique_for=window), strict=True
-        ):
+        results = enqueuer.enqueue_many([one.body for one in chunk], unique_for=window)
+        for one, enqueued in zip(chunk, results, strict=True):
             outcome = _classify(enqueued)
             outcomes[outcome] += 1
             _print_outcome(one, enqueued, outcome, as_json=json)
     if len(messages) > 1 and not json:
-        console.print_line(
-            ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        )
+        console.print_line(", ".join(f"{count} {one}" for one, count in sorted(outcomes.items())))
     if outcomes[SendOutcome.CONFLICT]:
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -94,10 +90,7 @@ def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     from oncely.registry import ContractRegistry
 
     if bool(words) == (file is not None):
-        raise CommandError(
-            "Pass a message (`oncely send payment.charge order_id=18452`) or --file.",
-            ExitCode.USAGE,
-        )
+        raise usage_error("Pass a message (`oncely send payment.charge order_id=18452`) or --file.")
     registry = ContractRegistry(CONTRACTS)
     if file is not None:
         bodies = list(_lines(file))
@@ -156,14 +149,8 @@ def _print_outcome(
     message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome, *, as_json: bool
 ) -> None:
     if as_json:
-        console.print_json(
-            {
-                "job_key": enqueued.job_key,
-                "outcome": outcome,
-                "status": enqueued.status,
-                "conflict": enqueued.conflict,
-            }
-        )
+        told = {"job_key": enqueued.job_key, "outcome": outcome, "status": enqueued.status}
+        console.print_json({**told, "conflict": enqueued.conflict})
         return
     line = console.safe_text(f"{outcome:<9}", _STYLES.get(outcome, ""))
     line.append_text(

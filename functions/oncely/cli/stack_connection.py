@@ -36,29 +36,24 @@ class StackConnection(Protocol):
     """What commands need of a stack."""
 
     @property
-    def name(self) -> str:
-        """The stack's name."""
+    def name(self) -> str: ...
 
     @property
     def cli_options(self) -> str:
         """The options for a printed command to reach this stack, such as ` --local`, or ``."""
 
     @property
-    def is_local(self) -> bool:
-        """Whether this is the local stack."""
+    def is_local(self) -> bool: ...
 
     @property
-    def outputs(self) -> Mapping[str, str]:
-        """The stack's outputs."""
+    def outputs(self) -> Mapping[str, str]: ...
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        """Create a client of an AWS service."""
+        ...
 
-    def services(self, actor: str) -> "OperatorServices":
-        """Create the services that find, send and repair jobs."""
+    def services(self, actor: str) -> "OperatorServices": ...
 
-    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings":
-        """The settings of a provider, as the stack's functions have them."""
+    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings": ...
 
     def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
         """Check an API key with its provider. Returns None if the provider has no check."""
@@ -90,7 +85,6 @@ class AwsStackConnection:
 
     @cached_property
     def session(self) -> "boto3.Session":
-        """The session for the options and the environment."""
         import boto3
 
         if self._local is not None:
@@ -106,9 +100,8 @@ class AwsStackConnection:
         from botocore.config import Config
 
         # Fail within seconds: an operator is waiting.
-        config = Config(
-            connect_timeout=3, read_timeout=15, retries={"mode": "standard", "max_attempts": 2}
-        )
+        retries: Any = {"mode": "standard", "max_attempts": 2}
+        config = Config(connect_timeout=3, read_timeout=15, retries=retries)
         return self.session.client(service, config=config)  # type: ignore[call-overload]  # by name
 
     @cached_property
@@ -121,9 +114,8 @@ class AwsStackConnection:
             if "does not exist" in str(error):
                 raise self._stack_not_found() from None
             raise
-        return {
-            one["OutputKey"]: one["OutputValue"] for one in found["Stacks"][0].get("Outputs", [])
-        }
+        listed = found["Stacks"][0].get("Outputs", [])
+        return {one["OutputKey"]: one["OutputValue"] for one in listed}
 
     def services(self, actor: str) -> "OperatorServices":
         from oncely.aws.operator_services import services_for_stack
@@ -140,22 +132,16 @@ class AwsStackConnection:
         return plugin.check_api_key(key, self.provider_settings(plugin))
 
     def _stack_not_found(self) -> CommandError:
+        why = f"not found in {self.session.region_name}. Name yours with --stack (or ONCELY_STACK) "
+        why += "and --region, or deploy one with `make deploy STAGE=dev`."
         if self._local is not None:
-            return CommandError(
-                f"Stack {self.name} is not deployed on this machine. Deploy it with `make local`.",
-                ExitCode.UNREACHABLE,
-            )
-        return CommandError(
-            f"Stack {self.name} not found in {self.session.region_name}. Name yours with --stack "
-            "(or ONCELY_STACK) and --region, or deploy one with `make deploy STAGE=dev`.",
-            ExitCode.UNREACHABLE,
-        )
+            why = "is not deployed on this machine. Deploy it with `make local`."
+        return CommandError(f"Stack {self.name} {why}", ExitCode.UNREACHABLE)
 
 
 def required_output(stack: StackConnection, name: str) -> str:
     """Return an output of the stack, or fail if the stack is too old to have it."""
-    found = stack.outputs.get(name)
-    if found is None:
+    if (found := stack.outputs.get(name)) is None:
         raise CommandError(
             f"Stack {stack.name} has no output {name}. Deploy it again.", ExitCode.UNREACHABLE
         )

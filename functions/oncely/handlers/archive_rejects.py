@@ -26,9 +26,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Archive each message. If one cannot be archived, the whole batch stays in the queue."""
     now = SystemClock().now()
     for record in SQSEvent(event).records:
-        attributes = {
-            name: attribute.string_value for name, attribute in record.message_attributes.items()
-        }
+        attributes = {name: one.string_value for name, one in record.message_attributes.items()}
         reject: dict[str, Json] = {"body": record.body, **attributes}
         get_archive().save_reject(record.message_id, reject, at=now)
     return {"batchItemFailures": []}

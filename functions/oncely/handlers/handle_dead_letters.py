@@ -25,7 +25,6 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     bodies = {record.message_id: record.body for record in SQSEvent(event).records}
     handled = get_dead_letter_handler().handle_batch(bodies)
     telemetry().dead_letters_handled(handled)
-    left = (
-        letter.message_id for letter in handled if letter.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
-    )
+    kept = DeadLetterOutcome.LEFT_IN_QUEUE
+    left = (letter.message_id for letter in handled if letter.outcome is kept)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}

@@ -72,13 +72,9 @@ def repair(request: ApiRequest) -> ApiResponse:
 
 def export(request: ApiRequest) -> ApiResponse:
     """Return a list as a CSV file."""
-    list_query = ListQuery.from_query_string(request.query)
-    pages = get_app().job_queries.iter_pages(
-        status=list_query.status,
-        job_type=list_query.job_type,
-        since=list_query.since,
-        until=list_query.until,
-    )
+    query = ListQuery.from_query_string(request.query)
+    wanted = {name: getattr(query, name) for name in ("status", "job_type", "since", "until")}
+    pages = get_app().job_queries.iter_pages(**wanted)
     text, truncated = to_csv(pages, max_jobs=MAX_EXPORTED_JOBS)
     telemetry().jobs_exported(request.require_user.name, dict(request.query))
     return ApiResponse(

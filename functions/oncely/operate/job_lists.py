@@ -54,11 +54,9 @@ class JobLists:
         """
         if statuses == (Status.FINISHED,):
             end = until or self.clock.now()
-            begin = since or end - FINISHED_WINDOW
-            found = self.finished_jobs.recent(
-                since=begin, until=resume_at or end, job_type=job_type, limit=limit
-            )
-            return iter(found)
+            begin, end = since or end - FINISHED_WINDOW, resume_at or end
+            recent = self.finished_jobs.recent
+            return iter(recent(since=begin, until=end, job_type=job_type, limit=limit))
         if ATTENTION.issuperset(statuses):
             return self.job_index.by_status(statuses, since=since, until=resume_at or until)
         return self.due(statuses, since=resume_at or since, until=until)

@@ -50,7 +50,6 @@ class SearchResults:
     unreadable: tuple[UnreadableRow, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page and `--json`."""
         return {"query": self.query, **_rows_json(self.jobs, self.unreadable)}
 
 
@@ -63,7 +62,6 @@ class JobPage:
     unreadable: tuple[UnreadableRow, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page."""
         return {**_rows_json(self.jobs, self.unreadable), "cursor": self.cursor}
 
 
@@ -80,7 +78,6 @@ class JobCounts:
     truncated: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page."""
         oldest = self.oldest_unresolved_at
         return {
             "needs_review": self.needs_review,
@@ -104,22 +101,17 @@ class JobQueries:
     clock: Clock
 
     def search(self, text: str) -> SearchResults:
-        """Find jobs by job key, subject, customer or provider reference."""
         query = text.strip()
         if not query:
-            raise InvalidRequestError(
-                "enter an order, a customer, a provider reference or a job key"
-            )
+            reason = "enter an order, a customer, a provider reference or a job key"
+            raise InvalidRequestError(reason)
         if not _is_indexable(query):
             return SearchResults(query=query, jobs=())
         derived = self._jobs_by_derived_key(_spellings(query))
         matches = self._matches(query, derived)
         rows = derived | self.job_index.get_many([key for key in matches if key not in derived])
-        views = [
-            self._view(row).with_match(matches[key])
-            for key, row in rows.items()
-            if isinstance(row, Job)
-        ]
+        jobs = ((key, row) for key, row in rows.items() if isinstance(row, Job))
+        views = (self._view(job).with_match(matches[key]) for key, job in jobs)
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
         return SearchResults(query=query, jobs=tuple(newest), unreadable=_unreadable(rows.values()))
 
@@ -178,14 +170,12 @@ class JobQueries:
         yield self._page(taken, statuses)
 
     def get(self, key: str) -> JobView | None:
-        """One job. Returns None if it has no row."""
         if not _is_indexable(key) or not _is_job_key(key):
             return None
         job = self.store.get(JobKey(key))
         return None if job is None else self._view(job)
 
     def counts(self) -> JobCounts:
-        """Count what needs attention. Today is the day in UTC."""
         midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
         today = midnight.replace(microsecond=0)
         pending, oldest = self._pending()
@@ -208,12 +198,10 @@ class JobQueries:
         rows = self.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
         current = (row for row in found if isinstance(row, Job) and row.status in statuses)
-        return JobPage(
-            jobs=tuple(map(self._view, current)), cursor=cursor, unreadable=_unreadable(found)
-        )
+        jobs = tuple(map(self._view, current))
+        return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
-        """The keys that match, each with the first field that matched."""
         finder = self.job_index
         matches: dict[JobKey, str] = {}
         if _is_job_key(query):
@@ -290,7 +278,6 @@ def _check_time_window(since: datetime | None, until: datetime | None) -> None:
 def _take_page(
     entries: Iterator[JobListEntry], start: ListCursor, *, job_type: str | None, limit: int
 ) -> tuple[list[JobKey], ListCursor | None]:
-    """The next keys of a list and the cursor behind them. The cursor is None at the end."""
     taken: list[JobKey] = []
     new = (one for one in entries if not start.already_shown(one))
     position = start
@@ -305,16 +292,11 @@ def _take_page(
 
 def _spellings(query: str) -> tuple[str, ...]:
     """`order_18452`, `#18452` and `18452` mean the same order."""
-    bare = _strip_prefix(query)
+    bare = query.removeprefix("#").removeprefix("order_").strip() or query
     return tuple(dict.fromkeys((query, bare, f"order_{bare}", f"#{bare}")))
 
 
-def _strip_prefix(query: str) -> str:
-    return query.removeprefix("#").removeprefix("order_").strip() or query
-
-
 def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterator[JobKey]:
-    """The keys derived from a subject. None if it cannot be part of a key."""
     try:
         yield from contract_type.keys_for_subject(subject)
     except InvalidInputError:
@@ -329,6 +311,4 @@ def _is_job_key(text: str) -> bool:
 
 def _is_indexable(text: str) -> bool:
     """Whether any index could hold it. A lone surrogate cannot even be sent."""
-    return len(text) <= MAX_KEY_LENGTH and not any(
-        "\ud800" <= character <= "\udfff" for character in text
-    )
+    return len(text) <= MAX_KEY_LENGTH and not any("\ud800" <= one <= "\udfff" for one in text)

@@ -30,12 +30,10 @@ class JobView:
 
     @property
     def timeline(self) -> tuple[EvidenceEntry, ...]:
-        """Its history, oldest first."""
         return timeline(self.job)
 
     @property
     def amount_label(self) -> str | None:
-        """The amount it moves, such as `12.50 EUR`."""
         job = self.job
         if job.amount is None or job.currency is None:
             return None
@@ -43,15 +41,12 @@ class JobView:
 
     @property
     def next_check_at(self) -> datetime | None:
-        """When the reconciler checks it next."""
         return None if self.job.ended else self.job.due_at
 
     def with_match(self, match: str) -> "JobView":
-        """A copy that says which search field matched."""
         return replace(self, matched_by=match)
 
     def to_summary_json(self) -> dict[str, Json]:
-        """The fields of a list entry, with email addresses masked."""
         job = self.job
         matched = {} if self.matched_by is None else {"matched_by": self.matched_by}
         return {

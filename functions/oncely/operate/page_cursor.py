@@ -22,7 +22,6 @@ class ListCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read a cursor that a page returned."""
         if not text:
             return cls()
         try:
@@ -37,10 +36,8 @@ class ListCursor:
         return base64.urlsafe_b64encode(plain.encode()).decode()
 
     def already_shown(self, entry: JobListEntry) -> bool:
-        """Whether an earlier page showed it."""
         return entry.at == self.at and entry.job_key in self.shown
 
     def after(self, entry: JobListEntry) -> "ListCursor":
-        """The cursor behind this entry."""
         same = self.shown if entry.at == self.at else frozenset()
         return ListCursor(entry.at, same | {entry.job_key})

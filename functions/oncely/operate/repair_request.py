@@ -33,10 +33,9 @@ class RepairRequest:
             raise InvalidRequestError(f"a reason must have at most {MAX_REASON_LENGTH} characters")
         if not self.actor.strip():
             raise InvalidRequestError("the operator's name is required")
-        ref = self.reference
-        if ref is not None and not (
-            ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
-        ):
+        if (ref := self.reference) is None:
+            return
+        if not (ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH):
             raise InvalidRequestError(
                 f"a reference must be printable and have at most {MAX_ID_LENGTH} characters"
             )
@@ -65,7 +64,6 @@ class RepairDetails:
         return "; ".join(str(part) for part in (self.lookup, self.note) if part)
 
     def to_json(self) -> dict[str, Json]:
-        """The fields for the admin page and `--json`."""
         lookup: Json = None if self.lookup is None else {**vars(self.lookup)}
         return {"summary": str(self), "lookup": lookup, "note": self.note}
 

@@ -37,7 +37,6 @@ class RepairWriter:
 
     @property
     def actor(self) -> str:
-        """The operator, as evidence stores the name."""
         return operator_actor(self.request.actor)
 
     def write(
@@ -50,20 +49,12 @@ class RepairWriter:
         contract: AnyContract | None = None,
     ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. A dry run only returns the result."""
-        now = self.reconciler.clock.now()
-        after = row_after(
-            decision,
-            row,
-            contract,
-            now=now,
-            actor=self.actor,
-            row_retention=self.reconciler.row_retention,
-        )
+        now, kept = self.reconciler.clock.now(), self.reconciler.row_retention
+        after = row_after(decision, row, contract, now=now, actor=self.actor, row_retention=kept)
+        writes = business_writes(after)
         if self.request.dry_run:
-            return self._dry_run(after, details, business_writes(after))
-        match self.reconciler.store.compare_and_swap(
-            row, after, business_writes=business_writes(after)
-        ):
+            return self._dry_run(after, details, writes)
+        match self.reconciler.store.compare_and_swap(row, after, business_writes=writes):
             case Swapped(job=job):
                 return Repaired(row, job, details)
             case VersionConflict(row=newer):
@@ -81,9 +72,8 @@ class RepairWriter:
         conflicts = [
             str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
         ]
-        return (
-            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, details)
-        )
+        reason = ", ".join(conflicts)
+        return BusinessRowConflict(reason) if conflicts else WouldRepair(after, details)
 
 
 @dataclass(frozen=True)
@@ -95,7 +85,6 @@ class ManualResolution:
     def resolve_with_business_rows(
         self, row: Job, contract: AnyContract, message: Message
     ) -> RepairOutcome:
-        """End the job and update its business rows in one transaction."""
         decision = self._decision(row, self.writer.request.reason)
         local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
@@ -110,9 +99,8 @@ class ManualResolution:
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
         """End a job whose message cannot be read, without its business rows."""
-        decision = self._decision(
-            row, f"closed without business rows: {self.writer.request.reason}"
-        )
+        reason = f"closed without business rows: {self.writer.request.reason}"
+        decision = self._decision(row, reason)
         note = "resolved by the operator; business rows are not changed, fix them by hand"
         return self.writer.write(row, decision, RepairDetails(note=note))
 
@@ -123,18 +111,13 @@ class ManualResolution:
     def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        """The business writes that follow, or why there can be none."""
         finishes = self.writer.request.repair is Repair.MARK_FINISHED
         precheck = contract.precheck(message)
-        if (
-            isinstance(precheck, AlreadyResolved)
-            and isinstance(precheck.outcome, Succeeded)
-            and finishes
-        ):
-            writes = precheck.writes
-            return lambda _: writes  # the business rows say so already
-        if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
-            return lambda _: ()  # keep what another job or an operator did
+        match precheck:
+            case AlreadyResolved(outcome=Succeeded(), writes=writes) if finishes:
+                return lambda _: writes  # the business rows say so already
+            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row, outcome):
+                return lambda _: ()  # keep what another job or an operator did
         moved_on = values_changed_since(row, precheck)
         facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:

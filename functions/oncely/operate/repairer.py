@@ -119,7 +119,6 @@ _NEEDS_REFERENCE: Final = frozenset({Repair.REOPEN, Repair.MARK_FAILED})
 
 
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
-    """Returns None if the repair is allowed and has everything it needs."""
     if not option.allowed:
         return NotAllowed(option.reason)
     if option.needs_reference and request.reference is None and not request.dry_run:
@@ -162,8 +161,7 @@ class _RepairRun:
 
     def _recover_reference(self, row: Job) -> RepairOutcome | None:
         """Save the reference that a restored row may lack, before the repair relies on it."""
-        found = find_lost_reference(row, self.contract, self.message, self.table)
-        match found:
+        match find_lost_reference(row, self.contract, self.message, self.table):
             case None | NotFound():
                 return None
             case Prepared(ref=ref):
@@ -179,24 +177,19 @@ class _RepairRun:
                 return NotAllowed(str(self._lookup_answer(short_label(answer), answer.reason)))
 
     def _resolve(self, row: Job) -> RepairOutcome:
-        """Resolve the job as the reconciler does on demand, in the operator's name."""
-        note_outcome: RepairOutcome = self._writer.write(
-            row, note(f"looked up: {self.request.reason}")
-        )
-        if isinstance(note_outcome, StaleVersion):
-            return note_outcome
+        noted = self._writer.write(row, note(f"looked up: {self.request.reason}"))
+        if isinstance(noted, StaleVersion):
+            return noted
         reconciler = replace(self.repairer.reconciler, actor=self._writer.actor)
         done = reconciler.resolve(row.job_key, on_demand=True, dry_run=self.request.dry_run)
         if done.job is None:
             return StaleVersion(reconciler.store.get(row.job_key) or row)
         if done.lookup_failed:
             return ProviderUnavailable(str(self._lookup_answer("no answer", done.reason)))
-        return self._to_outcome(
-            row, done.job, self._lookup_answer(lookup_summary(done.job), done.reason)
-        )
+        answer = self._lookup_answer(lookup_summary(done.job), done.reason)
+        return self._to_outcome(row, done.job, answer)
 
     def _note_lookup(self, row: Job) -> RepairOutcome:
-        """Note the outcome. The operator decides what follows."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self._check_lookup(lookup):
             return refusal
@@ -231,8 +224,7 @@ class _RepairRun:
 
     def _fail_if_closed(self, row: Job) -> RepairOutcome:
         """Fail the job only if nothing is open at the provider; otherwise close that first."""
-        answer = lookup_closed(row, self.contract)
-        match answer:
+        match answer := lookup_closed(row, self.contract):
             case Declined():
                 return ManualResolution(self._writer).resolve_with_business_rows(
                     row, self.contract, self.message
@@ -260,8 +252,7 @@ class _RepairRun:
 
     def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
         """Let a worker close it: repairs only read. The worker needs the business rows for that."""
-        precheck = self.contract.precheck(self.message)
-        if why := claim_obstacle(row, precheck):
+        if why := claim_obstacle(row, self.contract.precheck(self.message)):
             provider = self.contract.policy.profile.name
             return BusinessRowConflict(
                 f"{outcome.reason}, and no worker can close it: {why}. Fix the business rows, or "
@@ -324,7 +315,6 @@ class _RepairRun:
     def _check_lookup(
         self, lookup: LookupResult
     ) -> BusinessRowConflict | ProviderUnavailable | None:
-        """Returns None if the lookup has an outcome, else why it has none."""
         outcome = lookup.outcome
         if lookup.facts is None and isinstance(outcome, Anomalous):
             return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")

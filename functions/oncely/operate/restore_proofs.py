@@ -19,14 +19,11 @@ from oncely.ports import Clock, Created, HistoryReader, JobStore, RowScan, Swapp
 class DeclarableTable(Protocol):
     """The identity item, and what DynamoDB says about the table."""
 
-    def identity(self) -> TableIdentity | None:
-        """The identity item. Returns None if there is none."""
+    def identity(self) -> TableIdentity | None: ...
 
-    def facts(self) -> TableFacts:
-        """The table's id, and whether it has a stream."""
+    def facts(self) -> TableFacts: ...
 
-    def with_protection(self, facts: TableFacts) -> TableFacts:
-        """The same, with what DynamoDB says about TTL and recovery."""
+    def with_protection(self, facts: TableFacts) -> TableFacts: ...
 
     def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item if it is still the one that was read."""
@@ -71,7 +68,6 @@ class ProofRestorer:
         dry_run: bool = False,
         report: ReportProgress = lambda _: None,
     ) -> Declaration | RestoreRefused:
-        """Bring every proof back, make what is open unknown, and keep the identity."""
         found = self.table.identity()
         if why := self._declare_refusal(found):
             return RestoreRefused(why)
@@ -97,7 +93,6 @@ class ProofRestorer:
     def declare_copy(
         self, *, dry_run: bool = False, report: ReportProgress = lambda _: None
     ) -> Declaration | RestoreRefused:
-        """Park what is open, and give the table an identity of its own."""
         found = self.table.identity()
         if why := self._declare_refusal(found):
             return RestoreRefused(why)
@@ -150,9 +145,8 @@ class ProofRestorer:
             now = self.clock.now()
             identity = replace(identity, restored_at=now, replays_until=now + replays_for)
         if not dry_run and not self.table.write(identity, replacing=found):
-            return RestoreRefused(
-                "the identity item was changed by another process: run this again"
-            )
+            why = "the identity item was changed by another process: run this again"
+            return RestoreRefused(why)
         return replace(declaration, identity=identity)
 
     def _restored_rows(

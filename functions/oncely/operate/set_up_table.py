@@ -19,14 +19,11 @@ class SetupResult(StrEnum):
 class InitializableTable(Protocol):
     """What a first setup needs of the job table."""
 
-    def identity(self) -> TableIdentity | None:
-        """The identity item. Returns None if there is none."""
+    def identity(self) -> TableIdentity | None: ...
 
-    def facts(self) -> TableFacts:
-        """The table's id."""
+    def facts(self) -> TableFacts: ...
 
-    def is_empty(self) -> bool:
-        """Whether the table holds no item at all."""
+    def is_empty(self) -> bool: ...
 
     def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item if it is still the one that was read."""
@@ -40,14 +37,10 @@ class TableInitializer:
     new_identity: Callable[[], str]
 
     def run(self) -> SetupResult:
-        """Give the table an identity if it is empty."""
         if self.table.identity() is not None:
             return SetupResult.ALREADY_SET_UP
         if not self.table.is_empty():
             return SetupResult.NOT_EMPTY
         made = TableIdentity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
-        return (
-            SetupResult.CREATED
-            if self.table.write(made, replacing=None)
-            else SetupResult.ALREADY_SET_UP
-        )
+        created = self.table.write(made, replacing=None)
+        return SetupResult.CREATED if created else SetupResult.ALREADY_SET_UP

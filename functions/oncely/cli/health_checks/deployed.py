@@ -26,26 +26,19 @@ class DeployedStack:
 
     @cached_property
     def stack(self) -> AwsDescription:
-        found = self.connection.client("cloudformation").describe_stacks(
-            StackName=self.connection.name
-        )
-        description: AwsDescription = found["Stacks"][0]
-        return description
+        client = self.connection.client("cloudformation")
+        found: AwsDescription = client.describe_stacks(StackName=self.connection.name)["Stacks"][0]
+        return found
 
     @cached_property
     def resources(self) -> list[AwsDescription]:
-        cloudformation = self.connection.client("cloudformation")
-        pages = cloudformation.get_paginator("list_stack_resources").paginate(
-            StackName=self.connection.name
-        )
+        client = self.connection.client("cloudformation")
+        paginator = client.get_paginator("list_stack_resources")
+        pages = paginator.paginate(StackName=self.connection.name)
         return [one for page in pages for one in page["StackResourceSummaries"]]
 
-    def physical_ids(self, resource_type: str) -> list[str]:
-        return [
-            one["PhysicalResourceId"]
-            for one in self.resources
-            if one["ResourceType"] == resource_type
-        ]
+    def physical_ids(self, kind: str) -> list[str]:
+        return [one["PhysicalResourceId"] for one in self.resources if one["ResourceType"] == kind]
 
     @cached_property
     def functions(self) -> list[AwsDescription]:
@@ -66,9 +59,7 @@ class DeployedStack:
     @cached_property
     def providers(self) -> tuple[AnyProvider, ...]:
         plugins = {
-            plugin.name: plugin
-            for contract_type in self.contracts
-            for plugin in contract_type.resources.providers
+            plugin.name: plugin for one in self.contracts for plugin in one.resources.providers
         }
         return tuple(plugins[name] for name in sorted(plugins))
 
@@ -83,15 +74,8 @@ class DeployedStack:
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
-        return tuple(
-            sorted(
-                {
-                    name
-                    for contract_type in self.contracts
-                    for name in contract_type.resources.secret_names
-                }
-            )
-        )
+        used = {name for one in self.contracts for name in one.resources.secret_names}
+        return tuple(sorted(used))
 
     @cached_property
     def table_names(self) -> tuple[str, ...]:
@@ -103,9 +87,8 @@ class DeployedStack:
 
     def queue(self, url: str) -> AwsDescription:
         if url not in self._queues:
-            found = self.connection.client("sqs").get_queue_attributes(
-                QueueUrl=url, AttributeNames=["All"]
-            )
+            client = self.connection.client("sqs")
+            found = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
             self._queues[url] = found["Attributes"]
         return self._queues[url]
 

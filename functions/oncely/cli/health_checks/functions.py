@@ -75,10 +75,8 @@ def check_event_sources(deployed: DeployedStack) -> Iterator[Finding]:
 
 def _stream_mapping(deployed: DeployedStack, handler: str) -> AwsDescription | None:
     for mapping in deployed.event_source_mappings:
-        function = deployed.function_for(mapping) or {}
-        if "/stream/" in mapping.get("EventSourceArn", "") and handler in function.get(
-            "Handler", ""
-        ):
+        name = (deployed.function_for(mapping) or {}).get("Handler", "")
+        if "/stream/" in mapping.get("EventSourceArn", "") and handler in name:
             return mapping
     return None
 
@@ -106,10 +104,8 @@ def check_concurrency(deployed: DeployedStack) -> Iterator[Finding]:
     check = "concurrency"
     limits = deployed.connection.client("lambda").get_account_settings()["AccountLimit"]
     limit = int(limits["ConcurrentExecutions"])
-    workers = sum(
-        one.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
-        for one in deployed.event_source_mappings
-    )
+    scaling = (one.get("ScalingConfig", {}) for one in deployed.event_source_mappings)
+    workers = sum(one.get("MaximumConcurrency", 0) for one in scaling)
     needed = workers + OTHER_FUNCTIONS_CONCURRENCY
     if limit >= needed:
         yield passed(check, f"the account limit is {limit:,}")

@@ -54,12 +54,10 @@ def _check_secret(
             return failed(check, _NOT_SET, fix)
         if not error_code(error).startswith("AccessDenied"):
             raise
-        there = client.describe_secret(SecretId=arn).get("VersionIdsToStages")
-        if there:
+        if client.describe_secret(SecretId=arn).get("VersionIdsToStages"):
             return passed(check, "set (you do not have permission to read it)")
         return failed(check, _NOT_SET, fix)
-    value = value.strip()
-    if not value:
+    if not (value := value.strip()):
         return failed(check, _NOT_SET, fix)
     if not (value.isascii() and value.isprintable()):
         message = "contains a line break or an invalid character: its jobs cannot run"

@@ -31,8 +31,7 @@ def _check_queue(
     deployed: DeployedStack, name: str, queue: AwsDescription, last: AwsDescription | None
 ) -> Finding:
     check = f"queue {name}"
-    faults = [*_visibility(deployed, queue), *_dead_letters(queue, last)]
-    if faults:
+    if faults := [*_visibility(deployed, queue), *_dead_letters(queue, last)]:
         return failed(check, "; ".join(faults), _DEPLOY)
     waiting = int(queue.get("ApproximateNumberOfMessages", 0))
     return passed(check, f"settings are correct, {waiting} messages waiting")
@@ -66,8 +65,7 @@ def _dead_letters(queue: AwsDescription, last: AwsDescription | None) -> Iterato
 
 
 def _check_last_queue(name: str, queue: AwsDescription) -> Finding:
-    waiting = int(queue.get("ApproximateNumberOfMessages", 0))
-    if waiting:
+    if waiting := int(queue.get("ApproximateNumberOfMessages", 0)):
         return warned(
             name,
             f"{waiting} messages wait for their function",

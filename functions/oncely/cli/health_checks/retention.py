@@ -20,9 +20,7 @@ def check_retention(deployed: DeployedStack) -> Iterator[Finding]:
         yield failed(check, "no function sets RETENTION_DAYS", "deploy the stack again")
         return
     row_retention, least = timedelta(days=min(days)), _min_retention(deployed)
-    kept = min(
-        contract_type.effective_retention(row_retention) for contract_type in deployed.contracts
-    )
+    kept = min(one.effective_retention(row_retention) for one in deployed.contracts)
     if kept <= least:
         yield failed(
             check,

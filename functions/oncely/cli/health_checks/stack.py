@@ -30,24 +30,15 @@ def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
 
 def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
     """Check for every output that this version of the code needs."""
+    queues = (*deployed.queue_names, "rejects", "dead_letter")
     wanted = {
-        *(
-            f"{pascal_case(name)}QueueUrl"
-            for name in (*deployed.queue_names, "rejects", "dead_letter")
-        ),
+        *(f"{pascal_case(name)}QueueUrl" for name in queues),
         *(f"{pascal_case(name)}TableName" for name in deployed.table_names),
         *(f"{pascal_case(name)}SecretArn" for name in deployed.secret_names),
-        *(
-            "AdminUrl",
-            "AlertTopicArn",
-            "ArchiveBucketName",
-            "EventBusName",
-            "ReconcilerArn",
-            "RowRetentionDays",
-        ),
+        *("AdminUrl", "AlertTopicArn", "ArchiveBucketName", "EventBusName"),
+        *("ReconcilerArn", "RowRetentionDays"),
     }
-    missing = sorted(wanted - set(deployed.connection.outputs))
-    if missing:
+    if missing := sorted(wanted - set(deployed.connection.outputs)):
         yield failed("outputs", f"missing: {', '.join(missing)}", _DEPLOY)
     else:
         yield passed("outputs", f"all {len(wanted)} exist")
