@@ -300,8 +300,7 @@ def test_push_without_reply_is_ambiguous_until_lookup(
 
     assert isinstance(answer, Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
-    found = rig.crm.find_by_external_id(MINE)
-    assert isinstance(found, CrmRecord if happened else RecordNotFound)
+    assert isinstance(rig.crm.find_by_external_id(MINE), CrmRecord if happened else RecordNotFound)
     assert sum(rig.writes()) == int(happened)
 
 

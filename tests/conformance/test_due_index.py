@@ -75,8 +75,7 @@ def test_unchanged_due_time_keeps_partition_after_job_ends(db: StoreFixture) -> 
     ended = swap(db, job, apply_event(job, Event.CONFIRM))
 
     assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
-    later = replace(ended, version=ended.version + 1, due_at=time_at(500))
-    swap(db, ended, later)
+    swap(db, ended, replace(ended, version=ended.version + 1, due_at=time_at(500)))
     assert partitions(db) == {**EVERYWHERE, DueAction.PUBLISH: (KEY,)}
 
 
@@ -106,8 +105,7 @@ def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
         key = JobKey(f"payment.charge:order_{number}")
         db.store.create(make_ready_job(key))
 
-        shard = due_shard(key, DUE_SHARDS)
-        found = db.due.due(DueAction.RESEND, shard, since=None, until=FAR)
+        found = db.due.due(DueAction.RESEND, due_shard(key, DUE_SHARDS), since=None, until=FAR)
 
         assert key in [one.job_key for one in found]
 

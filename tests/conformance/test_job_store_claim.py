@@ -115,8 +115,7 @@ def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
 def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     first = claim_job(store)
     cleared: Any = dict.fromkeys(("lease_until", "first_sent_at", "key_scope"))
-    ready = apply_event(first, Event.RELEASE, attempts=0, **cleared)
-    store.compare_and_swap(first, ready)
+    store.compare_and_swap(first, apply_event(first, Event.RELEASE, attempts=0, **cleared))
 
     second = claim_job(store, now=time_at(9), key_scope="account-2")
 
@@ -143,9 +142,7 @@ def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     store.create(make_ready_job())
     dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
 
-    result = store.claim(make_claim())
-
-    assert isinstance(result, Claimed)
+    assert isinstance(store.claim(make_claim()), Claimed)
     row = dynamo.row(KEY)
     assert row is not None
     assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}

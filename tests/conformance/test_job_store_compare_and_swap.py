@@ -99,8 +99,7 @@ def test_change_never_creates_row(db: StoreFixture, event_change: str) -> None:
     before = claim_job(db.store)
     db.remove_row(KEY)
 
-    result = db.store.compare_and_swap(before, MOVES[event_change](before))
-    assert result == VersionConflict(None)
+    assert db.store.compare_and_swap(before, MOVES[event_change](before)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 
@@ -109,8 +108,7 @@ def test_unowned_change_never_creates_row(db: StoreFixture) -> None:
     db.store.create(ready)
     db.remove_row(KEY)
 
-    result = db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE))
-    assert result == VersionConflict(None)
+    assert db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 

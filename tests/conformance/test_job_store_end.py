@@ -134,9 +134,7 @@ def test_reserved_words_and_lists_are_compared_and_stored(db: StoreFixture) -> N
     expected = (Precondition("value", ("open",)), Precondition("size", (1, 1.5)))
     change = {"value": "closed", "items": [1, 2.5, None, {"of": "us"}]}
 
-    result = pay(db, claim_job(db.store), set=change, preconditions=expected)
-
-    assert isinstance(result, Swapped)
+    assert isinstance(pay(db, claim_job(db.store), set=change, preconditions=expected), Swapped)
     assert order(db) == {**ORDER_KEY, "size": 1.5, **change}
 
 

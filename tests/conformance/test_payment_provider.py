@@ -99,9 +99,7 @@ def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: Provider
     ref = prepare_payment(rig, asked)
     rig.fail_next("execute", fault)
 
-    answer = execute_payment(rig, ref, asked, verified=True)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(execute_payment(rig, ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if happened else NotFound)
     assert rig.charges() == int(happened)
@@ -238,9 +236,7 @@ def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFa
     ref = charge_payment(rig, asked)
     rig.fail_next("close", fault)
 
-    answer = rig.provider.close(ref, asked, verified=True)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(rig.provider.close(ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
 

@@ -100,9 +100,7 @@ def unsign_token(token: str) -> str:
 def test_forged_token_is_unauthorized(
     admin_api: AdminApiClient, forged: Callable[[str], str]
 ) -> None:
-    wrong = forged(admin_api.token(SUPPORT))
-
-    assert statuses(admin_api, wrong) == {401}
+    assert statuses(admin_api, forged(admin_api.token(SUPPORT))) == {401}
 
 
 def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> None:
@@ -111,9 +109,8 @@ def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> No
     pool = cognito.create_user_pool(PoolName="another")["UserPool"]["Id"]
     cognito.create_group(UserPoolId=pool, GroupName="operator")
     add_user(stack, pool, OPERATOR, "operator")
-    token = password_token(admin_api, pool)
 
-    assert statuses(admin_api, token) == {401}
+    assert statuses(admin_api, password_token(admin_api, pool)) == {401}
 
 
 def test_token_for_other_application_is_unauthorized(admin_api: AdminApiClient) -> None:

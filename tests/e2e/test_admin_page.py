@@ -199,8 +199,7 @@ def test_every_view_is_accessible_in_themes_and_sizes(
 def test_repair_dialog_is_accessible_in_every_state(
     operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    unknown = create_unresolved_job(deployment, "page-dialog", method="pm_processing")
-    operator.open_job(unknown.key)
+    operator.open_job(create_unresolved_job(deployment, "page-dialog", method="pm_processing").key)
     dialog = operator.open_repair_dialog("Look up at the provider")
     found = [f"empty {fault}" for fault in operator.layout_violations()]
 
@@ -225,8 +224,7 @@ def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrows
     visitor.page.goto(f"{operator.url}/?error=access_denied&state=another")
     expect(visitor.page.get_by_role("alert")).to_be_visible()
     found += [f"refused {fault}" for fault in visitor.layout_violations()]
-    over = """() => sessionStorage.setItem("oncely.tokens", '{"token": null}')"""
-    visitor.page.evaluate(over)
+    visitor.page.evaluate("""() => sessionStorage.setItem("oncely.tokens", '{"token": null}')""")
     visitor.page.goto(f"{operator.url}/#/list/failed")
     expect(visitor.heading).to_have_text("Your session has expired")
     found += [f"ended {fault}" for fault in visitor.layout_violations()]

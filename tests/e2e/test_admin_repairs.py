@@ -93,8 +93,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
 def test_lost_reply_says_repair_may_be_done(
     operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    left = create_unresolved_job(deployment, "page-lost")
-    operator.open_job(left.key)
+    operator.open_job(create_unresolved_job(deployment, "page-lost").key)
     operator.page.evaluate(LOSE_ONE_ANSWER)
     dialog = operator.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("To be sure")

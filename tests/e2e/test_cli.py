@@ -52,8 +52,7 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     assert len(found.splitlines()) < 30
     (shown,) = run_cli_json(deployment, "show", key)
     assert (shown["status_label"], shown["amount_label"]) == ("done", "49.00 EUR")
-    reference = shown["provider_ref"]
-    assert key in run_cli(deployment, "find", reference)
+    assert key in run_cli(deployment, "find", shown["provider_ref"])
     assert scenarios.count_charges(deployment, "command") == 1
 
 
@@ -78,8 +77,7 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
     why = ("--reason", "the bank's page shows it")
 
     assert "Repair it with" in run_cli(deployment, "show", key)
-    would = run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
-    assert "nothing was changed" in would
+    assert "nothing was changed" in run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
     assert "needs_review" in str(deployment.job(key))
     done = run_cli(deployment, "repair", key, "reopen", *why, "--yes", "--as", "ada")
 

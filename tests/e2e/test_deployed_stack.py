@@ -50,9 +50,7 @@ def test_worker_alerts_when_job_needs_review(deployment: StackClient) -> None:
 
 
 def test_reconciler_escalates_job_when_order_is_missing(deployment: StackClient) -> None:
-    job = deployment.once(scenarios.worker_crashed_without_order)
-
-    assert job["status"] == "needs_review"
+    assert deployment.once(scenarios.worker_crashed_without_order)["status"] == "needs_review"
 
 
 def test_resubmitted_job_after_decline_pays_once(deployment: StackClient) -> None:
@@ -76,9 +74,7 @@ def test_requested_charge_is_made_when_no_message_was_sent(deployment: StackClie
 
 
 def test_reconciler_publishes_job_missed_by_stream(deployment: StackClient) -> None:
-    done = deployment.once(scenarios.stream_outage)
-
-    assert done["counts"] == {"published": 1}
+    assert deployment.once(scenarios.stream_outage)["counts"] == {"published": 1}
     assert deployment.job("receipt.send:order_missed") is not None
 
 
@@ -100,15 +96,11 @@ def test_push_with_lost_reply_is_found_at_crm(deployment: StackClient) -> None:
 
 
 def test_changed_record_is_pushed_in_newest_version(deployment: StackClient) -> None:
-    job = deployment.once(scenarios.superseded_push)
-
-    assert job["job_key"].endswith(":2")
+    assert deployment.once(scenarios.superseded_push)["job_key"].endswith(":2")
 
 
 def test_job_is_retried_when_worker_dies(deployment: StackClient) -> None:
-    job = deployment.once(scenarios.worker_crashed)
-
-    assert job["owner"] != "another"
+    assert deployment.once(scenarios.worker_crashed)["owner"] != "another"
 
 
 @pytest.mark.last

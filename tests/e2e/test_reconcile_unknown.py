@@ -44,18 +44,14 @@ def test_crash_after_charge_is_finished_by_one_sweep(deployment: StackClient) ->
 def test_timeout_after_charge_is_finished(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-charged")
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "finished"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "finished"
     assert count_charges(deployment, "timeout-charged") == 1
 
 
 def test_timeout_before_charge_is_charged_once_by_worker(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-not-charged", confirmed=False)
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "ready"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "ready"
     deployment.wait_for_job(left.key, "finished")
     assert get_job(deployment, left.key).key_number == 2
     assert count_charges(deployment, "timeout-not-charged") == 1
@@ -127,9 +123,7 @@ def test_charge_needs_review_when_order_and_provider_disagree(
     arrange(deployment, left)
     before = deployment.order(order_id)
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "needs_review"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "needs_review"
     assert alert in deployment.wait_for_alert(left.key)
     assert deployment.order(order_id) == before
     kept = get_job(deployment, left.key).result or {}
@@ -141,9 +135,7 @@ def test_unsaved_payment_is_replaced_and_charged_once(deployment: StackClient) -
         deployment, "unsaved", status=Status.STARTED, confirmed=False, saved=False
     )
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "ready"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "ready"
     deployment.wait_for_job(left.key, "finished")
     assert get_job(deployment, left.key).provider_ref != left.ref
     assert count_charges(deployment, "unsaved") == 1
@@ -177,9 +169,7 @@ def test_possibly_sent_mail_needs_review(deployment: StackClient) -> None:
     message = {"job": "receipt.send", "v": 1, "order_id": "mail-lost"}
     claim_as_other_worker(deployment, key, message, lease=-timedelta(minutes=1))
 
-    done = deployment.reconcile(key=key)
-
-    assert outcome_for(done, key) == "needs_review"
+    assert outcome_for(deployment.reconcile(key=key), key) == "needs_review"
     assert "it may have happened" in deployment.wait_for_alert(key)
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
 

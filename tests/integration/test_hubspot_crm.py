@@ -58,9 +58,7 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
     crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
     sandbox.faults.add(fault, times=None)
 
-    answer = crm.upsert_contact(MINE, GRACE, crm_id=crm_id)
-
-    assert isinstance(answer, expected)
+    assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), expected)
     assert len(sandbox.ledger.requests) == 1
     assert sum(one.writes for one in sandbox.ledger.contacts) == writes
 
@@ -108,8 +106,7 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
-    answer = crm.upsert_contact(MINE, GRACE)
-    assert isinstance(answer, Succeeded)
+    assert isinstance(crm.upsert_contact(MINE, GRACE), Succeeded)
     assert isinstance(crm.find_by_external_id(MINE), CrmRecord)
 
 

@@ -108,8 +108,7 @@ def count_confirms(rig: WorkerHarness) -> int:
 def reconcile_job(rig: WorkerHarness) -> None:
     world = rig.world()
     world.clock.time = datetime.now(UTC)
-    job = world.run_until_idle(KEY)
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.order()["status"] == "paid"
     assert len(rig.stripe.ledger.charges_for(KEY)) == 1
 
@@ -129,8 +128,7 @@ def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: Paus
 @pytest.mark.parametrize("frozen", ["in create", "after claim"])
 def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, frozen: str) -> None:
     if frozen == "in create":
-        faults = rig.stripe.faults
-        slow = faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        slow = rig.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
         freeze_during(worker, slow)
     else:
         freeze_after_claim(worker)

@@ -56,9 +56,7 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
 ) -> None:
     sandbox.faults.add(fault, times=None)
 
-    answer = send_mail(sandbox.url)
-
-    assert isinstance(answer, expected)
+    assert isinstance(send_mail(sandbox.url), expected)
     assert sandbox.ledger.paths[SEND] == 1
     assert len(sandbox.ledger.mails) == mails
 
@@ -221,8 +219,7 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
     def no_client() -> NoReturn:
         raise error
 
-    mailer = SesMailer(new_client=no_client, sender=SENDER)
-    answer = mailer.send(MAIL, idempotency_key=KEY, tag=TAG)
+    answer = SesMailer(new_client=no_client, sender=SENDER).send(MAIL, idempotency_key=KEY, tag=TAG)
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
@@ -245,9 +242,7 @@ def test_mailer_uses_boto3_endpoint(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    answer = mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG), Ambiguous)
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
 
 
@@ -259,5 +254,4 @@ def test_mailer_is_not_configured_without_sender() -> None:
 
 
 def mailer_from_env() -> Mailer:
-    settings = Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)
-    return AwsPorts(settings).provider(SES)
+    return AwsPorts(Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)).provider(SES)

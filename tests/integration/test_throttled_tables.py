@@ -114,9 +114,7 @@ def test_write_is_retried_until_other_transaction_ends(
 ) -> None:
     rig.faults.inject("UpdateItem", CONFLICT, CONFLICT)
 
-    result = write(rig)
-
-    assert isinstance(result, Swapped | Claimed)
+    assert isinstance(write(rig), Swapped | Claimed)
     assert rig.dynamo.calls.attempts == ["UpdateItem"] * 3
     assert len(rig.pauses) == 2
 
@@ -180,8 +178,7 @@ def test_failed_write_conflicts_with_change_of_others(rig: ThrottledTables) -> N
     rig.dynamo.store(rig.dynamo.admin).compare_and_swap(rig.before, theirs)
     rig.faults.inject("UpdateItem", *[ServiceError("InternalServerError", 500)] * 2)
 
-    result = rig.store.compare_and_swap(rig.before, rig.after)
-    assert result == VersionConflict(theirs)
+    assert rig.store.compare_and_swap(rig.before, rig.after) == VersionConflict(theirs)
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
