@@ -30,8 +30,7 @@ def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
     assert (job.status, job.owner) == (Status.STARTED, claim.owner)
     assert (job.fence, job.attempts, job.version) == (1, 1, 1)
     assert job.lease_until == job.due_at == time_at(1) + LEASE
-    assert job == apply_claim(None, claim)
-    assert store.get(KEY) == job
+    assert (job, store.get(KEY)) == (apply_claim(None, claim), job)
 
 
 def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) -> None:
@@ -50,8 +49,7 @@ def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) 
     assert {name: getattr(job, name) for name in sent} == sent
     for kept in ("message", "created_at", "evidence"):
         assert getattr(job, kept) == getattr(ready, kept)
-    assert job == apply_claim(ready, claim)
-    assert store.get(KEY) == job
+    assert (job, store.get(KEY)) == (apply_claim(ready, claim), job)
 
 
 def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
@@ -86,8 +84,7 @@ def test_claim_fails_with_row_that_forbids_it(store: JobStore, changes: dict[str
 def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
     store.create(make_ready_job())
     job = claim_job(store, fingerprint="fingerprint-1")
-    assert job.fingerprint == "fingerprint-1"
-    assert store.get(KEY) == job
+    assert (job.fingerprint, store.get(KEY)) == ("fingerprint-1", job)
 
 
 def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
@@ -120,8 +117,7 @@ def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     second = claim_job(store, now=time_at(9), key_scope="account-2")
 
     assert second.owner != first.owner
-    assert (second.fence, second.attempts) == (2, 1)
-    assert second.created_at == first.created_at
+    assert (second.fence, second.attempts, second.created_at) == (2, 1, first.created_at)
     assert (second.first_sent_at, second.key_scope) == (time_at(9), "account-2")
     assert not second.has_ambiguous_send
 

@@ -44,8 +44,7 @@ def test_job_and_order_are_written_together(db: StoreFixture) -> None:
     after = finish_job(before, seconds=3)
 
     assert pay(db, before) == Swapped(after)
-    assert db.store.get(KEY) == after
-    assert order(db) == PAID_ORDER
+    assert (db.store.get(KEY), order(db)) == (after, PAID_ORDER)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,7 @@ def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] 
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
-    assert db.store.get(KEY) == before
-    assert order(db) == stored
+    assert (db.store.get(KEY), order(db)) == (before, stored)
 
 
 def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
@@ -91,8 +89,7 @@ def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
-    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
-    assert db.store.get(KEY) == before
+    assert (order(db), db.store.get(KEY)) == ({**ORDER_KEY, **UNPAID_ORDER}, before)
 
 
 def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
@@ -149,8 +146,7 @@ def test_repeated_end_is_one_call_and_pays_once(dynamo: DynamoFixture) -> None:
     assert dynamo.calls.attempts == ["TransactWriteItems"]
     again = store.compare_and_swap(before, after, business_writes=[paid_order_write()])
 
-    assert again == Swapped(after)
-    assert store.get(KEY) == after
+    assert (again, store.get(KEY)) == (Swapped(after), after)
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 

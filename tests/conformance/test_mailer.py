@@ -97,8 +97,7 @@ def test_mail_is_sent_once_with_message_id_as_reference(rig: MailerHarness) -> N
 
     assert isinstance(answer, Succeeded)
     assert answer.ref
-    assert answer.ref == answer.result["message_id"]
-    assert rig.sent() == [RECEIPT]
+    assert (answer.ref, rig.sent()) == (answer.result["message_id"], [RECEIPT])
 
 
 def test_idempotency_key_does_not_prevent_second_mail(rig: MailerHarness) -> None:
@@ -141,5 +140,4 @@ def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
 def test_rejected_mail_is_declined(rig: MailerHarness) -> None:
     answer = send(rig, rig.rejected())
     assert isinstance(answer, Declined)
-    assert answer.code == "MessageRejected"
-    assert rig.sent() == []
+    assert (answer.code, rig.sent()) == ("MessageRejected", [])

@@ -192,8 +192,7 @@ def test_every_view_is_accessible_in_themes_and_sizes(
     for view in views:
         operator.open_hash(view)
         found += [f"{view} {fault}" for fault in operator.layout_violations()]
-    assert found == []
-    assert operator.browser_errors == []
+    assert (found, operator.browser_errors) == ([], [])
 
 
 def test_repair_dialog_is_accessible_in_every_state(
@@ -211,8 +210,7 @@ def test_repair_dialog_is_accessible_in_every_state(
     found += [f"foretold {fault}" for fault in operator.layout_violations()]
     operator.page.keyboard.press("Escape")
 
-    assert found == []
-    assert operator.browser_errors == []
+    assert (found, operator.browser_errors) == ([], [])
 
 
 def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrowser) -> None:
@@ -229,6 +227,5 @@ def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrows
     expect(visitor.heading).to_have_text("Your session has expired")
     found += [f"ended {fault}" for fault in visitor.layout_violations()]
 
-    assert found == []
-    assert visitor.browser_errors == []
+    assert (found, visitor.browser_errors) == ([], [])
     visitor.context.close()

@@ -65,8 +65,7 @@ def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> N
     first = run_cli(deployment, "send", "--file", str(file))
     second = run_cli(deployment, "send", "--file", "-", stdin_text=file.read_text())
 
-    assert first.splitlines()[-1] == "12 created"
-    assert second.splitlines()[-1] == "12 duplicate"
+    assert (first.splitlines()[-1], second.splitlines()[-1]) == ("12 created", "12 duplicate")
 
 
 def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) -> None:

@@ -144,8 +144,7 @@ def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> 
     done = deployment.reconcile(key=left.key, dry_run=True)
     review = deployment.reconcile(key=doubtful.key, dry_run=True)
 
-    assert done["jobs"][0]["new"] == "finished"
-    assert review["jobs"][0]["new"] == "needs_review"
+    assert (done["jobs"][0]["new"], review["jobs"][0]["new"]) == ("finished", "needs_review")
     assert [find_rows_about(deployment, "dry", table) for table in TABLES] == before
     assert deployment.alerts_about(doubtful.key) == []
 

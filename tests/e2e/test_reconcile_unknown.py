@@ -230,8 +230,7 @@ def test_unreadable_row_is_listed_and_blocks_no_other_job(deployment: StackClien
     assert listed["outcome"] == "error"
     assert "cannot be read by this deployment" in listed["reason"]
     assert "changed by hand" in listed["reason"]
-    assert done["counts"]["error"] == 1
-    assert sum(done["counts"].values()) == len(done["jobs"])
+    assert (done["counts"]["error"], sum(done["counts"].values())) == (1, len(done["jobs"]))
 
 
 def test_reconciler_only_reads_at_provider(deployment: StackClient) -> None:
@@ -257,8 +256,7 @@ def test_concurrent_sweeps_write_one_outcome(deployment: StackClient) -> None:
 
     for one in left:
         events = [entry.event for entry in get_job(deployment, one.key).evidence]
-        assert events.count(Event.CONFIRM) == 1
-        assert count_charges(deployment, one.order_id) == 1
+        assert (events.count(Event.CONFIRM), count_charges(deployment, one.order_id)) == (1, 1)
 
 
 def test_invalid_input_fails_sweep(deployment: StackClient) -> None:

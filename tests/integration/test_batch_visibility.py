@@ -44,8 +44,7 @@ def test_message_is_redelivered_when_time_is_short(rig: WorkerHarness, batch: Ba
 
     assert isinstance(one.outcome, NotStarted)
     [record] = rig.receive()["Records"]
-    assert record["body"] == "one"
-    assert record["attributes"]["ApproximateReceiveCount"] == "2"
+    assert (record["body"], record["attributes"]["ApproximateReceiveCount"]) == ("one", "2")
 
 
 def test_leased_message_is_hidden_until_expiry(rig: WorkerHarness, batch: BatchHarness) -> None:

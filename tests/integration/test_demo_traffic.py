@@ -14,5 +14,4 @@ def test_stored_message_is_resent_to_its_own_queue(dynamo: DynamoFixture) -> Non
 
     (sending,) = stored_messages(LocalAccount(dynamo.url), dynamo.jobs_table, [job.job_key])
 
-    assert sending.queue == "PaymentsQueueUrl"
-    assert json.loads(sending.body) == job.message
+    assert (sending.queue, json.loads(sending.body)) == ("PaymentsQueueUrl", job.message)

@@ -120,8 +120,7 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
     by_default = len(sandbox.ledger.requests)
     crm.get_contact("1")
 
-    assert by_default == 4
-    assert len(sandbox.ledger.requests) == 5
+    assert (by_default, len(sandbox.ledger.requests)) == (4, 5)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
@@ -254,8 +253,7 @@ def test_conflict_names_existing_contact_in_every_format(
     answer = crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
 
     assert isinstance(answer, CrmConflict)
-    assert answer.record_id == record_id
-    assert answer.properties == by
+    assert (answer.record_id, answer.properties) == (record_id, by)
 
 
 @pytest.mark.parametrize(
@@ -285,8 +283,7 @@ def test_too_large_request_is_declined(
 def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     answer = crm.upsert_contact(MINE, {"notes": "x" * 3_000_000})
     assert isinstance(answer, Declined)
-    assert answer.code == "HTTP_413"
-    assert sandbox.ledger.contacts == ()
+    assert (answer.code, sandbox.ledger.contacts) == ("HTTP_413", ())
 
 
 @pytest.mark.parametrize(
@@ -341,5 +338,4 @@ def test_changed_pages_past_10_000_results(sandbox: ProviderSandbox, crm: HubSpo
             break
         page = crm.list_changed(since=START, after=page.after)
 
-    assert seen == ids
-    assert sandbox.ledger.paths == {f"POST {CONTACTS}/search": 102}
+    assert (seen, sandbox.ledger.paths) == (ids, {f"POST {CONTACTS}/search": 102})

@@ -146,8 +146,7 @@ def test_saved_reference_with_lost_reply_is_written_once(
     inject("UpdateItem", lost)
 
     assert dynamo.store().compare_and_swap(before, after) == Swapped(after)
-    assert dynamo.store().get(KEY) == after
-    assert after.version == before.version + 1
+    assert (dynamo.store().get(KEY), after.version) == (after, before.version + 1)
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)

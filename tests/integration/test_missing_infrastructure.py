@@ -100,8 +100,7 @@ def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: DynamoFixture) -> 
 
     with pytest.raises(NotConfiguredError):
         world.run(charge_message())
-    assert dynamo.calls.by_operation() == {"GetItem": 1}
-    assert world.payments.calls == []
+    assert (dynamo.calls.by_operation(), world.payments.calls) == ({"GetItem": 1}, [])
 
 
 def test_forbidden_order_write_conflicts_and_job_can_escalate(dynamo: DynamoFixture) -> None:
@@ -127,5 +126,4 @@ def test_charge_needs_review_when_order_cannot_be_written(dynamo: DynamoFixture)
 
     assert isinstance(outcome, NeedsReview)
     assert dynamo.tables["orders"] in outcome.reason
-    assert len(world.payments.charges) == 1
-    assert len(world.alerts.sent) == 1
+    assert (len(world.payments.charges), len(world.alerts.sent)) == (1, 1)

@@ -109,8 +109,7 @@ def reconcile_job(rig: WorkerHarness) -> None:
     world = rig.world()
     world.clock.time = datetime.now(UTC)
     assert world.run_until_idle(KEY).status is Status.FINISHED
-    assert world.order()["status"] == "paid"
-    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert (world.order()["status"], len(rig.stripe.ledger.charges_for(KEY))) == ("paid", 1)
 
 
 def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: PausedWorker) -> None:
@@ -121,8 +120,7 @@ def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: Paus
     assert count_confirms(rig) == 0
     assert rig.world().job(KEY).status is Status.READY
     reconcile_job(rig)
-    assert count_confirms(rig) == 1
-    assert len(rig.stripe.ledger.intents) == 1
+    assert (count_confirms(rig), len(rig.stripe.ledger.intents)) == (1, 1)
 
 
 @pytest.mark.parametrize("frozen", ["in create", "after claim"])
@@ -145,8 +143,7 @@ def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: Pau
     freeze_after_claim(worker)
 
     assert worker.thaw() == "NotAttempted"
-    assert rig.stripe.ledger.requests == ()
-    assert rig.world().job(KEY).attempts == 0
+    assert (rig.stripe.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
     reconcile_job(rig)
 
 

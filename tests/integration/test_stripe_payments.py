@@ -237,8 +237,7 @@ def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePa
     answer = provider.lookup(ref, make_payment())
 
     assert isinstance(answer, Succeeded)
-    assert answer.result["charge_id"] == charge_id
-    assert read_paths(sandbox)[before:] == [CREATE]
+    assert (answer.result["charge_id"], read_paths(sandbox)[before:]) == (charge_id, [CREATE])
 
 
 def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:

@@ -85,9 +85,7 @@ def test_end_is_written_once_after_conflict(rig: ThrottledTables, reasons: tuple
 
     assert rig.finish_job() == Swapped(rig.after)
     assert rig.dynamo.calls.attempts == ["TransactWriteItems"] * 4
-    assert rig.pauses == sorted(rig.pauses)
-    assert len(rig.pauses) == 3
-    assert rig.row() == rig.after
+    assert (rig.pauses, len(rig.pauses), rig.row()) == (sorted(rig.pauses), 3, rig.after)
     assert rig.dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
@@ -115,8 +113,7 @@ def test_write_is_retried_until_other_transaction_ends(
     rig.faults.inject("UpdateItem", CONFLICT, CONFLICT)
 
     assert isinstance(write(rig), Swapped | Claimed)
-    assert rig.dynamo.calls.attempts == ["UpdateItem"] * 3
-    assert len(rig.pauses) == 2
+    assert (rig.dynamo.calls.attempts, len(rig.pauses)) == (["UpdateItem"] * 3, 2)
 
 
 def test_lasting_transaction_makes_claim_unavailable(rig: ThrottledTables) -> None:
@@ -133,8 +130,7 @@ def test_throttled_write_is_retried_by_sdk_and_store(rig: ThrottledTables) -> No
     job = make_ready_job(RESUBMITTED_KEY)
 
     assert rig.store.create(job) == Created(job)
-    assert rig.dynamo.calls.attempts == ["PutItem"] * 4
-    assert len(rig.pauses) == 1
+    assert (rig.dynamo.calls.attempts, len(rig.pauses)) == (["PutItem"] * 4, 1)
 
 
 def test_resubmitted_job_is_claimed_once_after_conflict(rig: ThrottledTables) -> None:

@@ -229,5 +229,4 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
-    assert metrics[signals.CREDENTIALS_REJECTED] == [1]
-    assert rig.alerts() == []
+    assert (metrics[signals.CREDENTIALS_REJECTED], rig.alerts()) == ([1], [])

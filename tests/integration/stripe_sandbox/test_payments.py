@@ -18,8 +18,7 @@ pytestmark = pytest.mark.enable_socket
 def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
-    assert intent.status == "requires_confirmation"
-    assert sandbox.ledger.charges == ()
+    assert (intent.status, sandbox.ledger.charges) == ("requires_confirmation", ())
     assert intent.last_response is not None
     assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
