@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pytest
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
-from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.interfaces import Email
 from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.mailer import SesMailer
 from oncely.testing.provider_fault import ProviderFault
+from tests.conformance.payment_harnesses import SANDBOX_FAULTS
 from tests.support.mail import ses_mailer
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
@@ -22,19 +22,6 @@ RECEIPT = Email(
     subject="Receipt for order 18452",
     text="Thank you. We received 12.50 € for order 18452.\n",
 )
-
-
-class MailerHarness(Protocol):
-    @property
-    def mailer(self) -> Mailer: ...
-
-    def sent(self) -> list[Email]: ...
-
-    def fail_next(self, fault: ProviderFault) -> None: ...
-
-    def limit_rate(self) -> None: ...
-
-    def rejected(self) -> Email: ...
 
 
 @dataclass
@@ -65,18 +52,16 @@ class SesHarness:
         return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
     def fail_next(self, fault: ProviderFault) -> None:
-        kinds = {
-            ProviderFault.TIMEOUT_BEFORE: "drop_before",
-            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
-            ProviderFault.UNAUTHORIZED: "unauthorized",
-        }
-        self.sandbox.faults.add(kinds[fault])
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault])
 
     def limit_rate(self) -> None:
         self.sandbox.faults.add("rate_limit")
 
     def rejected(self) -> Email:
         return Email(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+
+
+MailerHarness = FakeMailerHarness | SesHarness
 
 
 @pytest.fixture(params=["fake", "ses"])

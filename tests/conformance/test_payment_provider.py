@@ -1,6 +1,5 @@
 """What any payment provider must do; the fake and the Stripe adapter are held to the same."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
+from oncely.providers.interfaces import Payment
 from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
@@ -27,20 +27,22 @@ from tests.conformance.payment_harnesses import (
     execute_payment,
     make_key,
     make_payment,
-    payment_harness,
     prepare_payment,
 )
 
 
-@pytest.fixture(params=["fake", "stripe"])
-def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
-    with payment_harness(request.param) as made:
-        yield made
+def prepared(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
+    asked = rig.payment(kind)
+    return asked, prepare_payment(rig, asked)
+
+
+def charged(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
+    asked = rig.payment(kind)
+    return asked, charge_payment(rig, asked)
 
 
 def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     assert rig.charges() == 0
     assert isinstance(rig.provider.lookup(ref, asked), NotFound)
 
@@ -57,8 +59,7 @@ def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
 
     first = execute_payment(rig, ref, asked)
     again = execute_payment(rig, ref, asked, number=number)
@@ -71,8 +72,7 @@ def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None
 
 
 def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
-    asked = rig.payment("declined")
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, "declined")
 
     answer = execute_payment(rig, ref, asked)
 
@@ -84,8 +84,7 @@ def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
 
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bool) -> None:
-    asked = rig.payment("processing")
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, "processing")
 
     assert isinstance(execute_payment(rig, ref, asked), Pending)
     rig.complete_payment(ref, succeeded=succeeded)
@@ -94,8 +93,7 @@ def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bo
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next("execute", fault)
 
     assert isinstance(execute_payment(rig, ref, asked, verified=True), Ambiguous)
@@ -113,8 +111,7 @@ def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarne
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: str) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
@@ -129,15 +126,13 @@ def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: st
 
 
 def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
 
 
 def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig)
 
     answer = rig.provider.lookup(ref, make_payment(asked.method, amount=9900))
 
@@ -180,8 +175,7 @@ def test_second_charge_of_same_job_is_anomalous(first: str, rig: PaymentHarness)
 
 
 def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig)
     prepare_payment(rig, asked, number=2)
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
 
@@ -190,8 +184,7 @@ def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> 
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
 def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig)
     charge_payment(rig, replace(asked, **changes), number=2)
 
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
@@ -201,8 +194,7 @@ def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> N
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
 def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verified: bool) -> None:
-    asked = rig.payment(kind)
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, kind)
     if kind == "declined":
         execute_payment(rig, ref, asked)
 
@@ -222,16 +214,14 @@ def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verifi
 def test_close_of_executed_payment_returns_its_outcome(
     rig: PaymentHarness, kind: str, outcome: type, *, verified: bool
 ) -> None:
-    asked = rig.payment(kind)
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig, kind)
     assert isinstance(rig.provider.close(ref, asked, verified=verified), outcome)
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
-    asked = rig.payment("declined")
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig, "declined")
     rig.fail_next("close", fault)
 
     assert isinstance(rig.provider.close(ref, asked, verified=True), Ambiguous)
@@ -252,8 +242,7 @@ def test_payment_of_other_job_is_never_closed(rig: PaymentHarness) -> None:
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
 def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kind: str) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.provider.close(ref, asked)
     second = charge_payment(rig, rig.payment(kind), number=2)
 
@@ -269,8 +258,7 @@ def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kin
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 def test_chargeable_payment_is_still_open(rig: PaymentHarness, kind: str) -> None:
-    asked = rig.payment(kind)
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, kind)
     if kind == "declined":
         execute_payment(rig, ref, asked)
 

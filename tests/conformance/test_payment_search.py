@@ -1,6 +1,5 @@
 """A payment that a restored row has lost is found by deployment and job key, and no other one."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,12 +13,6 @@ from tests.conformance.payment_harnesses import (
     payment_harness,
     prepare_payment,
 )
-
-
-@pytest.fixture(params=["fake", "stripe"])
-def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
-    with payment_harness(request.param) as made:
-        yield made
 
 
 def test_absence_is_conclusive_when_customer_has_no_payment(rig: PaymentHarness) -> None:

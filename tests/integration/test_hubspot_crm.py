@@ -1,7 +1,6 @@
 """The HubSpot adapter against every way in which an answer can go wrong, over real sockets."""
 
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +21,7 @@ from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
-from tests.support.tls import untrusted_server
+from tests.support.tls import busy_server, untrusted_server
 
 MINE = "hubspot#4419"
 GRACE = {"firstname": "Grace"}
@@ -133,15 +132,8 @@ def test_failed_connection_sends_nothing(host: str) -> None:
 
 
 def test_connect_timeout_sends_nothing() -> None:
-    with socket.socket() as busy, socket.socket() as first:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen(0)
-        first.connect(busy.getsockname())
-
-        crm = short_timeout_crm(f"http://127.0.0.1:{busy.getsockname()[1]}")
-        answer = crm.upsert_contact(MINE, GRACE)
-
-    assert isinstance(answer, NotSent)
+    with busy_server() as url:
+        assert isinstance(short_timeout_crm(url).upsert_contact(MINE, GRACE), NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The SES adapter against every way in which an answer can go wrong, over real sockets."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -30,7 +29,7 @@ from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import SENDER, ses_client, ses_mailer
-from tests.support.tls import untrusted_server
+from tests.support.tls import busy_server, untrusted_server
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
@@ -174,14 +173,8 @@ def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
 
 
 def test_connect_timeout_sends_nothing(no_profile: None) -> None:
-    with socket.socket() as busy, socket.socket() as first:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen(0)
-        first.connect(busy.getsockname())
-
-        answer = send_mail(f"http://127.0.0.1:{busy.getsockname()[1]}")
-
-    assert isinstance(answer, NotSent)
+    with busy_server() as url:
+        assert isinstance(send_mail(url), NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:

@@ -90,13 +90,6 @@ def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work
         yield stage
 
 
-@pytest.fixture
-def world(rig: WorkerHarness) -> InMemoryStack:
-    world = rig.world()
-    world.add_order()
-    return world
-
-
 def is_left_in_queue(event: dict[str, Any], answer: dict[str, Any]) -> bool:
     [record] = event["Records"]
     return answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}

@@ -13,13 +13,6 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
 
 
-@pytest.fixture
-def world(rig: WorkerHarness) -> InMemoryStack:
-    world = rig.world()
-    world.add_order()
-    return world
-
-
 def _metrics(line: dict[str, Any]) -> list[str]:
     if "_aws" not in line:
         return []
