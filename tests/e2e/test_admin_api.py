@@ -26,8 +26,6 @@ from tests.e2e.admin_api import (
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import charge_message, count_charges, create_unknown_charge, put_order
 
-pytestmark = pytest.mark.timeout(600)
-
 READ_ROUTES = sorted(key for key, route in READ.items() if route.groups)
 REPAIR_ROUTES = sorted(REPAIR)
 # The status for an allowed user whose request has no parameters.

@@ -12,8 +12,6 @@ from tests.e2e.deployed_stack import StackClient
 from tests.e2e.scenarios import charge_message, duplicate_message
 from tests.e2e.unresolved_jobs import create_unresolved_job
 
-pytestmark = pytest.mark.timeout(600)
-
 PAID = "payment.charge:order_18452"
 
 

@@ -7,15 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import REPOSITORY
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def run_cli(

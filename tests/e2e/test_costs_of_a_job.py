@@ -15,8 +15,6 @@ from tests.e2e.recorded_permissions import recorded_calls
 from tests.e2e.scenarios import charge_message, put_order
 from tests.infra.assembly import Assembly
 
-pytestmark = pytest.mark.timeout(600)
-
 JOBS = 10
 COSTS = REPOSITORY / "docs" / "costs.md"
 

@@ -5,8 +5,6 @@ import pytest
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for
 
-pytestmark = pytest.mark.timeout(600)
-
 PAID = "payment.charge:order_18452"
 
 

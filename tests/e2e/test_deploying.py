@@ -15,7 +15,7 @@ from oncely_local.deploy import bootstrap, deploy, run_cdk
 from oncely_local.engine import Engine, running_engine
 from tests.e2e.deployed_stack import ENGINE_SETTINGS
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
+pytestmark = pytest.mark.in_order
 
 PROVIDERS = "http://127.0.0.1:9"  # nothing runs here that would call them
 

@@ -10,8 +10,6 @@ from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.admin_jobs import many_jobs
 from tests.e2e.deployed_stack import StackClient
 
-pytestmark = pytest.mark.timeout(600)
-
 # The local engine reads the whole table for each query of a list, which takes seconds.
 # AWS reads what is shown; tests/integration counts it.
 AT_ONCE = 15.0

@@ -19,8 +19,6 @@ from oncely_local.cdk_cli import CDK
 from oncely_local.redeploy import STATE_FILE, RunningStack
 from tests.support.engines import skip_or_fail
 
-pytestmark = pytest.mark.timeout(600)
-
 TIMEOUT_SECONDS = 120.0
 
 

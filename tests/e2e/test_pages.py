@@ -18,7 +18,7 @@ from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
+pytestmark = pytest.mark.in_order
 
 # Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
 _ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")

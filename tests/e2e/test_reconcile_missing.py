@@ -25,8 +25,6 @@ from tests.e2e.unresolved_jobs import (
 )
 from tests.support.load_size import choose_size
 
-pytestmark = pytest.mark.timeout(600)
-
 LOST = choose_size(24, full=200)
 DOWN = choose_size(24, full=500)
 UNKNOWN = choose_size(120, full=2000)

@@ -22,8 +22,6 @@ from tests.e2e.unresolved_jobs import (
     run_sweep,
 )
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def outcome_for(report: dict[str, Any], key: str) -> str:
     return str(next(one["outcome"] for one in report["jobs"] if one["key"] == key))

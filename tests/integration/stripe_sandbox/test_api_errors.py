@@ -14,8 +14,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     client_for_sandbox,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 @pytest.mark.parametrize(
     ("change", "code"),

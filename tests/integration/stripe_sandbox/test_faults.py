@@ -23,8 +23,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     was_replayed,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 @pytest.mark.parametrize("kind", [FaultKind.ACCEPT_THEN_DROP, FaultKind.TRUNCATED])
 def test_charge_remains_when_connection_is_lost_after_it(

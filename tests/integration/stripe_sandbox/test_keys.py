@@ -22,8 +22,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     was_replayed,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents) -> None:
     first = intents.create(CHARGE, keyed("order_1"))

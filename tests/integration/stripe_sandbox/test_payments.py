@@ -12,8 +12,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     client_for_sandbox,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)

@@ -11,8 +11,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     Intents,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 def test_search_finds_job_only_after_index_lag(intents: Intents, clock: CallableClock) -> None:
     intent = intents.create(ORDER)
