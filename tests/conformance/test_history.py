@@ -122,7 +122,6 @@ def test_recent_jobs_cross_midnight(history: History) -> None:
     before, after = line(1, midnight - HOUR / 60), line(2, midnight + HOUR / 60)
     put(history, before)
     put(history, after)
-
     assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
 
 
@@ -140,7 +139,6 @@ def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> 
         put(history, *many[shard::40])
 
     found = history.recent(since=NOON, until=NOON + HOUR, limit=2)
-
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 

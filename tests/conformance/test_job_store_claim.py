@@ -24,7 +24,6 @@ def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
     claim = make_claim()
 
     result = store.claim(claim)
-
     assert isinstance(result, Claimed)
     job = result.job
     assert (job.status, job.owner) == (Status.STARTED, claim.owner)
@@ -55,9 +54,7 @@ def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) 
 def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
     sent = time_at(-60)
     store.create(make_ready_job(first_sent_at=sent, key_scope="account-0", claimed_at=sent))
-
     job = claim_job(store)
-
     assert (job.first_sent_at, job.key_scope) == (time_at(-60), "account-0")
     assert job.has_ambiguous_send
 
@@ -115,7 +112,6 @@ def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     store.compare_and_swap(first, apply_event(first, Event.RELEASE, attempts=0, **cleared))
 
     second = claim_job(store, now=time_at(9), key_scope="account-2")
-
     assert second.owner != first.owner
     assert (second.fence, second.attempts, second.created_at) == (2, 1, first.created_at)
     assert (second.first_sent_at, second.key_scope) == (time_at(9), "account-2")

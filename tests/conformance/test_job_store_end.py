@@ -42,7 +42,6 @@ def claim_unpaid(db: StoreFixture) -> Job:
 def test_job_and_order_are_written_together(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     after = finish_job(before, seconds=3)
-
     assert pay(db, before) == Swapped(after)
     assert (db.store.get(KEY), order(db)) == (after, PAID_ORDER)
 
@@ -63,7 +62,6 @@ def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] 
     before = claim_job(db.store)
 
     result = pay(db, before)
-
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
     assert (db.store.get(KEY), order(db)) == (before, stored)
@@ -85,7 +83,6 @@ def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
     writes = [paid_order_write(), paid_order_write(key={"order_id": "99"})]
 
     result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
-
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
@@ -96,7 +93,6 @@ def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     newer = apply_event(before, Event.NOTE)
     db.store.compare_and_swap(before, newer)
-
     assert pay(db, before) == VersionConflict(newer)
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
@@ -113,14 +109,12 @@ def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
     before = claim_job(db.store)
     newer = fail_job(before)
     db.store.compare_and_swap(before, newer)
-
     assert pay(db, before) == VersionConflict(newer)
 
 
 def test_transaction_never_creates_job(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     db.remove_row(KEY)
-
     assert pay(db, before) == VersionConflict(None)
     assert db.store.get(KEY) is None
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
@@ -130,7 +124,6 @@ def test_reserved_words_and_lists_are_compared_and_stored(db: StoreFixture) -> N
     db.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
     expected = (Precondition("value", ("open",)), Precondition("size", (1, 1.5)))
     change = {"value": "closed", "items": [1, 2.5, None, {"of": "us"}]}
-
     assert isinstance(pay(db, claim_job(db.store), set=change, preconditions=expected), Swapped)
     assert order(db) == {**ORDER_KEY, "size": 1.5, **change}
 

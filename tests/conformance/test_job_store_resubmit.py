@@ -51,7 +51,6 @@ def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
 def test_resubmission_is_not_claimed_unless_first_failed(store: JobStore, status: Status) -> None:
     first = make_ready_job(status=status, owner="owner-1", fence=1)
     store.create(first)
-
     assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(first)
     assert store.get(RESUBMITTED_KEY) is None
     assert store.get(KEY) == first
@@ -76,7 +75,6 @@ def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> No
     store.create(ready)
 
     result = store.claim(make_resubmission_claim())
-
     assert isinstance(result, Claimed)
     assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
 

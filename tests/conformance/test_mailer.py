@@ -79,7 +79,6 @@ def send(rig: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
 
 def test_mail_is_sent_once_with_message_id_as_reference(rig: MailerHarness) -> None:
     answer = send(rig)
-
     assert isinstance(answer, Succeeded)
     assert answer.ref
     assert (answer.ref, rig.sent()) == (answer.result["message_id"], [RECEIPT])
@@ -104,9 +103,7 @@ def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: ProviderFault) ->
 
 def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -> None:
     rig.fail_next(ProviderFault.UNAUTHORIZED)
-
     answer = send(rig)
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert rig.sent() == []
@@ -114,9 +111,7 @@ def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -
 
 def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
     rig.limit_rate()
-
     answer = send(rig)
-
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
     assert rig.sent() == []

@@ -49,9 +49,7 @@ def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
 
 def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) -> None:
     asked, key = rig.payment(), make_key("create:1")
-
     first, second = (rig.provider.prepare(asked, idempotency_key=key) for _ in range(2))
-
     assert isinstance(first, Prepared)
     assert not first.replayed
     assert second == Prepared(first.ref, replayed=True)
@@ -75,7 +73,6 @@ def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
     asked, ref = prepared(rig, "declined")
 
     answer = execute_payment(rig, ref, asked)
-
     assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
     assert isinstance(rig.provider.lookup(ref, asked), StillOpen)
@@ -85,7 +82,6 @@ def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bool) -> None:
     asked, ref = prepared(rig, "processing")
-
     assert isinstance(execute_payment(rig, ref, asked), Pending)
     rig.complete_payment(ref, succeeded=succeeded)
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
@@ -133,9 +129,7 @@ def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
 
 def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
     asked, ref = charged(rig)
-
     answer = rig.provider.lookup(ref, make_payment(asked.method, amount=9900))
-
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
 
@@ -153,7 +147,6 @@ def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
 def test_mismatched_payment_is_never_executed(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
     asked = rig.payment()
     ref = prepare_payment(rig, replace(asked, **changes))
-
     assert isinstance(execute_payment(rig, ref, asked), Anomalous)
     assert isinstance(rig.provider.lookup(ref, asked), Anomalous)
     assert rig.charges() == 0
@@ -168,7 +161,6 @@ def test_second_charge_of_same_job_is_anomalous(first: str, rig: PaymentHarness)
     second = charge_payment(rig, rig.payment(), number=2)
 
     answer = rig.provider.lookup(ref, ours)
-
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
     assert second in answer.reason
@@ -186,7 +178,6 @@ def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> 
 def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
     asked, ref = charged(rig)
     charge_payment(rig, replace(asked, **changes), number=2)
-
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
     assert rig.charges() == 2
 
@@ -223,7 +214,6 @@ def test_close_of_executed_payment_returns_its_outcome(
 def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
     asked, ref = charged(rig, "declined")
     rig.fail_next("close", fault)
-
     assert isinstance(rig.provider.close(ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
@@ -247,7 +237,6 @@ def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kin
     second = charge_payment(rig, rig.payment(kind), number=2)
 
     answer = rig.provider.lookup_closed(ref, job_key=asked.job_key)
-
     assert isinstance(answer, Anomalous)
     assert second in answer.reason
     if kind == "processing":
@@ -261,5 +250,4 @@ def test_chargeable_payment_is_still_open(rig: PaymentHarness, kind: str) -> Non
     asked, ref = prepared(rig, kind)
     if kind == "declined":
         execute_payment(rig, ref, asked)
-
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

@@ -31,7 +31,6 @@ def test_payment_of_other_job_or_deployment_is_not_found(rig: PaymentHarness) ->
     prepare_payment(rig, replace(asked, job_key=JobKey("payment.charge:order_9")))
     prepare_payment(rig, replace(asked, deployment="staging"), number=2)
     prepare_payment(rig, replace(asked, deployment=None), number=3)
-
     assert isinstance(rig.provider.find(asked), NotFound)
 
 
@@ -47,7 +46,6 @@ def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -
     asked = rig.payment()
     abandoned, closed = (prepare_payment(rig, asked, number=number) for number in (1, 2))
     rig.provider.close(closed, asked)
-
     assert abandoned != closed
     assert rig.provider.find(asked) == Prepared(closed)
 

@@ -53,7 +53,6 @@ def test_request_without_token_is_unauthorized(admin_api: AdminApiClient, route:
 @pytest.mark.parametrize("route", [*READ_ROUTES, *REPAIR_ROUTES])
 def test_user_without_group_is_forbidden(admin_api: AdminApiClient, route: str) -> None:
     answer = admin_api.call(route, token=admin_api.token(UNGROUPED_USER))
-
     assert answer.status == 403
     assert "this requires the group" in answer.json["error"]
 
@@ -113,7 +112,6 @@ def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> No
 
 def test_token_for_other_application_is_unauthorized(admin_api: AdminApiClient) -> None:
     token = password_token(admin_api, admin_api.stack.outputs["UserPoolId"])
-
     assert statuses(admin_api, token) == {401}
 
 
@@ -165,7 +163,6 @@ def test_expired_token_is_unauthorized(admin_api: AdminApiClient) -> None:
     assert claims["exp"] - claims["iat"] == 1
 
     wait_for(lambda: time.time() > claims["exp"], "its second is over")
-
     assert statuses(admin_api, token) == {401}
 
 
@@ -215,7 +212,6 @@ def test_page_is_revalidated_and_its_files_are_cached(admin_api: AdminApiClient)
 )
 def test_no_other_file_is_served(admin_api: AdminApiClient, path: str) -> None:
     answer = admin_api.get(path)
-
     assert answer.status == 404
     assert "import" not in answer.text
 
@@ -338,7 +334,6 @@ def test_invalid_query_gets_error_message_without_trace(
     admin_api: AdminApiClient, path: str, query: dict[str, str]
 ) -> None:
     answer = admin_api.get(path, token=admin_api.token(SUPPORT), **query)
-
     assert answer.status in {200, 400, 404}
     assert "Traceback" not in answer.text
     assert answer.status == 200 or len(answer.json["error"]) > 10
@@ -358,12 +353,10 @@ def test_invalid_query_gets_error_message_without_trace(
 )
 def test_invalid_repair_gets_error_message(admin_api: AdminApiClient, body: str) -> None:
     answer = admin_api.post("/api/repair", body, token=admin_api.token(OPERATOR))
-
     assert answer.status == 400
     assert len(answer.json["error"]) > 10
 
 
 def test_repair_of_missing_job_is_not_found(admin_api: AdminApiClient) -> None:
     asked = {"key": "payment.charge:order_none", "repair": "lookup", "version": 1, "reason": "x"}
-
     assert admin_api.post("/api/repair", asked, token=admin_api.token(OPERATOR)).status == 404

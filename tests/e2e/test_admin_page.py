@@ -118,7 +118,6 @@ def test_builtin_name_in_route_is_treated_as_unknown(
     admin_browser: AdminBrowser, place: str, heading: str
 ) -> None:
     admin_browser.open_hash(place)
-
     expect(admin_browser.heading).to_have_text(heading)
 
 

@@ -85,10 +85,8 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
 
 def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
     deployment.once(scenarios.successful_payment)
-
     key = "payment.charge:order_18452"
     said = run_cli(deployment, "repair", key, "mark-failed", "--reason", "no", "--yes", code=1)
-
     assert "Repair mark-failed is not allowed: it is already done." in said
 
 
@@ -122,7 +120,6 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
     deployment.once(scenarios.scheduled_sweep)
 
     found = run_cli_json(deployment, "doctor")
-
     assert [one for one in found if one["status"] == "broken"] == []
     assert [one for one in found if "check failed" in one["message"]] == []
     assert {"queue payments", "table jobs", "API key of stripe", "alarms", "alerts"} <= {
@@ -162,7 +159,6 @@ def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: P
 
 def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:
     said = run_cli(deployment, "find", "18452", name="Oncely-nowhere", code=3)
-
     assert said.startswith("Stack Oncely-nowhere not found in us-east-1. Name yours")
     assert len(said.splitlines()) == 1
 

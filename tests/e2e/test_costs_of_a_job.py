@@ -50,5 +50,4 @@ def test_call_table_of_paid_order_matches_counts(deployment: StackClient, paid: 
     # Only the workers' calls: the stream may show a row again, and then publishes nothing.
     written = re.findall(r"^\| \w+/Worker \| .*$", COSTS.read_text(encoding="utf-8"), re.MULTILINE)
     expected = [line for line in count_requests(deployment, paid) if "/Worker |" in line]
-
     assert written == expected, "\n".join(expected)

@@ -10,7 +10,6 @@ PAID = "payment.charge:order_18452"
 
 def test_message_to_output_queue_pays_order(deployment: StackClient) -> None:
     job = deployment.once(scenarios.successful_payment)
-
     order = deployment.order("18452")
     assert order["status"] == "paid"
     assert order["charge_id"] in job["result"]
@@ -30,7 +29,6 @@ def test_ended_job_sends_receipt_before_it_can_expire(deployment: StackClient) -
 
 def test_duplicate_message_charges_nothing(deployment: StackClient) -> None:
     before = deployment.once(scenarios.duplicate_message)
-
     after = deployment.job(PAID)
     assert after is not None
     assert (after["result"], after["fence"]) == (before["result"], before["fence"])
@@ -43,7 +41,6 @@ def test_invalid_message_is_archived(deployment: StackClient) -> None:
 
 def test_worker_alerts_when_job_needs_review(deployment: StackClient) -> None:
     alerts = deployment.once(scenarios.job_needs_review)
-
     assert any("payment.charge:order_nobody" in subject for subject in alerts)
 
 
@@ -53,7 +50,6 @@ def test_reconciler_escalates_job_when_order_is_missing(deployment: StackClient)
 
 def test_resubmitted_job_after_decline_pays_once(deployment: StackClient) -> None:
     deployment.once(scenarios.resubmission_after_decline)
-
     assert deployment.order("declined")["status"] == "paid"
     assert scenarios.count_charges(deployment, "declined") == 1
 
@@ -61,13 +57,11 @@ def test_resubmitted_job_after_decline_pays_once(deployment: StackClient) -> Non
 def test_dead_letter_becomes_ready_then_needs_review(deployment: StackClient) -> None:
     deployment.once(scenarios.dead_letter)
     deployment.once(scenarios.repeated_dead_letter)
-
     assert scenarios.count_charges(deployment, "dead") == 0
 
 
 def test_requested_charge_is_made_when_no_message_was_sent(deployment: StackClient) -> None:
     deployment.once(scenarios.missing_job)
-
     assert scenarios.count_charges(deployment, "forgotten") == 1
 
 
@@ -79,7 +73,6 @@ def test_reconciler_publishes_job_missed_by_stream(deployment: StackClient) -> N
 def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
     ids = deployment.once(scenarios.contact_import)
     deployment.once(scenarios.contact_push)
-
     record = deployment.get("RecordsTableName", record_id=f"hubspot#{ids[0]}")
     assert record is not None
     assert (record["crm_id"], record["pushed_version"]) == (ids[0], "1")
@@ -88,7 +81,6 @@ def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
 def test_push_with_lost_reply_is_found_at_crm(deployment: StackClient) -> None:
     deployment.once(scenarios.ambiguous_push)
     contact_id = deployment.once(scenarios.contact_import)[1]
-
     (contact,) = (one for one in deployment.sandbox.ledger.contacts if one.contact_id == contact_id)
     assert contact.writes == 1
 
@@ -104,7 +96,6 @@ def test_job_is_retried_when_worker_dies(deployment: StackClient) -> None:
 @pytest.mark.last
 def test_schedule_starts_sweep_that_resolves_unknown_job(deployment: StackClient) -> None:
     job = deployment.once(scenarios.scheduled_sweep)
-
     wait_for(deployment.has_scheduled_sweep, "the schedule has started a sweep")
     assert '"reconciler"' in job["evidence"]
     assert scenarios.count_charges(deployment, "unknown") == 1

@@ -76,9 +76,7 @@ def test_documented_command_runs_as_written(
     line: str, shell: tuple[Path, dict[str, str]], deployment: StackClient
 ) -> None:
     folder, environment = shell
-
     done = _run(_adapt_to_local_stack(line, deployment), folder, environment)
-
     assert done.returncode in _ANSWERS.get(line.split()[1], {0}), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

@@ -41,14 +41,12 @@ def test_crash_after_charge_is_finished_by_one_sweep(deployment: StackClient) ->
 
 def test_timeout_after_charge_is_finished(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-charged")
-
     assert outcome_for(deployment.reconcile(key=left.key), left.key) == "finished"
     assert count_charges(deployment, "timeout-charged") == 1
 
 
 def test_timeout_before_charge_is_charged_once_by_worker(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-not-charged", confirmed=False)
-
     assert outcome_for(deployment.reconcile(key=left.key), left.key) == "ready"
     deployment.wait_for_job(left.key, "finished")
     assert get_job(deployment, left.key).key_number == 2
@@ -61,7 +59,6 @@ def test_processing_payment_stays_unknown_until_resolved(deployment: StackClient
     deployment.sandbox.complete_pending(left.ref, succeeded=True)
 
     second = deployment.reconcile(key=left.key)
-
     assert outcome_for(first, left.key) == "unknown"
     assert outcome_for(second, left.key) == "finished"
     assert count_charges(deployment, "processing") == 1
@@ -72,7 +69,6 @@ def test_late_decline_fails_job_and_order(deployment: StackClient) -> None:
     deployment.sandbox.complete_pending(left.ref, succeeded=False)
 
     done = deployment.reconcile(key=left.key)
-
     assert outcome_for(done, left.key) == "ready", "the reconciler closes nothing"
     deployment.wait_for_job(left.key, "failed")
     assert deployment.order("late-decline")["status"] == "payment_failed"

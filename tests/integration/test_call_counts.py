@@ -49,7 +49,6 @@ def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture, *, declines:
 
 def test_conflict_takes_one_read_and_invalid_message_none(dynamo: DynamoFixture) -> None:
     world = payment_world(dynamo)
-
     assert isinstance(world.run(charge_message(card="4242")), InvalidMessage)
     assert dynamo.calls.attempts == []
     assert isinstance(world.run(charge_message(amount=1)), Conflict)

@@ -56,7 +56,6 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
 ) -> None:
     crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
     sandbox.faults.add(fault, times=None)
-
     assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), expected)
     assert len(sandbox.ledger.requests) == 1
     assert sum(one.writes for one in sandbox.ledger.contacts) == writes
@@ -68,7 +67,6 @@ def test_push_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: Hu
     sandbox.forget_connections()
 
     second = crm.upsert_contact(MINE, {"firstname": "Ada"})
-
     assert isinstance(first, Succeeded)
     assert isinstance(second, Succeeded)
 
@@ -126,7 +124,6 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
 def test_failed_connection_sends_nothing(host: str) -> None:
     crm = short_timeout_crm("http://" + host.format(closed=free_port()))
     answer = crm.upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
 
@@ -150,7 +147,6 @@ def test_read_only_token_raises_alarm(sandbox: ProviderSandbox, token: str, read
     crm = HubSpotCrm.from_token(token, api_base=sandbox.url)
 
     answer = crm.upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert isinstance(crm.get_contact("1"), reads)
@@ -241,9 +237,7 @@ def test_conflict_names_existing_contact_in_every_format(
     crm_id: str | None,
 ) -> None:
     crm = crm_with_response(monkeypatch, 409, body)
-
     answer = crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
-
     assert isinstance(answer, CrmConflict)
     assert (answer.record_id, answer.properties) == (record_id, by)
 

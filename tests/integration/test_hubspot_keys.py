@@ -53,7 +53,6 @@ def test_api_key_is_checked_at_hubspot_of_stack(
     monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})
 
     asked = place.check_api_key(HUBSPOT, "pat-test-1")
-
     assert asked is not None
     assert asked.accepted is True
     assert place.check_api_key(STRIPE, "sk_test_1") is None

@@ -76,7 +76,6 @@ def test_forbidden_job_table_error_says_what_to_check(
 def test_forbidden_call_is_not_retried(dynamo: DynamoFixture) -> None:
     pauses: list[float] = []
     FaultInjector(dynamo.client).inject("UpdateItem", ServiceError("AccessDeniedException"))
-
     with pytest.raises(NotConfiguredError):
         dynamo.store(sleep=pauses.append).claim(make_claim())
     assert (dynamo.calls.attempts, pauses) == (["UpdateItem"], [])
@@ -97,7 +96,6 @@ def test_unusable_orders_table_error_names_table(dynamo: DynamoFixture, code: st
 def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
-
     with pytest.raises(NotConfiguredError):
         world.run(charge_message())
     assert (dynamo.calls.by_operation(), world.payments.calls) == ({"GetItem": 1}, [])
@@ -123,7 +121,6 @@ def test_charge_needs_review_when_order_cannot_be_written(dynamo: DynamoFixture)
     FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
     outcome = world.run(charge_message())
-
     assert isinstance(outcome, NeedsReview)
     assert dynamo.tables["orders"] in outcome.reason
     assert (len(world.payments.charges), len(world.alerts.sent)) == (1, 1)

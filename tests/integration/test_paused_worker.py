@@ -141,7 +141,6 @@ def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, f
 
 def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: PausedWorker) -> None:
     freeze_after_claim(worker)
-
     assert worker.thaw() == "NotAttempted"
     assert (rig.stripe.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
     reconcile_job(rig)

@@ -132,7 +132,6 @@ def test_effect_guarded_only_by_claim_happens_once(dynamo: DynamoFixture) -> Non
     workers = [RacingWorker(dynamo, contracts=contracts) for _ in range(WORKERS)]
 
     outcomes = deliver_concurrently(workers, [ping_message(number) for number in range(ROUNDS)])
-
     assert sorted(pings) == sorted({f"test.ping:{number}" for number in range(ROUNDS)})
     assert_one_run_each(outcomes, jobs=ROUNDS)
 

@@ -54,7 +54,6 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
     sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
 ) -> None:
     sandbox.faults.add(fault, times=None)
-
     assert isinstance(send_mail(sandbox.url), expected)
     assert (sandbox.ledger.paths[SEND], len(sandbox.ledger.mails)) == (1, mails)
 
@@ -99,9 +98,7 @@ def test_environment_enables_no_retry(
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
-
     send_mail(sandbox.url)
-
     assert len(sandbox.ledger.mails) == 1
 
 
@@ -111,7 +108,6 @@ def test_environment_enables_no_retry(
 )
 def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: str) -> None:
     answer = send_mail(sandbox.url, to=to)
-
     assert isinstance(answer, Declined)
     assert answer.code == code
     assert "request req_" in answer.reason
@@ -135,7 +131,6 @@ def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: st
 )
 def test_configuration_error_sends_nothing(sandbox: ProviderSandbox, name: str, code: str) -> None:
     answer = send_mail(sandbox.url, sender=f"{name}@example.com")
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert code in answer.reason
@@ -193,7 +188,6 @@ def test_missing_credentials_send_nothing_and_raise_alarm(
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
 
     answer = mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG)
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert sandbox.ledger.requests == ()

@@ -76,7 +76,6 @@ def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemo
 def test_lone_surrogate_in_body_is_rejected(rig: WorkerHarness, world: InMemoryStack) -> None:
     event = rig.deliver(json.dumps(charge_message("1")), "to be replaced")
     event["Records"][1]["body"] = '{"job": "payment.charge", "v": 1, "order_id": "\ud83d"}'
-
     assert process_event(rig, event) == []
     assert (list(rig.rejected()), world.order("1")["status"]) == ([HALF_A_CHARACTER], "paid")
 

@@ -151,10 +151,8 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
 ) -> None:
     event = rig.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
-
     with pytest.raises(NotConfiguredError, match="no contract uses the queue 'payment'"):
         invoke_handler(event)
-
     assert rig.rejected() == {}
 
 
