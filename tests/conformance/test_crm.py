@@ -153,8 +153,7 @@ def test_rejected_token_writes_nothing_and_raises_alarm(rig: CrmHarness) -> None
 def test_rate_limit_returns_retry_after(rig: CrmHarness) -> None:
     for step in ("upsert_contact", "get_contact", "list_contacts", "list_changed"):
         rig.limit_rate(step, seconds=7)
-    answers = call_every_step(rig)
-    waits = [isinstance(answer, NotSent) and answer.retry_after for answer in answers]
+    waits = [isinstance(one, NotSent) and one.retry_after for one in call_every_step(rig)]
     assert (waits, rig.writes()) == ([timedelta(seconds=7)] * 4, [])
 
 

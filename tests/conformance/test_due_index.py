@@ -90,8 +90,7 @@ def test_rows_in_time_range_are_listed_longest_due_first(db: StoreFixture) -> No
 
     found = due_entries(db, DueAction.RESEND, since=time_at(85), until=time_at(95))
     assert ([one.job_key for one in found], found[0].due_at) == (keys[5:16][::-1], time_at(85))
-    just_before = time_at(81) - timedelta(microseconds=1)
-    assert due_entries(db, DueAction.RESEND, until=just_before) == []
+    assert due_entries(db, DueAction.RESEND, until=time_at(81) - timedelta(microseconds=1)) == []
 
 
 def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:

@@ -188,8 +188,7 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     found = [job.job_key for page in pages for job in page.jobs]
     assert sorted(found) == sorted(keys)
     assert [one for page in pages for one in page.unreadable] == [("sync.push:broken", None)]
-    rest = [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs]
-    assert rest == found[2:]
+    assert [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs] == found[2:]
 
 
 def test_lines_are_filtered_by_day_and_found_by_any_id(s3_history: S3History) -> None:

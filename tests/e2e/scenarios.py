@@ -206,8 +206,7 @@ def contact_message(contact_id: str, event_id: str) -> dict[str, object]:
 
 
 def push_message(contact_id: str, version: int = 1) -> dict[str, object]:
-    record_id = f"hubspot#{contact_id}"
-    pushed = {"target": "hubspot", "record_id": record_id, "version": version}
+    pushed = {"target": "hubspot", "record_id": f"hubspot#{contact_id}", "version": version}
     return {"job": "sync.push", "v": 1, **pushed}
 
 

@@ -17,10 +17,9 @@ from tests.support.forked_cli import run_command
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
-    own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
     done = run_command(
         ["oncely", *words],
-        env={**stack.engine.environment(), **own},
+        env={**stack.engine.environment(), "PATH": os.environ["PATH"], "ONCELY_STACK": name},
         cwd=REPOSITORY,
         stdin_text=stdin_text,
     )

@@ -35,7 +35,6 @@ def paid(deployment: StackClient) -> list[str]:
 
 
 def count_requests(deployment: StackClient, ids: list[str]) -> Iterator[str]:
-    """One line for each kind of call: who, what, and how often for one order."""
     found: Counter[tuple[str, str]] = Counter()
     for function, event in recorded_calls(deployment, Assembly(deployment.assembly, STACK_NAME)):
         said = json.dumps(json.loads(event["CloudTrailEvent"])["requestParameters"])

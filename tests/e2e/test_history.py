@@ -57,7 +57,6 @@ def history_reader(stack: StackClient) -> S3HistoryReader:
 
 
 def jobs_missing_from_history(stack: StackClient, reader: S3HistoryReader) -> dict[str, str]:
-    """The ended jobs whose newest line says something else."""
     newest = reader.newest()
     return {
         key: status

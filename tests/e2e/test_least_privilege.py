@@ -129,8 +129,7 @@ def test_no_call_is_denied(stack: StackClient) -> None:
 
 @pytest.fixture(scope="module")
 def unused(used: set[Permission], local: Assembly) -> list[str]:
-    left = sorted(permissions(local) - used)
-    return [f"{one.role} {one.action} {one.resource}" for one in left]
+    return [f"{one.role} {one.action} {one.resource}" for one in sorted(permissions(local) - used)]
 
 
 def test_no_unused_permission_is_granted(unused: list[str]) -> None:

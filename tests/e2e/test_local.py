@@ -23,8 +23,6 @@ TIMEOUT_SECONDS = 120.0
 
 
 class Terminal:
-    """`make local` in a terminal of its own: what it said so far, and its keys."""
-
     def __init__(self, said: Path) -> None:
         self._output = said
         self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))

@@ -37,8 +37,7 @@ def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]
     """Every row of a table that names it; others are at work on the rest."""
     client = deployment.client("dynamodb")
     pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
-    rows = [row for page in pages for row in page["Items"] if what in str(row)]
-    return sorted(rows, key=str)
+    return sorted((row for page in pages for row in page["Items"] if what in str(row)), key=str)
 
 
 def wait_until_finished(deployment: StackClient, keys: list[JobKey]) -> None:
@@ -148,10 +147,9 @@ def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> 
 
 
 def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
-    key = job_key("payment.charge", order_id, prefix="order_")
     jobs.create(
         new_job(
-            key,
+            job_key("payment.charge", order_id, prefix="order_"),
             "payment.charge",
             {"job": "payment.charge", "v": 1, "order_id": order_id},
             now=at,

@@ -233,10 +233,9 @@ def test_reconciler_only_reads_at_provider(deployment: StackClient) -> None:
 
     deployment.reconcile(key=left.key)
 
-    asked = deployment.sandbox.ledger.requests[before:]
     ours = [
         request.method
-        for request in asked
+        for request in deployment.sandbox.ledger.requests[before:]
         if left.ref in request.path or request.params.get("customer") == "cus_reads"
     ]
     assert ours == ["GET"]  # the customer's payments: ours, and whether there is another
@@ -254,8 +253,7 @@ def test_concurrent_sweeps_write_one_outcome(deployment: StackClient) -> None:
 
 
 def test_invalid_input_fails_sweep(deployment: StackClient) -> None:
-    states = deployment.client("stepfunctions")
-    started = states.start_execution(
+    started = deployment.client("stepfunctions").start_execution(
         stateMachineArn=deployment.outputs["ReconcilerArn"], input='{"limit": 5000}'
     )
 

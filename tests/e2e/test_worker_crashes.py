@@ -36,10 +36,9 @@ def set_visibility_timeout(stack: StackClient, seconds: int) -> None:
 
 
 def receive_counts(stack: StackClient, key: str) -> list[int]:
-    lines = LogStream(stack.account).poll()
     return [
         int(one.fields["receives"])
-        for one in lines
+        for one in LogStream(stack.account).poll()
         if one.job_key == key and "receives" in one.fields
     ]
 

@@ -88,10 +88,9 @@ def _miscounted(before: dict[str, Any], after: dict[str, Any]) -> bool:
     One is a transaction that deletes nothing. In the other, no image has all parts of an index's
     key, but both together have them: the engine counts an entry that never existed.
     """
-    parts = [set(index.key.names) for index in TABLE_SCHEMAS[JOBS].indexes]
     return not (before or after) or any(
         names <= {*before, *after} and not names <= {*before} and not names <= {*after}
-        for names in parts
+        for names in (set(index.key.names) for index in TABLE_SCHEMAS[JOBS].indexes)
     )
 
 

@@ -32,7 +32,8 @@ FORBIDDEN = [
     "ResourceNotFoundException",
 ]
 
-USES: dict[str, Callable[[DynamoJobStore], object]] = {
+Use = Callable[[DynamoJobStore], object]
+USES: dict[str, Use] = {
     "get": lambda store: store.get(KEY),
     "create": lambda store: store.create(make_ready_job()),
     "claim": lambda store: store.claim(make_claim()),
@@ -42,13 +43,11 @@ USES: dict[str, Callable[[DynamoJobStore], object]] = {
 
 
 @pytest.fixture(params=USES)
-def use(request: pytest.FixtureRequest) -> Callable[[DynamoJobStore], object]:
+def use(request: pytest.FixtureRequest) -> Use:
     return USES[request.param]
 
 
-def test_missing_job_table_error_says_what_to_check(
-    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object]
-) -> None:
+def test_missing_job_table_error_says_what_to_check(dynamo: DynamoFixture, use: Use) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 
     with pytest.raises(NotConfiguredError) as raised:
@@ -60,7 +59,7 @@ def test_missing_job_table_error_says_what_to_check(
 
 @pytest.mark.parametrize("code", FORBIDDEN)
 def test_forbidden_job_table_error_says_what_to_check(
-    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object], code: str
+    dynamo: DynamoFixture, use: Use, code: str
 ) -> None:
     faults = FaultInjector(dynamo.client)
     for operation in ("GetItem", "PutItem", "UpdateItem", "TransactWriteItems"):
