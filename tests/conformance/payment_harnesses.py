@@ -100,12 +100,8 @@ def payment_harness(name: str) -> Iterator[PaymentHarness]:
         yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
 
 
-def make_key(text: str) -> IdempotencyKey:
-    return IdempotencyKey(text)
-
-
 def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    answer = rig.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
+    answer = rig.provider.prepare(asked, idempotency_key=IdempotencyKey(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref
 
@@ -113,7 +109,7 @@ def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> 
 def execute_payment(
     rig: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
 ) -> EffectOutcome:
-    key = make_key(f"confirm:{number}")
+    key = IdempotencyKey(f"confirm:{number}")
     return rig.provider.execute(ref, asked, idempotency_key=key, verified=verified)
 
 

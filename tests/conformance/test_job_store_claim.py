@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.claims import Claim, apply_claim
-from oncely.domain.jobs import Job
+from oncely.domain.claims import apply_claim
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, ClaimFailed, JobStore
 from tests.conformance.samples import (
@@ -13,6 +12,7 @@ from tests.conformance.samples import (
     LEASE,
     apply_event,
     claim_job,
+    claimed_job,
     make_claim,
     make_ready_job,
     time_at,
@@ -92,13 +92,13 @@ def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
 
 def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -> None:
     claim = make_claim(fingerprint=None, customer_id=None, key_scope="")
-    assert store.claim(claim) == Claimed(_job_from_claim(claim))
-    assert store.get(KEY) == _job_from_claim(claim)
+    assert store.claim(claim) == Claimed(claimed_job(claim))
+    assert store.get(KEY) == claimed_job(claim)
 
 
 def test_repeated_claim_by_same_owner_succeeds(store: JobStore) -> None:
     claim = make_claim()
-    assert store.claim(claim) == store.claim(claim) == Claimed(_job_from_claim(claim))
+    assert store.claim(claim) == store.claim(claim) == Claimed(claimed_job(claim))
 
 
 def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
@@ -138,9 +138,3 @@ def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     row = dynamo.row(KEY)
     assert row is not None
     assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}
-
-
-def _job_from_claim(claim: Claim) -> Job:
-    job = apply_claim(None, claim)
-    assert job is not None
-    return job

@@ -101,19 +101,16 @@ def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: ProviderFault) ->
     assert len(rig.sent()) == int(fault is ProviderFault.TIMEOUT_AFTER)
 
 
-def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -> None:
-    rig.fail_next(ProviderFault.UNAUTHORIZED)
+@pytest.mark.parametrize("limited", [False, True])
+def test_refused_send_raises_alarm_unless_limited(rig: MailerHarness, *, limited: bool) -> None:
+    if limited:
+        rig.limit_rate()
+    else:
+        rig.fail_next(ProviderFault.UNAUTHORIZED)
+
     answer = send(rig)
     assert isinstance(answer, NotSent)
-    assert answer.credentials_rejected
-    assert rig.sent() == []
-
-
-def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
-    rig.limit_rate()
-    answer = send(rig)
-    assert isinstance(answer, NotSent)
-    assert not answer.credentials_rejected
+    assert answer.credentials_rejected is not limited
     assert rig.sent() == []
 
 

@@ -17,7 +17,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.testing.provider_fault import ProviderFault
@@ -25,7 +25,6 @@ from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
     execute_payment,
-    make_key,
     make_payment,
     prepare_payment,
 )
@@ -48,7 +47,7 @@ def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
 
 
 def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) -> None:
-    asked, key = rig.payment(), make_key("create:1")
+    asked, key = rig.payment(), IdempotencyKey("create:1")
     first, second = (rig.provider.prepare(asked, idempotency_key=key) for _ in range(2))
     assert isinstance(first, Prepared)
     assert not first.replayed
@@ -100,7 +99,7 @@ def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: Provider
 
 def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarness) -> None:
     rig.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
-    answer = rig.provider.prepare(rig.payment(), idempotency_key=make_key("create:1"))
+    answer = rig.provider.prepare(rig.payment(), idempotency_key=IdempotencyKey("create:1"))
     assert isinstance(answer, Ambiguous)
     assert rig.charges() == 0
 
@@ -111,7 +110,7 @@ def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: st
     rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
-        rig.provider.prepare(asked, idempotency_key=make_key("create:2"))
+        rig.provider.prepare(asked, idempotency_key=IdempotencyKey("create:2"))
         if step == "prepare"
         else execute_payment(rig, ref, asked)
     )

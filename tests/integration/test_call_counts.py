@@ -14,10 +14,6 @@ END = "UpdateItem"
 END_WITH_ORDER = "TransactWriteItems"
 
 
-def ping_world(dynamo: DynamoFixture) -> InMemoryStack:
-    return InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
-
-
 def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.add_order()
@@ -25,7 +21,7 @@ def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
 
 
 def test_new_job_takes_two_calls_and_duplicate_one(dynamo: DynamoFixture) -> None:
-    world = ping_world(dynamo)
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
 
     assert isinstance(world.run(ping_message("seven")), InvalidMessage)
     assert dynamo.calls.attempts == []

@@ -129,7 +129,6 @@ def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: Provid
 def test_effect_guarded_only_by_claim_happens_once(dynamo: DynamoFixture) -> None:
     pings: list[JobKey] = []
     workers = [RacingWorker(dynamo, contracts=(ping_contract(pings),)) for _ in range(WORKERS)]
-
     outcomes = deliver_concurrently(workers, [ping_message(number) for number in range(ROUNDS)])
     assert sorted(pings) == sorted({f"test.ping:{number}" for number in range(ROUNDS)})
     assert_one_run_each(outcomes, jobs=ROUNDS)
