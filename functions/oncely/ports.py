@@ -279,7 +279,7 @@ class FinishedJobs(Protocol):
     ) -> Sequence[JobListEntry]:
         """Return the jobs that ended in this period, bounds included, the latest first.
 
-        Failed jobs may be among them: read the rows to tell.
+        Failed jobs may be among them: check the status in the row.
         """
 
 

@@ -217,7 +217,7 @@ def test_script_round_trips() -> None:
     text = "payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die"
 
     assert format_script(*parse_script(text)) == text
-    with pytest.raises(ValueError, match="is not written like"):
+    with pytest.raises(ValueError, match="must have the form"):
         parse_script("payment.charge/keys: w1.claim")
 
 

@@ -1,4 +1,4 @@
-"""What a team tests its own job with: every crash, race and lost reply, in one line of test."""
+"""The fault explorer: tests a job under every crash, race and lost response, in one call."""
 
 from oncely.testing.explore import build_scenario, explore
 from oncely.testing.explorer import ExplorationReport, SearchLimits, Violation

@@ -25,7 +25,7 @@ _COLUMNS: Final = "{:<32}{:>11}{:>9}{:>11}{:>9}  {}\n"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Explore and say what was found; 1 when a schedule breaks the promise."""
+    """Explore and print the results. Returns 1 if a schedule violates an invariant."""
     options = _parse_options(arguments)
     if options.replay:
         return replay_schedule(options.module, options.replay)
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         seed=options.seed,
     )
     reports = []
-    sys.stdout.write(_COLUMNS.format("scenario", "schedules", "states", "seconds", "broken", ""))
+    sys.stdout.write(_COLUMNS.format("scenario", "schedules", "states", "seconds", "violated", ""))
     with Pool(options.processes) as pool:
         explored = pool.imap_unordered(partial(_explore, options.module, bound), names)
         for report in explored:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def replay_schedule(module: str, text: str) -> int:
-    """Play one schedule again, and tell each step of it."""
+    """Replay one schedule and print each step."""
     name, script = parse_script(text)
     scenario = next((one for one in _scenarios(module) if one.name == name), None)
     if scenario is None:
@@ -66,15 +66,15 @@ def replay_schedule(module: str, text: str) -> int:
 def print_schedule(
     scenario: Scenario, script: Script, *, simulation_factory: SimulationFactory = Simulation
 ) -> int:
-    """Tell each step of a schedule, what is left of it, and what it breaks; 1 if anything."""
+    """Print each step of a schedule and its violations. Returns 1 if there are any."""
     chooser = ScriptedChooser(script)
     world, problems = run_schedule(
         scenario, chooser, listener=_print_step, simulation_factory=simulation_factory
     )
     if chooser.remaining:
-        sys.stdout.write(f"{chooser.remaining} changes of this script met no such place\n")
+        sys.stdout.write(f"{chooser.remaining} injections of this script were never reached\n")
     sys.stdout.write("".join(f"{line}\n" for line in world.describe()))
-    summary = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
+    summary = "\n".join(f"  {problem}" for problem in problems) or "  all invariants hold"
     sys.stdout.write(f"\n{format_script(scenario.name, script)}\n{summary}\n")
     return 1 if problems else 0
 
@@ -89,12 +89,12 @@ def _explore(module: str, limits: SearchLimits, name: str) -> ExplorationReport:
 
 
 def _scenarios(module: str) -> tuple[Scenario, ...]:
-    found: tuple[Scenario, ...] = importlib.import_module(module).SCENARIOS
-    return found
+    scenarios: tuple[Scenario, ...] = importlib.import_module(module).SCENARIOS
+    return scenarios
 
 
 def _print_report(report: ExplorationReport) -> None:
-    ends = ", ".join(f"{count} {end}" for end, count in sorted(report.final_statuses.items()))
+    statuses = ", ".join(f"{count} {one}" for one, count in sorted(report.final_statuses.items()))
     sys.stdout.write(
         _COLUMNS.format(
             report.scenario,
@@ -102,7 +102,7 @@ def _print_report(report: ExplorationReport) -> None:
             report.states,
             f"{report.seconds:.1f}",
             len(report.violations),
-            ends,
+            statuses,
         )
     )
     for violation in report.violations:
@@ -114,34 +114,34 @@ def _print_totals(reports: Sequence[ExplorationReport]) -> int:
     faults: Counter[str] = Counter()
     for report in reports:
         faults.update(report.faults)
-    sys.stdout.write("\nfaults by point:\n")
+    sys.stdout.write("\nfaults by call:\n")
     for point, count in sorted(faults.items()):
         sys.stdout.write(f"  {point:<28}{count:>9}\n")
     schedules = sum(report.schedules for report in reports)
     states = sum(report.states for report in reports)
-    broken = sum(len(report.violations) for report in reports)
+    violations = sum(len(report.violations) for report in reports)
     seconds = sum(report.seconds for report in reports)
     sys.stdout.write(
         f"\n{schedules} schedules, {states} distinct states, {sum(faults.values())} faults, "
-        f"{seconds:.0f} s of work: {broken} break the promise\n"
+        f"{seconds:.0f} s of work: {violations} violate an invariant\n"
     )
-    return 1 if broken else 0
+    return 1 if violations else 0
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     bound = SearchLimits()
     parser = argparse.ArgumentParser(prog="oncely.testing", description=__doc__)
-    parser.add_argument("module", help="a module with SCENARIOS")
-    parser.add_argument("--only", default="", help="scenarios with this in their name")
-    parser.add_argument("--faults", type=int, default=bound.faults)
-    parser.add_argument("--holdups", type=int, default=bound.delays)
-    parser.add_argument("--changes", type=int, default=bound.injections, help="of both together")
-    parser.add_argument("--schedules", type=int, default=6000, help="of each scenario")
-    parser.add_argument("--random", type=int, default=500, help="deeper ones, by chance")
-    parser.add_argument("--seed", type=int, default=bound.seed)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--stop", action="store_true", help="at the first that is broken")
-    parser.add_argument("--replay", default="", help="a script that was printed")
+    parser.add_argument("module", help="module with SCENARIOS")
+    parser.add_argument("--only", default="", help="only scenarios with this text in their name")
+    parser.add_argument("--faults", type=int, default=bound.faults, help="maximum per schedule")
+    parser.add_argument("--holdups", type=int, default=bound.delays, help="maximum delays")
+    parser.add_argument("--changes", type=int, default=bound.injections, help="maximum of both")
+    parser.add_argument("--schedules", type=int, default=6000, help="maximum per scenario")
+    parser.add_argument("--random", type=int, default=500, help="additional random schedules")
+    parser.add_argument("--seed", type=int, default=bound.seed, help="seed of random schedules")
+    parser.add_argument("--processes", type=int, default=2, help="number of processes")
+    parser.add_argument("--stop", action="store_true", help="stop after the first violation")
+    parser.add_argument("--replay", default="", help="replay a printed script")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""What any workers are explored on: a queue, time, providers, somebody who edits, and replays."""
+"""The base of a simulation: a queue, a clock, providers, concurrent edits, and replays."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ from oncely.testing.schedule import Scheduler, WallClock
 from oncely.testing.script import DIE
 from oncely.testing.tasks import InFlightRequest, SimulatedProcess, Task
 
-# What a function of the reconciler or of the stream has.
+# Timeout of the functions of the reconciler and of the stream.
 SWEEP_TIMEOUT: Final = timedelta(minutes=1)
 END_FAULTS: Final = (DIE,)
 
 
 class BaseSimulation(ABC):
-    """One run of a scenario; it notes at once what breaks the promise in passing."""
+    """One run of a scenario, which records violations as they happen."""
 
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         self.scenario = scenario
@@ -33,18 +33,16 @@ class BaseSimulation(ABC):
         self.interceptor = Interceptor(schedule, self.digest)
         self.rows = MemoryBusinessRows()
         self.queue = InMemoryQueue()
-        self.bodies: set[str] = set()  # of every message that was ever sent
+        self.bodies: set[str] = set()  # every message ever sent
         self.in_flight: list[InFlightRequest] = []
         self.problems: list[str] = []
         self.phase = 0
         self.edited = False
-        described = scenario.providers(WallClock(schedule))
-        self.providers: dict[str, Any] = {
-            name: one and one.target for name, one in described.items()
-        }
+        specs = scenario.providers(WallClock(schedule))
+        self.providers: dict[str, Any] = {name: one and one.target for name, one in specs.items()}
         self.intercepted_providers = {
             name: None if one is None else self._intercept_provider(name, one)
-            for name, one in described.items()
+            for name, one in specs.items()
         }
         self._last_shared_digest = 0
         self._digested_at_mutation = -1
@@ -55,66 +53,66 @@ class BaseSimulation(ABC):
 
     @abstractmethod
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
-        """Receive a message, as a worker that is killed at the deadline."""
+        """Process a message, as a worker that Lambda kills at the deadline."""
 
     @abstractmethod
     def dead_letter(self, message: QueuedMessage) -> None:
-        """Receive a message that its workers gave up on."""
+        """Handle a dead letter."""
 
     @abstractmethod
     def expire(self) -> None:
-        """Let as much time pass as a replay may take, and what expires by then be forgotten."""
+        """Advance to the latest time of a replay, and expire what is due by then."""
 
     @abstractmethod
     def shared_state(self) -> object:
-        """Everything that is not in an actor, for a digest."""
+        """Return the state outside the processes, for a digest."""
 
     @abstractmethod
     def violations(self) -> list[str]:
-        """What does not hold when all is quiet, in sentences."""
+        """Return the invariants that do not hold at the end of the schedule."""
 
     @abstractmethod
     def final_statuses(self) -> Iterator[str]:
-        """How the jobs ended."""
+        """Yield the final status of each job."""
 
     @abstractmethod
     def describe(self) -> Iterator[str]:
-        """What is left when all is quiet, for whoever replays a schedule."""
+        """Describe the final state, for a replay."""
 
     def send(self, body: str) -> None:
-        """Put a message into the queue."""
+        """Send a message to the queue."""
         self.bodies.add(body)
         self.queue.send(body, at=self.schedule.now)
 
     def tasks(self) -> list[Task]:
-        """The next delivery, and what somebody may edit."""
-        found = []
+        """Return the next delivery, and the concurrent edit if it is still to come."""
+        tasks = []
         message = self.queue.first()
         if message is not None:
             deliver = partial(self._deliver, message)
-            found.append(Task("deliver", message.visible_at, deliver))
+            tasks.append(Task("deliver", message.visible_at, deliver))
         if not self.edited and self.scenario.edit is not None:
-            found.append(Task("edit", self.schedule.now, self._edit, optional=True))
-        return found
+            tasks.append(Task("edit", self.schedule.now, self._edit, optional=True))
+        return tasks
 
     def next_in_flight(self, until: datetime) -> InFlightRequest | None:
-        """Take out the request that arrives next, if one does until then."""
-        due = [landing for landing in self.in_flight if landing.at <= until]
+        """Remove and return the request that arrives next, if one arrives by then."""
+        due = [request for request in self.in_flight if request.at <= until]
         if not due:
             return None
-        first = min(due, key=lambda landing: landing.at)
+        first = min(due, key=lambda request: request.at)
         self.in_flight.remove(first)
         self.interceptor.mutations += 1
         return first
 
     def next_phase(self) -> bool:
-        """First the message is replayed at once, then as late as a replay may come."""
+        """Replay the message: first immediately, then as late as a replay may arrive."""
         if self.in_flight:
-            self.schedule.advance_to(max(landing.at for landing in self.in_flight))
+            self.schedule.advance_to(max(request.at for request in self.in_flight))
             return True
         self.phase += 1
         if self.phase == 1:
-            self.schedule.log("all is quiet; the message is replayed")
+            self.schedule.log("no work is left; the message is replayed")
             self.send(encode_message(self.scenario.message))
         elif self.phase == 2:  # noqa: PLR2004  # the second phase
             self.expire()
@@ -127,16 +125,16 @@ class BaseSimulation(ABC):
     def new_process(
         self, kind: str, perform: Callable[[], None], context: object
     ) -> SimulatedProcess:
-        """Whoever begins now, and what it was told."""
-        actor = self.schedule.new_process(kind, perform)
-        actor.history = self.digest((kind, context, self.schedule.now))
-        actor.latest_call_at = self.schedule.now + SWEEP_TIMEOUT
-        return actor
+        """Create a process that starts now with this context."""
+        process = self.schedule.new_process(kind, perform)
+        process.history = self.digest((kind, context, self.schedule.now))
+        process.latest_call_at = self.schedule.now + SWEEP_TIMEOUT
+        return process
 
     def full_state(self) -> object:
-        """Everything that what follows depends on: two schedules that meet in it go on alike."""
+        """Return everything that determines how a schedule continues."""
         schedule = self.schedule
-        actors = (schedule.current, *schedule.waiting, None, *schedule.asleep)
+        processes = (schedule.current, *schedule.waiting, None, *schedule.asleep)
         return (
             schedule.now,
             self.phase,
@@ -145,11 +143,11 @@ class BaseSimulation(ABC):
             self._shared_digest(),
             [(one.body, one.visible_at, one.receive_count) for one in self.queue.messages],
             [(one.at, one.request_digest) for one in self.in_flight],
-            [one and (one.history, one.in_flight_until, one.latest_call_at) for one in actors],
+            [one and (one.history, one.in_flight_until, one.latest_call_at) for one in processes],
         )
 
     def _shared_digest(self) -> int:
-        """What is outside the actors changes at few calls: it is not digested at the others."""
+        # Few calls change the shared state, so it is digested only after those.
         if self._digested_at_mutation != self.interceptor.mutations:
             self._digested_at_mutation = self.interceptor.mutations
             self._last_shared_digest = self.digest(
@@ -176,7 +174,7 @@ class BaseSimulation(ABC):
         deadline = self.schedule.now + timedelta(seconds=self.scenario.worker_seconds)
         context = (message.body, message.receive_count, deadline)
         worker = self.new_process("w", lambda: self.process(message, deadline), context)
-        # The last moment at which it may still call its provider.
+        # The last time at which it may still call its provider.
         calls_take = self.scenario.contract.policy.profile.request_timeout + COMMIT_BUDGET
         worker.latest_call_at = deadline - calls_take
         return worker

@@ -1,4 +1,4 @@
-"""Who decides what happens at each point: a script, or chance."""
+"""Choosers of the injection at each call: from a script, or random."""
 
 import random
 from collections import deque
@@ -8,33 +8,33 @@ from oncely.testing.script import CallSite, Injection, Script
 
 
 class ScriptedChooser:
-    """Plays a script; from its end on, tells what else could have happened."""
+    """A chooser that follows a script, and then records the alternatives."""
 
     def __init__(self, script: Script) -> None:
         self._waiting: dict[CallSite, deque[str]] = {}
-        for change in script:
-            self._waiting.setdefault(change.call_site, deque()).append(change.action)
+        for injection in script:
+            self._waiting.setdefault(injection.call_site, deque()).append(injection.action)
         self.remaining = len(script)
         self.alternatives: list[Injection] = []
         self.on_new_state: Callable[[tuple[str, ...]], None] | None = None
 
     def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
-        """What the script says about this place."""
+        """Return the action of the script at this call site. Returns None if it has none."""
         if self.remaining == 0:
             if self.on_new_state is not None:
                 offered = tuple(options())
                 self.on_new_state(offered)
-                self.alternatives += [Injection(call_site, what) for what in offered]
+                self.alternatives += [Injection(call_site, action) for action in offered]
             return None
-        wanted = self._waiting.get(call_site)
-        if not wanted or wanted[0] not in options():
+        actions = self._waiting.get(call_site)
+        if not actions or actions[0] not in options():
             return None
         self.remaining -= 1
-        return wanted.popleft()
+        return actions.popleft()
 
 
 class RandomChooser:
-    """Makes up a schedule as it goes, once what is given has happened."""
+    """A chooser that draws a random schedule after a fixed prefix."""
 
     def __init__(
         self, seed: int, *, injections: int, rate: float, fixed_prefix: Script = ()
@@ -46,7 +46,7 @@ class RandomChooser:
         self.script: list[Injection] = list(fixed_prefix)
 
     def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
-        """Mostly nothing; now and then anything."""
+        """Return a random option at the configured rate, otherwise None."""
         if self._fixed_prefix.remaining:
             return self._fixed_prefix.choose(call_site, options)
         if self._remaining == 0 or self._random.random() >= self._rate:
@@ -54,7 +54,7 @@ class RandomChooser:
         offered = list(options())
         if not offered:
             return None
-        what = self._random.choice(offered)
+        action = self._random.choice(offered)
         self._remaining -= 1
-        self.script.append(Injection(call_site, what))
-        return what
+        self.script.append(Injection(call_site, action))
+        return action

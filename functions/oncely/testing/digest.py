@@ -1,4 +1,4 @@
-"""One number for the state of anything, so that equal states are explored once."""
+"""Digests of states, so that the explorer visits equal states once."""
 
 import threading
 from collections import deque
@@ -18,11 +18,11 @@ _PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, timedelta, ty
 
 
 class UndigestableStateError(TypeError):
-    """An object whose state cannot be told from outside: its schedules are not merged."""
+    """An object without readable state. Its schedules are not merged."""
 
 
 class Digester:
-    """Digests of one run; rows and their evidence are frozen, so each is digested once."""
+    """Digests of one run, with a cache for frozen rows and their evidence."""
 
     def __init__(self) -> None:
         self._frozen: dict[int, tuple[object, int]] = {}
@@ -30,7 +30,7 @@ class Digester:
         self._by_type: dict[type, Digest] = dict.fromkeys(_PLAIN, hash)
 
     def digest(self, value: object) -> int:
-        """Equal for equal values, whatever they are made of."""
+        """Return a number that is equal for equal values."""
         kind = type(value)
         digest = self._by_type.get(kind)
         if digest is None:
@@ -64,7 +64,7 @@ class Digester:
     def _digest_frozen(self, value: object) -> int:
         known = self._frozen.get(id(value))
         if known is None:
-            # The value is kept, so that its id is not given to another.
+            # Store the value, so that Python does not reuse its id.
             known = self._frozen[id(value)] = (value, self._digest_fields(value))
         return known[1]
 
@@ -81,7 +81,7 @@ class Digester:
             return hash(repr(value))
         if hasattr(value, "__dict__"):
             return hash((type(value).__qualname__, self.digest(vars(value))))
-        raise UndigestableStateError(f"the state of a {type(value).__name__} cannot be told")
+        raise UndigestableStateError(f"the state of a {type(value).__name__} cannot be read")
 
     def _digest_fields(self, value: Any) -> int:  # noqa: ANN401  # any dataclass
         kind = type(value)

@@ -1,4 +1,4 @@
-"""One line of test for a team's own job: the same treatment that the shipped jobs get."""
+"""One call that explores a contract, as the shipped jobs are explored."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ from oncely.testing.memory import MemoryBusinessRows
 from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
 from oncely.testing.script import Script, format_script
 
-# Every schedule of one change and a sample of those of two: seconds, not minutes.
+# Every schedule with one injection and a sample of those with two: seconds, not minutes.
 UNIT_TEST_LIMITS: Final = SearchLimits(schedules=1_000)
 
 
@@ -30,22 +30,23 @@ def explore(
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     limits: SearchLimits | None = None,
 ) -> ExplorationReport:
-    """Try a contract under every schedule of two workers, sweeps, crashes, lost replies, replays.
+    """Explore a contract with two workers, sweeps, crashes, lost responses and replays.
 
         explore(BuildReport, provider=FakeReports, lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` builds a fresh fake for each schedule; it takes the place of `plugin`, by default the
-    first provider in the contract's resources. Its `lookup_calls` only read. Its `effect_calls`
-    (by default all other public methods) may act, be lost on the way there or back, or arrive
+    `provider` builds a new fake for each schedule. It replaces `plugin`, by default the first
+    provider in the contract's resources. Its `lookup_calls` only read. Its `effect_calls` (by
+    default all other public methods) may succeed, lose the request or the response, or arrive
     late; then they raise TimeoutError, which an adapter may also report as Ambiguous.
-    `count_effects` counts what really happened; for a natural effect, 1 once it is in place.
+    `count_effects` counts the effects that happened; for a natural effect, 1 once it is in place.
     `message` defaults to the contract's example. `seed_rows` fills business tables. `check` yields
     a sentence for each further expectation that does not hold. The default `limits` try every
-    schedule of one fault and a sample of two; `SearchLimits()` tries all pairs in about a minute.
+    schedule with one injection and a sample with two; `SearchLimits()` tries all pairs in about a
+    minute.
 
-    Raises AssertionError with the shortest schedules that break the promise, the first step by
-    step, or if the job does not end even without faults, since that would test nothing.
+    Raises AssertionError with the shortest schedules that violate an invariant and a trace of the
+    first, or if the job does not end without faults, since that would test nothing.
     """
     scenario = build_scenario(
         contract,
@@ -67,21 +68,20 @@ def explore(
 
 
 def _require_completion(scenario: Scenario) -> None:
-    """A job that never does anything keeps every promise: that would test nothing."""
+    # A job that never runs violates no invariant.
     world, problems = run_schedule(scenario, ScriptedChooser(()))
-    job_type, ends = scenario.contract.job_type, set(world.final_statuses())
-    if problems or ends & {f"{job_type} {Status.FINISHED}", f"{job_type} {Status.FAILED}"}:
+    job_type, statuses = scenario.contract.job_type, set(world.final_statuses())
+    if problems or statuses & {f"{job_type} {Status.FINISHED}", f"{job_type} {Status.FAILED}"}:
         return
     problem = (
-        f"{job_type} neither finishes nor fails even when nothing goes wrong ({', '.join(ends)}): "
+        f"{job_type} neither finishes nor fails without faults ({', '.join(statuses)}): "
         "fix the contract, or this test's `message`, `seed_rows`, `plugin` or `provider`"
     )
     raise AssertionError("\n".join([problem, *_trace_schedule(scenario, ()), *world.describe()]))
 
 
 def _trace_schedule(scenario: Scenario, script: Script) -> list[str]:
-    """What happened in a schedule, one line for each step."""
-    steps = [f"\nHow it comes to that, with {format_script(scenario.name, script)}"]
+    steps = [f"\nTrace of {format_script(scenario.name, script)}"]
 
     def note(seconds: float, line: str) -> None:
         steps.append(f"{seconds:>9.0f} s  {line}")
@@ -104,8 +104,8 @@ def build_scenario(
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     fixed_prefix: str = "",
 ) -> Scenario:
-    """The same as a scenario, for the command line: `provider` is given the explored clock."""
-    name_of_plugin = (plugin or contract.resources.providers[0]).name
+    """Build the same as a scenario, for the command line. `provider` gets the simulated clock."""
+    plugin_name = (plugin or contract.resources.providers[0]).name
 
     def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         target = provider(clock)
@@ -116,23 +116,23 @@ def build_scenario(
                 f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
                 "`lookup_calls` and `effect_calls` name its methods"
             )
-        acting = (
+        effects = (
             _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
         )
-        lost = TimeoutError("no answer in time")
-        described = ProviderSpec(
+        lost = TimeoutError("no response in time")
+        spec = ProviderSpec(
             target=target,
-            effect_calls=dict.fromkeys(acting, lost),
+            effect_calls=dict.fromkeys(effects, lost),
             lookup_calls=dict.fromkeys(lookup_calls, lost),
         )
-        return {name_of_plugin: described}
+        return {plugin_name: spec}
 
     return Scenario(
         name=name or contract.job_type,
         contracts=(contract,),
         message=message,
         providers=providers,
-        count_effects=lambda ended: count_effects(ended.providers[name_of_plugin]),
+        count_effects=lambda ended: count_effects(ended.providers[plugin_name]),
         seed_rows=seed_rows,
         check=check,
         fixed_prefix=fixed_prefix,

@@ -1,4 +1,4 @@
-"""Enumerates schedules, fewest changes first, and shrinks whatever breaks the promise."""
+"""The explorer: enumerates schedules, fewest injections first, and shrinks each violation."""
 
 import random
 import time
@@ -15,39 +15,38 @@ from oncely.testing.schedule import ScheduleLimitError, Scheduler
 from oncely.testing.script import Injection, Script, format_script, parse_injections
 from oncely.testing.world import Simulation
 
-# Whose workers are explored.
 SimulationFactory: TypeAlias = Callable[[Scenario, Scheduler], BaseSimulation]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchLimits:
-    """How far to look."""
+    """Limits of a search."""
 
     faults: int = 2
     delays: int = 2
-    injections: int = 2  # of both together
-    schedules: int = 1_000_000  # at most so many; of more, some are drawn, evenly
-    random_schedules: int = 0  # schedules drawn by chance beyond these, with more changes each
+    injections: int = 2  # faults and delays together
+    schedules: int = 1_000_000  # if there are more, an even sample is explored
+    random_schedules: int = 0  # additional random schedules, with more injections each
     seed: int = 1
-    max_violations: int = 3  # stop after so many
+    max_violations: int = 3  # stop after this many
 
 
 @dataclass(frozen=True)
 class RemainingBudget:
-    """What a schedule may still do."""
+    """The injections that a schedule may still have."""
 
     faults: int
     delays: int
     injections: int
 
     def after(self, injection: Injection) -> "RemainingBudget | None":
-        """What is left after one more change; None: there was not enough."""
+        """Return the budget after one more injection. Returns None if it is exceeded."""
         fault = injection.is_fault
         rest = RemainingBudget(self.faults - fault, self.delays - (not fault), self.injections - 1)
         return rest if min(rest.faults, rest.delays, rest.injections) >= 0 else None
 
     def covers(self, other: "RemainingBudget") -> bool:
-        """Whether everything that the other may still do was looked at with this one."""
+        """Return whether this budget includes everything that the other allows."""
         return (
             self.faults >= other.faults
             and self.delays >= other.delays
@@ -57,7 +56,7 @@ class RemainingBudget:
 
 @dataclass(frozen=True)
 class Violation:
-    """A schedule that breaks the promise, as short as it can be."""
+    """A schedule that violates an invariant, as short as possible."""
 
     scenario: str
     script: Script
@@ -70,22 +69,22 @@ class Violation:
 
 @dataclass
 class ExplorationReport:
-    """What was looked at, and what was found."""
+    """The results of an exploration."""
 
     scenario: str
     schedules: int = 0
-    merged_schedules: int = 0  # of these, came to a state that was looked at before
+    merged_schedules: int = 0  # of these, reached a state that was explored before
     states: int = 0
     seconds: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)  # by point and kind
-    final_statuses: Counter[str] = field(default_factory=Counter)  # how the job ended
+    faults: Counter[str] = field(default_factory=Counter)  # by call and fault
+    final_statuses: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
-    violating_schedules: int = 0  # schedules that broke the promise, before they were shrunk
-    complete: bool = True  # every schedule within the bound was looked at
+    violating_schedules: int = 0  # before shrinking
+    complete: bool = True  # every schedule within the limits was explored
 
 
 class StateSeenError(BaseException):
-    """This state was looked at before, and so was all that follows from it."""
+    """A state that was explored before, with everything that follows from it."""
 
 
 def run_schedule(
@@ -95,7 +94,7 @@ def run_schedule(
     listener: Callable[[float, str], None] | None = None,
     simulation_factory: SimulationFactory = Simulation,
 ) -> tuple[BaseSimulation, list[str]]:
-    """One schedule from its beginning to its end, and what it breaks."""
+    """Run one schedule to its end, and return its violations."""
     schedule = Scheduler(chooser)
     schedule.listener = listener
     world = simulation_factory(scenario, schedule)
@@ -107,7 +106,7 @@ def run_schedule(
 
 
 class Explorer:
-    """Explores one scenario."""
+    """The explorer of one scenario."""
 
     def __init__(
         self,
@@ -125,7 +124,7 @@ class Explorer:
         self.merges_states = True
 
     def explore(self) -> ExplorationReport:
-        """All schedules within the bound, the simple ones first."""
+        """Explore all schedules within the limits, the simplest first."""
         began = time.perf_counter()
         bound = self.limits
         level = [(self.fixed_prefix, RemainingBudget(bound.faults, bound.delays, bound.injections))]
@@ -134,10 +133,10 @@ class Explorer:
             for script, left in self._within_budget(level):
                 if self._has_enough():
                     break
-                for change in self._run(script, left):
-                    rest = left.after(change)
+                for injection in self._run(script, left):
+                    rest = left.after(injection)
                     if rest is not None:
-                        deeper.append(((*script, change), rest))
+                        deeper.append(((*script, injection), rest))
             level = deeper
         for number in range(bound.random_schedules):
             if self._has_enough():
@@ -150,23 +149,22 @@ class Explorer:
     def _within_budget(
         self, level: list[tuple[Script, RemainingBudget]]
     ) -> list[tuple[Script, RemainingBudget]]:
-        """All schedules of so many changes, or as many as the bound has room for, from all over."""
-        room = self.limits.schedules - self.report.schedules
-        if len(level) <= room:
+        remaining = self.limits.schedules - self.report.schedules
+        if len(level) <= remaining:
             return level
         self.report.complete = False
-        drawn = random.Random(self.limits.seed)  # noqa: S311  # nothing here is a secret
-        return [level[index] for index in sorted(drawn.sample(range(len(level)), room))]
+        generator = random.Random(self.limits.seed)  # noqa: S311  # nothing here is a secret
+        return [level[index] for index in sorted(generator.sample(range(len(level)), remaining))]
 
     def _has_enough(self) -> bool:
-        report, most = self.report, self.limits.max_violations
-        # Most of them shrink to the same few.
-        return len(report.violations) >= most or report.violating_schedules >= 5 * most
+        report, limit = self.report, self.limits.max_violations
+        # Most violating schedules shrink to the same few.
+        return len(report.violations) >= limit or report.violating_schedules >= 5 * limit
 
     def _run(self, script: Script, left: RemainingBudget) -> list[Injection]:
         report = self.report
         report.schedules += 1
-        report.faults.update(_fault_label(change) for change in script if change.is_fault)
+        report.faults.update(_fault_label(one) for one in script if one.is_fault)
         chooser = ScriptedChooser(script)
         schedule = Scheduler(chooser)
         world = self.simulation_factory(self.scenario, schedule)
@@ -178,7 +176,7 @@ class Explorer:
             report.merged_schedules += 1
             if not world.problems:
                 return chooser.alternatives
-            problems = world.problems  # those of the end were found where it was seen first
+            problems = world.problems  # the first visit of this state checked the rest
         except ScheduleLimitError as error:
             problems = [*world.problems, str(error)]
         self.record_schedule(world, script, problems)
@@ -187,17 +185,17 @@ class Explorer:
     def _run_random(self, seed: int) -> None:
         self.report.schedules += 1
         rate = (0.02, 0.05, 0.1)[seed % 3]
-        chance = RandomChooser(
+        chooser = RandomChooser(
             seed, injections=2 + seed % 6, rate=rate, fixed_prefix=self.fixed_prefix
         )
         world, problems = run_schedule(
-            self.scenario, chance, simulation_factory=self.simulation_factory
+            self.scenario, chooser, simulation_factory=self.simulation_factory
         )
-        self.report.faults.update(_fault_label(one) for one in chance.script if one.is_fault)
-        self.record_schedule(world, tuple(chance.script), problems)
+        self.report.faults.update(_fault_label(one) for one in chooser.script if one.is_fault)
+        self.record_schedule(world, tuple(chooser.script), problems)
 
     def record_schedule(self, world: BaseSimulation, script: Script, problems: list[str]) -> None:
-        """Note how one schedule ended, and the shortest like it if it broke the promise."""
+        """Record the result of one schedule, and shrink it if it violates an invariant."""
         self.report.final_statuses.update(world.final_statuses())
         if problems:
             self.report.violating_schedules += 1
@@ -205,9 +203,9 @@ class Explorer:
             _, problems = run_schedule(
                 self.scenario, ScriptedChooser(short), simulation_factory=self.simulation_factory
             )
-            found = Violation(self.scenario.name, short, tuple(dict.fromkeys(problems)))
-            if found not in self.report.violations:
-                self.report.violations.append(found)
+            violation = Violation(self.scenario.name, short, tuple(dict.fromkeys(problems)))
+            if violation not in self.report.violations:
+                self.report.violations.append(violation)
 
     def _merge(
         self, world: BaseSimulation, options: tuple[str, ...], left: RemainingBudget
@@ -228,7 +226,7 @@ class Explorer:
 def shrink(
     scenario: Scenario, script: Script, *, simulation_factory: SimulationFactory = Simulation
 ) -> Script:
-    """The same violation, or another, from as few changes as possible."""
+    """Remove injections while any violation remains."""
     for index in range(len(script)):
         shorter = (*script[:index], *script[index + 1 :])
         if run_schedule(scenario, ScriptedChooser(shorter), simulation_factory=simulation_factory)[

@@ -1,4 +1,4 @@
-"""The history in memory; it passes the same suite as the one on S3."""
+"""The history in memory. It passes the same conformance suite as the one on S3."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from oncely.domain.lifecycle import ENDED
 
 @dataclass
 class MemoryHistory:
-    """Writes and reads history lines."""
+    """Writer and reader of history lines."""
 
     objects: dict[tuple[date, str, str], Sequence[HistoryLine]] = field(default_factory=dict)
     gaps: dict[str, HistoryGap] = field(default_factory=dict)
@@ -19,34 +19,34 @@ class MemoryHistory:
     progress: BackfillProgress | None = None
 
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
-        """Write one object; the same name takes the place of what it held."""
+        """Write one object, or replace the one with this name."""
         self.objects[day, job_type, name] = tuple(lines)
 
     def record_gap(self, gap: HistoryGap) -> None:
-        """Write down that a part of the history is missing, until a backfill closes it."""
+        """Record that a part of the history is missing, until a backfill closes it."""
         self.gaps[gap.name] = gap
 
     def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
-        """Write down that a backfill has seen all that a gap lost."""
+        """Record that a backfill has covered a gap."""
         del at
         self.closed.add(gap.name)
 
     def save_backfill(self, progress: BackfillProgress) -> None:
-        """Write down how far a backfill came."""
+        """Save the progress of a backfill."""
         self.progress = progress
 
     def backfill_progress(self) -> BackfillProgress | None:
-        """How far the last backfill came. Returns None if there was none."""
+        """Return the progress of the last backfill. Returns None if there was none."""
         return self.progress
 
     def newest(self) -> dict[str, HistoryLine]:
-        """The newest line of each job that the history knows, by its key."""
+        """Return the newest line of each job in the history, by job key."""
         return _newest_lines([line for lines in self.objects.values() for line in lines])
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
     ) -> list[HistoryLine]:
-        """The jobs that had ended at `until`, and did so after `since`, the latest first."""
+        """Return the jobs that ended after `since` and by `until`, the latest first."""
         first = since.astimezone(UTC).date()
         lines = [
             line
@@ -63,14 +63,14 @@ class MemoryHistory:
         return sorted(ended, key=lambda line: line.at, reverse=True)[:limit]
 
     def open_gaps(self) -> list[HistoryGap]:
-        """The gaps that no backfill has closed, the oldest first."""
+        """Return the gaps that no backfill has closed, the oldest first."""
         still_open = (gap for name, gap in self.gaps.items() if name not in self.closed)
         return sorted(still_open, key=lambda gap: gap.recorded_at)
 
 
 def _newest_lines(lines: Sequence[HistoryLine]) -> dict[str, HistoryLine]:
-    kept: dict[str, HistoryLine] = {}
+    newest: dict[str, HistoryLine] = {}
     for line in lines:
-        if is_newer(line, kept.get(line.job_key)):
-            kept[line.job_key] = line
-    return kept
+        if is_newer(line, newest.get(line.job_key)):
+            newest[line.job_key] = line
+    return newest

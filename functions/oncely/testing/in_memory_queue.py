@@ -1,4 +1,4 @@
-"""The queue: a message that was received comes back unless it is acknowledged."""
+"""A queue in memory: a received message is redelivered unless it is acknowledged."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ MAX_RECEIVE_COUNT: Final = 5
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """One message in the queue."""
+    """A message in the queue."""
 
     body: str
     visible_at: datetime
@@ -20,37 +20,37 @@ class QueuedMessage:
 
     @property
     def is_dead_letter(self) -> bool:
-        """Whether its workers gave up on it."""
+        """Whether the message is past its receive limit."""
         return self.receive_count > MAX_RECEIVE_COUNT
 
     @property
     def near_receive_limit(self) -> bool:
-        """Whether another hand-back might end in the dead letters."""
+        """Whether another redelivery might make it a dead letter."""
         return self.receive_count >= MAX_RECEIVE_COUNT - 1
 
     def receive(self, now: datetime) -> None:
-        """Hide it for a while."""
+        """Count a delivery, and hide the message for the visibility timeout."""
         self.receive_count += 1
         self.visible_at = now + VISIBILITY_TIMEOUT
 
 
 @dataclass
 class InMemoryQueue:
-    """All that are in the queue, in the order they were sent."""
+    """The messages in the queue, in the order they were sent."""
 
     messages: list[QueuedMessage] = field(default_factory=list)
     sent_count: int = 0
 
     def send(self, body: str, *, at: datetime) -> None:
-        """Put a message into the queue."""
+        """Add a message."""
         self.sent_count += 1
         self.messages.append(QueuedMessage(body, at, number=self.sent_count))
 
     def first(self) -> QueuedMessage | None:
-        """The one that is, or will be, visible first."""
-        return min(self.messages, key=lambda letter: letter.visible_at, default=None)
+        """Return the message that is, or will be, visible first. Returns None if it is empty."""
+        return min(self.messages, key=lambda message: message.visible_at, default=None)
 
     def remove(self, message: QueuedMessage) -> None:
-        """Acknowledge it; it may be gone already."""
+        """Remove a message, if it is still in the queue."""
         if message in self.messages:
             self.messages.remove(message)

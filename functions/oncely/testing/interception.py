@@ -1,4 +1,4 @@
-"""Ports whose every call is a point: it may fail, happen unseen, or never be reached."""
+"""Ports that the schedule intercepts: a call may fail, lose its response, or never be reached."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,21 +21,21 @@ from oncely.testing.tasks import START
 
 _T = TypeVar("_T")
 
-FAIL: Final = "!fail"  # it did not happen, and an error says so or leaves it open
-LOST: Final = "!lost"  # it happened, and its answer was lost
+FAIL: Final = "!fail"  # the call did not happen; the error may or may not show that
+LOST: Final = "!lost"  # the call happened, and its response was lost
 
-# A death before a read is one before the next write: nothing has changed in between.
+# Dying before a read equals dying before the next write: nothing changes in between.
 READ_FAULTS: Final = (FAIL,)
 WRITE_FAULTS: Final = (DIE, FAIL, LOST)
 
 
 @dataclass
 class Interceptor:
-    """Where calls meet the schedule."""
+    """The connection between calls and the schedule."""
 
     schedule: Scheduler
     digest: Digest
-    mutations: int = 0  # calls so far that may have changed something outside the actors
+    mutations: int = 0  # calls so far that may have changed the shared state
 
     def call(
         self,
@@ -46,39 +46,39 @@ class Interceptor:
         *,
         in_flight: timedelta | None = None,
     ) -> _T:
-        """Perform a call, or what a fault makes of it; the actor has seen its answer."""
+        """Perform a call, or the fault injected into it, and record the result."""
         fault = self.schedule.intercept(name, faults, in_flight=in_flight)
         self.mutations += faults is not READ_FAULTS
         try:
             if fault == FAIL:
-                answer = fail()
+                result = fail()
             elif fault == LOST:
                 perform()
-                answer = fail()
+                result = fail()
             else:
-                answer = perform()
+                result = perform()
         except Exception as error:
             self.record_result(name, error)
             raise
-        self.record_result(name, answer)
-        return answer
+        self.record_result(name, result)
+        return result
 
     def record_result(self, name: str, result: object) -> None:
-        """Add to what the current actor knows."""
-        actor = self.schedule.current
-        if actor is not None:
+        """Add a result to the history of the current process."""
+        process = self.schedule.current
+        if process is not None:
             if name != "clock":
-                self.schedule.log(f"  {actor.name}:{name} →", result)
-            actor.history = hash((actor.history, name, self.digest(result)))
+                self.schedule.log(f"  {process.name}:{name} →", result)
+            process.history = hash((process.history, name, self.digest(result)))
 
 
 def _unavailable() -> NoReturn:
-    raise UnavailableError("no answer")
+    raise UnavailableError("no response")
 
 
 @dataclass(frozen=True)
 class InterceptedClock:
-    """A clock; whoever is held up just before a look at it may find that much time has passed."""
+    """The clock. A process that is delayed before it reads the clock sees a later time."""
 
     interceptor: Interceptor
 
@@ -121,9 +121,9 @@ class InterceptedJobStore:
 
     def _write(self, name: str, key: JobKey, perform: Callable[[], _T]) -> _T:
         def write() -> _T:
-            answer = perform()
+            result = perform()
             self.on_write(key)
-            return answer
+            return result
 
         return self.interceptor.call(name, WRITE_FAULTS, write, _unavailable)
 
@@ -148,15 +148,15 @@ class InterceptedBusinessTable:
         self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
         rows = self.store.business_rows
-        found: list[Any] = self.interceptor.call(
-            "table.waiting",
+        matches: list[Any] = self.interceptor.call(
+            "table.query_index",
             READ_FAULTS,
             lambda: list(
                 rows.query_index(self.name, index, partitions=partitions, max_sort_key=max_sort_key)
             ),
             _unavailable,
         )
-        return iter(found)
+        return iter(matches)
 
     def update(self, write: BusinessWrite) -> bool:
         return self.interceptor.call(
@@ -169,7 +169,7 @@ class InterceptedBusinessTable:
 
 @dataclass(frozen=True)
 class InterceptedEventBus:
-    """The event bus; `heard` are the ends that it has taken, each by its key and status."""
+    """The event bus; `published` has the key and status of each ended job."""
 
     interceptor: Interceptor
     published: set[tuple[JobKey, Status]] = field(default_factory=set)
@@ -201,22 +201,22 @@ class InterceptedMessageSender:
 
 @dataclass(frozen=True)
 class InterceptedNotifier:
-    """Tells a person; `told` are the jobs that one has heard of."""
+    """The notifier; `alerted` has the jobs that the operator was alerted about."""
 
     interceptor: Interceptor
     alerted: set[JobKey | None] = field(default_factory=set)
 
     def notify(self, alert: Alert) -> bool:
-        def tell() -> bool:
+        def notify() -> bool:
             self.alerted.add(alert.job_key)
             return True
 
-        return self.interceptor.call("alerts.tell", WRITE_FAULTS, tell, lambda: False)
+        return self.interceptor.call("notifier.notify", WRITE_FAULTS, notify, lambda: False)
 
 
 @dataclass(frozen=True)
 class InterceptedSweepLeases:
-    """Sweep leases; there is one shard."""
+    """The sweep leases of the only shard."""
 
     interceptor: Interceptor
     leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
@@ -226,20 +226,20 @@ class InterceptedSweepLeases:
         return self.leases.held
 
     def free_at(self) -> datetime:
-        """When the next sweep can begin."""
+        """Return when the next sweep can start."""
         return max((until for _, until in self.leases.held.values()), default=START)
 
     def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        def take() -> bool:
+        def acquire() -> bool:
             return self.leases.acquire(shard, holder=holder, now=now, until=until)
 
-        return self.interceptor.call("leases.take", WRITE_FAULTS, take, _unavailable)
+        return self.interceptor.call("leases.acquire", WRITE_FAULTS, acquire, _unavailable)
 
     def release(self, shard: int, *, holder: str) -> None:
-        def give_back() -> None:
+        def release() -> None:
             self.leases.release(shard, holder=holder)
 
-        self.interceptor.call("leases.give_back", WRITE_FAULTS, give_back, _unavailable)
+        self.interceptor.call("leases.release", WRITE_FAULTS, release, _unavailable)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class InterceptedDueIndex:
 
     interceptor: Interceptor
     index: MemoryDueIndex
-    shards: int = 1  # one query is as good as many here
+    shards: int = 1  # more shards would add calls, but no behavior
 
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
@@ -259,6 +259,6 @@ class InterceptedDueIndex:
             return list(self.index.due(action, 0, since=since, until=until))
 
         if action is not DueAction.LOOK_UP:
-            return iter(due())  # read in the same breath as the first
-        found: list[DueEntry] = self.interceptor.call("index.due", READ_FAULTS, due, _unavailable)
-        return iter(found)
+            return iter(due())  # one intercepted read per sweep is enough
+        entries: list[DueEntry] = self.interceptor.call("index.due", READ_FAULTS, due, _unavailable)
+        return iter(entries)

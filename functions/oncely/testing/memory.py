@@ -1,4 +1,4 @@
-"""The stores in memory: the contract suite holds them to what DynamoDB does."""
+"""The stores in memory. The conformance suite compares them with DynamoDB."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,14 +57,14 @@ class MemoryBusinessRows:
         partitions: tuple[str, Sequence[str]],
         max_sort_key: tuple[str, str],
     ) -> list[BusinessRow]:
-        del index  # sparse: a row is in it when it has both attributes
-        found = [
+        del index  # sparse: it contains the rows with both attributes
+        indexed = [
             row
             for (name, _), row in self.rows.items()
             if name == table and row.get(partitions[0]) in partitions[1] and max_sort_key[0] in row
         ]
-        due = [row for row in found if str(row[max_sort_key[0]]) <= max_sort_key[1]]
-        return sorted(due, key=lambda row: str(row[max_sort_key[0]]))
+        matches = [row for row in indexed if str(row[max_sort_key[0]]) <= max_sort_key[1]]
+        return sorted(matches, key=lambda row: str(row[max_sort_key[0]]))
 
     def update(self, write: BusinessWrite) -> bool:
         if self.conflict_reason(write):
@@ -90,9 +90,9 @@ class MemoryJobStore:
     business_rows: MemoryBusinessRows = field(default_factory=MemoryBusinessRows)
     jobs: dict[JobKey, Job] = field(default_factory=dict)
     windows: dict[str, tuple[JobKey, UniqueWindow]] = field(default_factory=dict)
-    # In which part of the due index each row is: a write that leaves `due_at` alone leaves it.
+    # The partition of each row in the due index; it changes only with `due_at`.
     actions: dict[JobKey, DueAction] = field(default_factory=dict)
-    unreadable: set[JobKey] = field(default_factory=set)  # rows edited into nonsense
+    unreadable: set[JobKey] = field(default_factory=set)  # rows edited by hand
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def get(self, key: JobKey) -> Job | None:
@@ -113,7 +113,7 @@ class MemoryJobStore:
             job = apply_claim(row, claim)
             if job is None:
                 if row is None:
-                    raise InvariantError("only a row can refuse a claim")
+                    raise InvariantError("a claim without a row cannot fail")
                 return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
             if claim.requires_failed is not None:
                 other = self.jobs.get(claim.requires_failed)
@@ -131,11 +131,11 @@ class MemoryJobStore:
             if row is None or (row.status, row.owner, row.version) != seen:
                 return VersionConflict(row)
             if row != before:
-                raise InvariantError(f"nobody read this row of {before.job_key}: it was made up")
+                raise InvariantError(f"`before` is not the stored row of {before.job_key}")
             conflicts = [
-                why
+                reason
                 for write in business_writes
-                if (why := self.business_rows.conflict_reason(write))
+                if (reason := self.business_rows.conflict_reason(write))
             ]
             if conflicts:
                 return BusinessWriteConflict(", ".join(conflicts))
@@ -156,7 +156,7 @@ class MemoryJobStore:
 
 @dataclass
 class MemoryTableGuard:
-    """A job table that is what `state` says."""
+    """A table guard with a fixed state."""
 
     state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
 
@@ -166,7 +166,7 @@ class MemoryTableGuard:
 
 @dataclass
 class MemoryUniqueWindows:
-    """Unique windows beside a memory store."""
+    """The unique windows of a memory store."""
 
     store: MemoryJobStore
 
@@ -197,7 +197,7 @@ class MemoryDueIndex:
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[DueEntry]:
-        found = [
+        entries = [
             DueEntry(job_key=job.job_key, due_at=job.due_at)
             for job in self.store.jobs.values()
             if job.due_at is not None
@@ -205,12 +205,12 @@ class MemoryDueIndex:
             and due_shard(job.job_key, self.shards) == shard
             and self.store.actions.get(job.job_key, due_action(job.status)) is action
         ]
-        return iter(sorted(found, key=lambda due: due.due_at))
+        return iter(sorted(entries, key=lambda entry: entry.due_at))
 
 
 @dataclass
 class MemorySweepLeases:
-    """Who sweeps which shard, and until when."""
+    """The holder and the expiry of each shard's lease."""
 
     held: dict[int, tuple[str, datetime]] = field(default_factory=dict)
 
@@ -228,7 +228,7 @@ class MemorySweepLeases:
 
 @dataclass
 class MemoryJobIndex:
-    """Finds jobs of a memory store as the indexes do."""
+    """The search index of a memory store."""
 
     store: MemoryJobStore
 
@@ -249,7 +249,7 @@ class MemoryJobIndex:
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[JobListEntry]:
-        found = [
+        entries = [
             JobListEntry(job.job_key, job.since)
             for job in self.store.jobs.values()
             if job.status in statuses
@@ -257,7 +257,7 @@ class MemoryJobIndex:
             and job.since is not None
             and (since or job.since) <= job.since <= (until or job.since)
         ]
-        return iter(sorted(found, key=lambda one: one.at, reverse=not oldest_first))
+        return iter(sorted(entries, key=lambda one: one.at, reverse=not oldest_first))
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         return min(limit, len(list(self.by_status(statuses, since=since))))
@@ -271,26 +271,26 @@ class MemoryJobIndex:
         except UnreadableRowError as error:
             return UnreadableRow(key, str(error))
 
-    def _newest(self, wanted: Callable[[Job], bool], limit: int) -> list[JobKey]:
-        found = [job for job in self.store.jobs.values() if wanted(job)]
-        newest = sorted(found, key=lambda job: job.created_at, reverse=True)
+    def _newest(self, matches: Callable[[Job], bool], limit: int) -> list[JobKey]:
+        jobs = [job for job in self.store.jobs.values() if matches(job)]
+        newest = sorted(jobs, key=lambda job: job.created_at, reverse=True)
         return [job.job_key for job in newest[:limit]]
 
 
 @dataclass
 class MemoryFinishedJobs:
-    """The finished jobs of a memory store, as the history tells of them."""
+    """The finished jobs of a memory store, as the history lists them."""
 
     store: MemoryJobStore
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> list[JobListEntry]:
-        found = [
+        entries = [
             JobListEntry(job.job_key, job.status_since)
             for job in self.store.jobs.values()
             if job.status is Status.FINISHED
             and job_type in {None, job.job_type}
             and since <= job.status_since <= until
         ]
-        return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
+        return sorted(entries, key=lambda one: one.at, reverse=True)[:limit]

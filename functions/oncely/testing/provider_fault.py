@@ -1,10 +1,10 @@
-"""What can happen to one call of a fake provider."""
+"""Faults of one call to a fake provider."""
 
 from enum import StrEnum
 
 
 class ProviderFault(StrEnum):
-    """A fault of one call; `fail_next` of a fake takes these."""
+    """A fault of one call, for `fail_next` of a fake."""
 
     TIMEOUT_BEFORE = "timeout_before"  # not performed, and the caller cannot know
     TIMEOUT_AFTER = "timeout_after"  # performed, and the caller cannot know

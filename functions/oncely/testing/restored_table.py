@@ -1,4 +1,4 @@
-"""A job table that may be restored once, to an earlier moment, while everything else goes on."""
+"""A job table that may be restored once to an earlier time, while everything else continues."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -20,11 +20,11 @@ from oncely.testing.scenario import RestoreMode, Scenario
 from oncely.testing.schedule import Scheduler, WallClock
 from oncely.testing.tasks import SimulatedProcess, Task
 
-# A table under the same name takes minutes to delete and to restore.
+# Deleting a table and restoring it under the same name takes minutes.
 RESTORE_DURATION: Final = timedelta(minutes=10)
 PROOFS_DELAY: Final = timedelta(minutes=5)
 REPLAY_WINDOW: Final = timedelta(days=18)
-# How many writes back a restore may go; what is lost is the same beyond.
+# How many writes a restore may lose; more would add no behavior.
 MAX_WRITES_BACK: Final = 3
 
 _Snapshot = tuple[dict[JobKey, Job], dict[tuple[str, tuple[str, ...]], BusinessRow]]
@@ -32,7 +32,7 @@ _Snapshot = tuple[dict[JobKey, Job], dict[tuple[str, tuple[str, ...]], BusinessR
 
 @dataclass
 class RestorableTable:
-    """The rows, the identity item, and what the stream had archived."""
+    """The rows, the identity item, and the archived history."""
 
     scenario: Scenario
     schedule: Scheduler
@@ -50,31 +50,31 @@ class RestorableTable:
         self.snapshots.append(self._snapshot())
 
     def identity(self) -> TableIdentity:
-        """The identity item, which comes back with the rows."""
+        """Return the identity item, which a restore resets with the rows."""
         return self.identity_item
 
     def facts(self) -> TableFacts:
-        """What DynamoDB says."""
+        """Return the table's description."""
         return TableFacts(name="jobs", table_id=self.table_id, has_stream=True)
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
-        """The restore is done well: nothing is left off."""
+        """Return the facts unchanged: the restore kept every protection."""
         return facts
 
     def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
-        """Write the item over the one that was read."""
+        """Replace the identity item, if it is the one that was read."""
         if self.identity_item != replacing:
             return False
         self.identity_item = identity
         return True
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        """The rows, as a scan reads them."""
+        """Yield all rows as one page."""
         del after
         yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=(), after=None)
 
     def on_write(self, key: JobKey) -> None:
-        """Remember how the tables are after a write, for a restore."""
+        """Save a snapshot after a write, for a restore."""
         if self.scenario.restore is None or self.restored:
             return
         row = self.store.jobs.get(key)
@@ -86,7 +86,7 @@ class RestorableTable:
         self.snapshots = [*self.snapshots, self._snapshot()][-MAX_WRITES_BACK - 1 :]
 
     def tasks(self, begin: Callable[[str, Callable[[], None]], SimulatedProcess]) -> Iterator[Task]:
-        """A restore to each earlier moment, if there was none; after it, its proofs."""
+        """Yield a restore to each snapshot or, after one, the restore of its proofs."""
         if self.scenario.restore is None:
             return
         if self.restored and self.identity_item.table_id != self.table_id:
@@ -97,14 +97,14 @@ class RestorableTable:
             yield Task(f"restore{back}", at, self._restore_task(back, begin), optional=True)
 
     def sweeps_from(self, now: datetime) -> datetime | None:
-        """When a sweep can do something. Returns None while the table is not declared."""
+        """Return when sweeps can start. Returns None while the table is not declared."""
         if not isinstance(self.guard.check(), TableBlocked):
             return now
         opens_at = self.identity_item.opens_at
         return None if opens_at is None else max(now, opens_at + RETRY_AFTER)
 
     def state(self) -> object:
-        """What else happens depends on this as well."""
+        """Return the state that determines what follows."""
         if self.scenario.restore is None:
             return None
         guard = (self.guard._state, self.guard._next_check)  # noqa: SLF001  # for a digest only
@@ -120,10 +120,7 @@ class RestorableTable:
         return lambda: begin("x", lambda: self._restore(back))
 
     def _restore(self, back: int) -> None:
-        """Jobs are as they were that many writes ago; providers are not.
-
-        Without the history, orders are lost as well: nothing but the provider knows of the time.
-        """
+        # Without the history, business rows are restored too: only the provider knows the rest.
         jobs, rows = self.snapshots[-1 - back]
         self.restored, self.table_id = True, "T2"
         self.store.jobs.clear()
@@ -143,6 +140,6 @@ class RestorableTable:
             clock=WallClock(self.schedule),
             new_identity=lambda: "another",
         )
-        done = service.replace_table(replays_for=REPLAY_WINDOW)
-        if not isinstance(done, Declaration):
-            raise InvariantError(done.reason)
+        result = service.replace_table(replays_for=REPLAY_WINDOW)
+        if not isinstance(result, Declaration):
+            raise InvariantError(result.reason)

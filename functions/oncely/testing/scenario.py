@@ -1,4 +1,4 @@
-"""What is explored: a contract, its first message, its surroundings, and what must hold."""
+"""A scenario to explore: a contract, its message, its environment, and its invariants."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from oncely.testing.memory import MemoryBusinessRows, MemoryJobStore
 
 
 class RestoreMode(Enum):
-    """What the history knows of the time that a restore of the tables loses."""
+    """Whether the history has the changes that a restore of the tables loses."""
 
-    LAGGING = auto()  # nothing: the stream had not delivered it
-    ARCHIVED = auto()  # every change
+    LAGGING = auto()  # none: the stream had not delivered them
+    ARCHIVED = auto()  # all of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSpec:
-    """A provider in memory, and which of its calls act and which only ask.
+    """A provider in memory, with its effect calls and its lookup calls.
 
-    Beside each call stands what a lost reply looks like: an answer, or an exception to raise.
+    Each call maps to what a lost response looks like: an outcome, or an exception to raise.
     """
 
     target: Any
@@ -34,27 +34,27 @@ class ProviderSpec:
 
 
 def effect_calls(*names: str) -> dict[str, object]:
-    """Calls that act; a lost reply of theirs leaves everything open."""
+    """Map effect calls to the outcome of a lost response: ambiguous."""
     return dict.fromkeys(names, Ambiguous("timeout"))
 
 
 def lookup_calls(*names: str) -> dict[str, object]:
-    """Calls that only ask; a lost reply of theirs says nothing."""
+    """Map lookup calls to the outcome of a lost response: a failed lookup."""
     return dict.fromkeys(names, LookupFailed("timeout"))
 
 
 class FinalState(Protocol):
-    """The world after all is quiet, for a scenario to judge."""
+    """The state at the end of a schedule, for a scenario to check."""
 
     @property
     def store(self) -> MemoryJobStore: ...
 
     @property
     def providers(self) -> Mapping[str, Any]:
-        """The providers themselves, by the name that a contract's tools know them by."""
+        """The providers without interception, by the name of their plug-in."""
 
     def job(self, key: JobKey) -> Job | None:
-        """The row."""
+        """Return the row of a job. Returns None if there is none."""
 
 
 def _no_rows(_: MemoryBusinessRows) -> None:
@@ -67,30 +67,29 @@ def _no_checks(_: FinalState) -> Iterable[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One world to explore. Everything in it is made anew for each schedule."""
+    """A scenario. Each schedule builds its own state from it."""
 
     name: str
-    contracts: tuple[type[AnyContract], ...]  # the first is explored; the others may follow it
+    contracts: tuple[type[AnyContract], ...]  # the first is explored; the others are follow-ups
     message: Mapping[str, object]
     providers: Callable[[Clock], Mapping[str, ProviderSpec | None]]
-    # How often the effect happened, by the provider's own count; for a natural effect, what
-    # matters is whether it is in place: 1 or 0.
+    # How often the effect happened at the provider; for a natural effect, 1 if it is in place.
     count_effects: Callable[[FinalState], int]
     seed_rows: Callable[[MemoryBusinessRows], None] = _no_rows
-    jobs: tuple[Job, ...] = ()  # the job rows that are there from the start
-    check: Callable[[FinalState], Iterable[str]] = _no_checks  # what else must hold; says what not
-    # What somebody else may change at any time, and the messages that they send about it.
+    jobs: tuple[Job, ...] = ()  # initial job rows
+    check: Callable[[FinalState], Iterable[str]] = _no_checks  # yields further violations
+    # A concurrent edit of business rows, and the messages that it sends.
     edit: Callable[[MemoryBusinessRows], Iterable[Mapping[str, object]]] | None = None
-    duplicate_messages: int = 2  # how many workers get the same message at once
-    sweeps_at: tuple[timedelta, ...] = ()  # sweeps that no row asks for, from the start
-    sweep_leases: bool = False  # whether sweeps keep each other off; they need not, to be safe
-    worker_seconds: float = 60  # what a worker has
-    restore: RestoreMode | None = None  # whether the tables may be restored to an earlier moment
-    deployment: str = "dev"  # the identity that rows and provider keys carry
-    # What has happened in every schedule of this scenario, written as a script; not counted.
+    duplicate_messages: int = 2  # how many workers receive the same message
+    sweeps_at: tuple[timedelta, ...] = ()  # additional sweeps, by time since the start
+    sweep_leases: bool = False  # overlapping sweeps are safe, so the default allows them
+    worker_seconds: float = 60  # timeout of a worker
+    restore: RestoreMode | None = None  # if set, the tables may be restored to an earlier time
+    deployment: str = "dev"  # the identity in rows and idempotency keys
+    # A script that every schedule starts with; it does not count toward the limits.
     fixed_prefix: str = ""
 
     @property
     def contract(self) -> type[AnyContract]:
-        """The one that is explored."""
+        """The contract that is explored."""
         return self.contracts[0]

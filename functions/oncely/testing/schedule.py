@@ -1,4 +1,4 @@
-"""Runs actors one at a time; each call to a port is a point where another may run instead."""
+"""The scheduler: runs one process at a time, and may switch to another at each call to a port."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 try:
     from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]  # three names are not worth a package of stubs
 except ModuleNotFoundError as error:
-    # A producer does not need it, so the package alone does not bring it.
+    # An extra, because producers do not need it.
     raise ModuleNotFoundError(
         'oncely.testing needs the package greenlet: pip install "oncely[testing]"', name=error.name
     ) from error
@@ -18,48 +18,48 @@ from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
 from oncely.testing.tasks import START, InFlightRequest, SimulatedProcess, Task
 from oncely.testing.trace import format_value
 
-# More than any run needs to come to rest; past this it goes round in circles.
+# More than any schedule needs to end; beyond this it loops.
 MAX_PROCESSES: Final = 150
 MAX_CALLS: Final = 4000
 
 
 class ProcessKilledError(BaseException):
-    """Not an Exception: nothing may catch a SIGKILL."""
+    """A SIGKILL. It is not an Exception, so that no handler catches it."""
 
 
 class ScheduleLimitError(Exception):
-    """The run does not come to rest."""
+    """A schedule that does not end."""
 
 
 class Chooser(Protocol):
-    """Decides what happens at each point."""
+    """The choice of the injection at each call."""
 
     def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
-        """One of the options, or None: nothing happens here."""
+        """Return one of the options. Returns None to inject nothing."""
 
 
 class TaskSource(Protocol):
-    """What may begin, from the world's point of view."""
+    """The simulation as the scheduler sees it."""
 
     def tasks(self) -> list[Task]:
-        """The next task of each kind."""
+        """Return the next task of each kind."""
 
     def next_phase(self) -> bool:
-        """Nothing is left to begin: go on to the next phase; False: there is none."""
+        """Start the next phase once no task is left. Returns False if there is none."""
 
     def next_in_flight(self, until: datetime) -> InFlightRequest | None:
-        """Take out the request that arrives next, if one does until then."""
+        """Remove and return the request that arrives next, if one arrives by then."""
 
 
 class Scheduler:
-    """The scheduler, and the clock that only it moves."""
+    """The scheduler and its clock, which only it advances."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
         self.now = START
         self.task_source: TaskSource
         self.current: SimulatedProcess | None = None
-        self.waiting: list[SimulatedProcess] = []  # held up; the last one goes on first
+        self.waiting: list[SimulatedProcess] = []  # delayed; the last one resumes first
         self.asleep: list[SimulatedProcess] = []
         self.listener: Callable[[float, str], None] | None = None
         self._requested: str | None = None
@@ -68,20 +68,20 @@ class Scheduler:
         self._numbers: Counter[str] = Counter()
 
     def new_process(self, kind: str, perform: Callable[[], None]) -> SimulatedProcess:
-        """A new actor: w1 is the first worker, r2 the second sweep."""
+        """Create a process. w1 is the first worker, r2 the second sweep."""
         self._process_count += 1
         self._numbers[kind] += 1
         return SimulatedProcess(f"{kind}{self._numbers[kind]}", perform)
 
     def run(self) -> None:
-        """Until all is quiet, in every phase."""
+        """Run every phase until no work is left."""
         hub = getcurrent()
         try:
-            while (actor := self._next()) is not None:
-                self.current = actor
-                if actor.body is None:
-                    actor.body = greenlet(self._process_body(actor), hub)
-                actor.body.switch()
+            while (process := self._next()) is not None:
+                self.current = process
+                if process.body is None:
+                    process.body = greenlet(self._process_body(process), hub)
+                process.body.switch()
                 self.current = None
         finally:
             self._clear()
@@ -89,47 +89,50 @@ class Scheduler:
     def intercept(
         self, name: str, faults: Iterable[str] = (), *, in_flight: timedelta | None = None
     ) -> str | None:
-        """Ask what happens at this call; gives a fault, or None. Others may run meanwhile."""
-        actor = self.current
-        if actor is None:
+        """Return the fault to inject into this call. Returns None if there is none.
+
+        Other processes may run before this returns.
+        """
+        process = self.current
+        if process is None:
             return None
         self._call_count += 1
         if self._call_count > MAX_CALLS:
-            raise ScheduleLimitError(f"more than {MAX_CALLS} calls, and still no rest")
-        actor.call_counts[name] += 1
-        call_site = CallSite(actor.name, name, actor.call_counts[name])
+            raise ScheduleLimitError(f"the schedule does not end after {MAX_CALLS} calls")
+        process.call_counts[name] += 1
+        call_site = CallSite(process.name, name, process.call_counts[name])
         if in_flight is not None:
-            actor.in_flight_until = actor.clock_read_at + in_flight
-        what = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
-        while what is not None and what.startswith(">"):
-            self._delay(actor, call_site, what)
-            what = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
-        actor.in_flight_until = None
-        if what is not None:
-            self.log(f"  {call_site}: {what[1:]}")
-        if what == DIE:
+            process.in_flight_until = process.clock_read_at + in_flight
+        action = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
+        while action is not None and action.startswith(">"):
+            self._delay(process, call_site, action)
+            action = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
+        process.in_flight_until = None
+        if action is not None:
+            self.log(f"  {call_site}: {action[1:]}")
+        if action == DIE:
             raise ProcessKilledError(str(call_site))
-        return what
+        return action
 
     def new_token(self) -> str:
-        """An owner token that a person can read."""
+        """Return a readable owner token."""
         if self.current is None:
-            raise InvariantError("only an actor claims")
+            raise InvariantError("only a simulated process can claim")
         self.current.tokens += 1
         return f"{self.current.name}.{self.current.tokens}"
 
-    def log(self, line: str, *answers: object) -> None:
-        """Tell whoever follows this schedule."""
+    def log(self, line: str, *values: object) -> None:
+        """Send a line to the listener, if there is one."""
         if self.listener is not None:
-            text = " ".join([line, *map(format_value, answers)])
+            text = " ".join([line, *map(format_value, values)])
             self.listener((self.now - START).total_seconds(), text)
 
     def advance_to(self, at: datetime) -> None:
-        """Let time pass; what is under way arrives at its own time."""
-        while (landing := self.task_source.next_in_flight(at)) is not None:
-            self._advance_clock(landing.at)
+        """Advance the clock. Requests in flight arrive at their time."""
+        while (request := self.task_source.next_in_flight(at)) is not None:
+            self._advance_clock(request.at)
             self.log("a late request arrives")
-            landing.effect()
+            request.effect()
         self._advance_clock(at)
 
     def _advance_clock(self, at: datetime) -> None:
@@ -137,21 +140,21 @@ class Scheduler:
             self.log(f"{at - self.now} pass")
             self.now = at
 
-    def _delay(self, actor: SimulatedProcess, call_site: CallSite, what: str) -> None:
-        self.log(f"  {call_site}: held up, {what[1:]}")
-        if what == SLOW:
-            self.advance_to(actor.latest_call_at)
+    def _delay(self, process: SimulatedProcess, call_site: CallSite, action: str) -> None:
+        self.log(f"  {call_site}: delayed, {action[1:]}")
+        if action == SLOW:
+            self.advance_to(process.latest_call_at)
             return
-        if what == SLEEP:
-            self.asleep.append(actor)
+        if action == SLEEP:
+            self.asleep.append(process)
         else:
-            self.waiting.append(actor)
-            self._requested = what[1:]
+            self.waiting.append(process)
+            self._requested = action[1:]
         getcurrent().parent.switch()
-        self.log(f"  {call_site}: goes on")
+        self.log(f"  {call_site}: resumes")
 
     def _alternatives(self, name: str) -> list[str]:
-        """Who may run instead; a request under way arrives before more time passes than it has."""
+        # A request in flight arrives within its timeout, so no later task can start before it.
         known = [one.in_flight_until for one in (*self.waiting, self.current) if one]
         limits = [limit for limit in known if limit is not None]
         limit = min(limits, default=None)
@@ -159,7 +162,7 @@ class Scheduler:
         may_sleep = self.current is not None and self.current.in_flight_until is None
         sleep = [SLEEP] if may_sleep else []
         if name == "clock":
-            # Without a move of the clock, this is the same as being held up at the next call.
+            # If the clock does not advance, this equals a delay at the next call.
             slow = [SLOW] if self._can_be_slow(limit) else []
             return [f">{task.label}" for task in tasks if task.at > self.now] + sleep + slow
         return [
@@ -169,17 +172,17 @@ class Scheduler:
         ]
 
     def _can_be_slow(self, limit: datetime | None) -> bool:
-        actor = self.current
-        if actor is None or actor.latest_call_at <= self.now:
+        process = self.current
+        if process is None or process.latest_call_at <= self.now:
             return False
-        return limit is None or actor.latest_call_at <= limit
+        return limit is None or process.latest_call_at <= limit
 
     def _next(self) -> SimulatedProcess | None:
         if self._process_count > MAX_PROCESSES:
-            raise ScheduleLimitError(f"more than {MAX_PROCESSES} runs, and still no rest")
-        wish, self._requested = self._requested, None
-        if wish is not None and (wished := self._find_requested(wish)):
-            return wished
+            raise ScheduleLimitError(f"the schedule does not end after {MAX_PROCESSES} processes")
+        label, self._requested = self._requested, None
+        if label is not None and (requested := self._find_requested(label)):
+            return requested
         if self.waiting:
             return self.waiting.pop()
         tasks = [task for task in self.task_source.tasks() if not task.optional]
@@ -201,30 +204,30 @@ class Scheduler:
 
     def _begin(self, task: Task) -> SimulatedProcess:
         self.advance_to(task.at)
-        actor = task.begin()
-        self.log(f"{actor.name} begins: {task.label}")
-        return actor
+        process = task.begin()
+        self.log(f"{process.name} starts: {task.label}")
+        return process
 
-    def _process_body(self, actor: SimulatedProcess) -> Callable[[], None]:
-        def live() -> None:
+    def _process_body(self, process: SimulatedProcess) -> Callable[[], None]:
+        def run() -> None:
             try:
-                actor.perform()
+                process.perform()
             except ProcessKilledError:
-                self.log(f"{actor.name} is dead")
+                self.log(f"{process.name} was killed")
 
-        return live
+        return run
 
     def _clear(self) -> None:
         self.current = None
-        for actor in (*self.waiting, *self.asleep):
-            if actor.body is not None and not actor.body.dead:
-                actor.body.throw(GreenletExit)
+        for process in (*self.waiting, *self.asleep):
+            if process.body is not None and not process.body.dead:
+                process.body.throw(GreenletExit)
         self.waiting.clear()
         self.asleep.clear()
 
 
 class WallClock:
-    """The same time for a provider of the test's; to look at it is no point."""
+    """The simulated time for a fake provider; reading it is not intercepted."""
 
     undigested = True
 
@@ -232,5 +235,5 @@ class WallClock:
         self._schedule = schedule
 
     def now(self) -> datetime:
-        """The time."""
+        """Return the current time."""
         return self._schedule.now

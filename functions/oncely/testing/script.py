@@ -1,8 +1,8 @@
-"""A schedule as a short text: only what differs from the quiet run, in the order it happened.
+"""A schedule as a short text: only its injections, in the order they happened.
 
-`payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die` reads: the first worker's
-claim arrived but its reply was lost; the second worker was held up before it looked at the clock
-for the third time, while a sweep ran; the first sweep died just before it was done.
+`payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die` means: the first worker's
+claim succeeded but its response was lost. The second worker was delayed before it read the clock
+for the third time, while a sweep ran. The first sweep died just before it ended.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Final
 _WORD: Final = re.compile(r"(?P<actor>\w+):(?P<point>[\w.]+?)(#(?P<nth>\d+))?(?P<what>[!>]\w+)")
 
 DIE: Final = "!die"
-SLOW: Final = ">slow"  # takes all the time it has, while nothing else happens
-SLEEP: Final = ">sleep"  # held up until all is quiet; then it wakes
+SLOW: Final = ">slow"  # takes all its time, while nothing else happens
+SLEEP: Final = ">sleep"  # delayed until no other work is left
 
 
 @dataclass(frozen=True, order=True)
 class CallSite:
-    """A call to a port: whose, which, and for the how-manieth time."""
+    """A call to a port: the process, the call, and its occurrence number."""
 
     process: str
     call: str
@@ -33,14 +33,14 @@ class CallSite:
 
 @dataclass(frozen=True, order=True)
 class Injection:
-    """What happens at one place instead of nothing."""
+    """A fault or a delay at one call site."""
 
     call_site: CallSite
-    action: str  # "!lost" is a fault; ">sweep" lets another run first
+    action: str  # "!lost" is a fault; ">sweep" is a delay while a sweep runs
 
     @property
     def is_fault(self) -> bool:
-        """Whether something goes wrong; else somebody is only held up."""
+        """Whether it is a fault, not a delay."""
         return self.action.startswith("!")
 
     def __str__(self) -> str:
@@ -51,12 +51,12 @@ Script = tuple[Injection, ...]
 
 
 def format_script(scenario: str, script: Iterable[Injection]) -> str:
-    """The text that `make faults REPLAY='…'` takes."""
+    """Format a script for `make faults REPLAY='…'`."""
     return " ".join([f"{scenario}:", *map(str, script)])
 
 
 def parse_script(text: str) -> tuple[str, Script]:
-    """The scenario's name and its script, or ValueError."""
+    """Parse the scenario's name and its script, or raise ValueError."""
     name, separator, rest = text.strip().partition(": ")
     if not separator:
         return name.rstrip(":"), ()
@@ -64,13 +64,13 @@ def parse_script(text: str) -> tuple[str, Script]:
 
 
 def parse_injections(text: str) -> Script:
-    """A script without the name of its scenario, or ValueError."""
+    """Parse a script without the name of its scenario, or raise ValueError."""
     return tuple(_parse_injection(word) for word in text.split())
 
 
 def _parse_injection(word: str) -> Injection:
-    found = _WORD.fullmatch(word)
-    if found is None:
-        raise ValueError(f"{word!r} is not written like w1:store.claim!lost or w2:clock#3>sweep")
-    call_site = CallSite(found["actor"], found["point"], int(found["nth"] or 1))
-    return Injection(call_site, found["what"])
+    match = _WORD.fullmatch(word)
+    if match is None:
+        raise ValueError(f"{word!r} must have the form w1:store.claim!lost or w2:clock#3>sweep")
+    call_site = CallSite(match["actor"], match["point"], int(match["nth"] or 1))
+    return Injection(call_site, match["what"])

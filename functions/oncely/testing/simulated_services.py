@@ -1,4 +1,4 @@
-"""The ports of the fault explorer: every call on one is a point where a schedule may intervene."""
+"""The ports of the fault explorer. A schedule may intervene at every call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,13 +38,13 @@ from oncely.testing.memory import (
 )
 
 T = TypeVar("T")
-# Rows of natural effects stay this long; every other row stays longer.
+# Retention of the rows of natural effects; every other row is kept longer.
 SETTINGS: Final = Settings(retention_days=90, sweep_jobs_at_once=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationHooks:
-    """What the ports report to the simulation."""
+    """Callbacks of the ports into the simulation."""
 
     on_write: Callable[[JobKey], None]
     on_send: Callable[[str], None]
@@ -63,7 +63,7 @@ class _RejectQueue:
 
 
 class SimulatedPorts:
-    """The ports of one simulation; providers are found by the name of their plug-in."""
+    """The ports of one simulation, with providers by the name of their plug-in."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SimulatedPorts:
 
     @property
     def sweeps(self) -> Sweeps:
-        raise NotImplementedError("the simulation starts its sweeps itself")
+        raise NotImplementedError("the simulation starts its own sweeps")
 
     def jitter(self) -> float:
         return 0.0
@@ -115,12 +115,12 @@ class SimulatedPorts:
         return f"secret of {name}"
 
     def message_sender(self, queue: str) -> MessageSender:
-        del queue  # one queue carries all that is explored
+        del queue  # the simulation has one queue
         return InterceptedMessageSender(self.interceptor, self.on_send)
 
     def provider(self, plugin: Provider[T, Any]) -> T:
-        found: T = self.providers[plugin.name]
-        return found
+        provider: T = self.providers[plugin.name]
+        return provider
 
     def is_configured(self, plugin: AnyProvider) -> bool:
         return self.providers.get(plugin.name) is not None

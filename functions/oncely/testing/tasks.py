@@ -1,4 +1,4 @@
-"""Who acts, what may begin, and what is under way."""
+"""The simulation's processes, tasks, and requests in flight."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,33 +11,33 @@ START: Final = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class InFlightRequest:
-    """A request that arrives after we stopped waiting for its answer."""
+    """A request that arrives after the worker's timeout."""
 
     at: datetime
-    request_digest: int  # a digest of what was asked
+    request_digest: int
     effect: Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Task:
-    """Something that may begin: a delivery, a sweep, a publication."""
+    """A task that may start: a delivery, a sweep, a publication."""
 
-    label: str  # as a script names it: deliver, sweep, publish
+    label: str  # its name in a script: deliver, sweep, publish
     at: datetime
     begin: Callable[[], "SimulatedProcess"]
-    optional: bool = False  # it happens only if a script says so
+    optional: bool = False  # starts only if a script names it
 
 
 @dataclass(eq=False)
 class SimulatedProcess:
-    """One run of a service, which can be held up at every call it makes."""
+    """One run of a service, which can be delayed at every call it makes."""
 
     name: str
     perform: Callable[[], None]
-    history: int = 0  # a digest of all it has seen: with its task, that is its whole state
+    history: int = 0  # a digest of all results it has seen, which is its whole state
     call_counts: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
-    latest_call_at: datetime = START  # it may be slow, but not slower than that
-    clock_read_at: datetime = START  # at the clock
-    in_flight_until: datetime | None = None  # a request that is under way arrives by then
-    body: Any = None  # its greenlet, once it has begun
+    latest_call_at: datetime = START  # the longest that a delay can last
+    clock_read_at: datetime = START
+    in_flight_until: datetime | None = None  # when its request in flight arrives at the latest
+    body: Any = None  # its greenlet, once it has started

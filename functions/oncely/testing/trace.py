@@ -1,4 +1,4 @@
-"""A schedule told to a person: one short line for each step."""
+"""The trace of a schedule: short texts for the values in its steps."""
 
 from dataclasses import fields, is_dataclass
 
@@ -8,17 +8,17 @@ _MAX_LENGTH = 110
 
 
 def format_value(value: object) -> str:
-    """An answer in a few words."""
+    """Format a value in a few words."""
     return _describe(value)[:_MAX_LENGTH]
 
 
 def _describe(value: object) -> str:
     if isinstance(value, Job):
-        return f"{value.status} v{value.version} of {value.owner or 'nobody'}"
+        return f"{value.status} v{value.version} of {value.owner or 'no owner'}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_describe, value))}]"
     if is_dataclass(value) and not isinstance(value, type):
-        held = (getattr(value, field.name) for field in fields(value) if field.repr)
-        described = ", ".join(_describe(one) for one in held if one not in (None, (), {}, False))
-        return f"{type(value).__name__}({described})"
+        values = (getattr(value, field.name) for field in fields(value) if field.repr)
+        text = ", ".join(_describe(one) for one in values if one not in (None, (), {}, False))
+        return f"{type(value).__name__}({text})"
     return str(value)

@@ -1,4 +1,4 @@
-"""The shipped services in a world of faults: sweeps when rows fall due, a stream, late replays."""
+"""The simulation of the shipped services: workers, sweeps of due rows, a stream, late replays."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,12 +26,12 @@ from oncely.testing.schedule import Scheduler
 from oncely.testing.simulated_services import SETTINGS, SimulatedPorts, SimulationHooks
 from oncely.testing.tasks import START, SimulatedProcess, Task
 
-# A replay that comes this long before its row expires is the latest that must be answered.
+# The latest replay that must be deduplicated arrives this long before its row expires.
 _REPLAY_MARGIN: Final = timedelta(hours=1)
 
 
 class Simulation(BaseSimulation):
-    """The shipped services at work: workers, sweeps, the stream's publisher, dead letters."""
+    """A simulation of the shipped workers, sweeps, publisher and dead letter handler."""
 
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         super().__init__(scenario, schedule)
@@ -40,12 +40,8 @@ class Simulation(BaseSimulation):
             self.store.create(job)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
-        self.first_outcomes: dict[
-            JobKey, Finished | Failed | Duplicate
-        ] = {}  # the first of each job
-        self.statuses_before_replay: dict[
-            JobKey, Status
-        ] = {}  # how each had ended before the late replay
+        self.first_outcomes: dict[JobKey, Finished | Failed | Duplicate] = {}
+        self.statuses_before_replay: dict[JobKey, Status] = {}  # of ended jobs
         hooks = SimulationHooks(
             on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
         )
@@ -56,43 +52,43 @@ class Simulation(BaseSimulation):
         self.app = App(SETTINGS, ContractRegistry(scenario.contracts), self.ports)
 
     def job(self, key: JobKey) -> Job | None:
-        """The row."""
+        """Return the row of a job. Returns None if there is none."""
         return self.store.jobs.get(key)
 
     def tasks(self) -> list[Task]:
-        """The next delivery, publication and sweep."""
-        found = super().tasks()
+        """Return the next delivery, publication and sweep."""
+        tasks = super().tasks()
         if self.stream:
-            found.append(Task("publish", self.schedule.now, self._publish))
+            tasks.append(Task("publish", self.schedule.now, self._publish))
         free = self.ports.sweep_leases.free_at()
         due = [max(job.due_at, free) for job in self.store.jobs.values() if job.due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now)
             if (open_at := self.table.sweeps_from(at)) is not None:
-                found.append(Task("sweep", open_at, self._sweep))
-        return [*found, *self.table.tasks(lambda kind, run: self.new_process(kind, run, None))]
+                tasks.append(Task("sweep", open_at, self._sweep))
+        return [*tasks, *self.table.tasks(lambda kind, run: self.new_process(kind, run, None))]
 
     def shared_state(self) -> object:
-        """The rows, who was told of a review or an end, and what was answered."""
+        """Return the rows, the alerts, the events, the first outcomes and the leases."""
         ports = self.ports
         alerted, published = ports.notifier.alerted, ports.event_bus.published
         return (self.store.jobs, alerted, published, self.first_outcomes, ports.sweep_leases.held)
 
     def full_state(self) -> object:
-        """That, and what the stream and the timer bring."""
+        """Add the stream, the sweeps and the table."""
         return (super().full_state(), self.stream, self.sweeps, self.table.state())
 
     def violations(self) -> list[str]:
-        """The promise, and what the scenario adds to it."""
+        """Return the violated invariants, with those of the scenario."""
         return violated_invariants(self)
 
     def final_statuses(self) -> Iterator[str]:
-        """How each job ended."""
+        """Yield the final status of each job."""
         for job in self.store.jobs.values():
             yield f"{job.job_type} {job.status}"
 
     def describe(self) -> Iterator[str]:
-        """Each job with its evidence."""
+        """Describe each job with its evidence."""
         for job in self.store.jobs.values():
             yield f"\n{job.job_key} is {job.status}, attempts {job.attempts}"
             for entry in job.evidence:
@@ -100,7 +96,7 @@ class Simulation(BaseSimulation):
                 yield f"  {at:>9.0f} s  {entry.actor}: {entry.event}, {entry.reason}"
 
     def expire(self) -> None:
-        """Let nearly all of the retention pass: the rows are still there, and answer the replay."""
+        """Advance to just before the rows expire, so that they still deduplicate the replay."""
         self.statuses_before_replay = {
             key: job.status for key, job in self.store.jobs.items() if job.ended
         }
@@ -110,7 +106,6 @@ class Simulation(BaseSimulation):
             self.schedule.log("the rows are about to expire; the message is replayed")
 
     def _on_write(self, key: JobKey) -> None:
-        """The stream shows each write."""
         self.table.on_write(key)
         job = self.store.jobs.get(key)
         if job is None:
@@ -119,11 +114,10 @@ class Simulation(BaseSimulation):
             self.stream.append(key)
         if job.expires_at is not None and not job.ended:
             self.problems.append(f"{key} is {job.status} and may expire")
-        elif job.expires_at is not None and (owed := self._unsent_follow_up(job)):
-            self.problems.append(f"{key} may expire, and {owed} was not sent")
+        elif job.expires_at is not None and (missing := self._unsent_follow_up(job)):
+            self.problems.append(f"{key} may expire, and {missing} was not sent")
 
     def _unsent_follow_up(self, job: Job) -> str | None:
-        """What an end should have sent by now and did not; None: nothing."""
         contract = self.app.registry.contract(job.job_type)(self.ports)
         if (
             contract.publishes_events
@@ -138,18 +132,18 @@ class Simulation(BaseSimulation):
         return f"its follow-up {unsent[0].job}" if unsent else None
 
     def _on_reject(self, body: str, reason: str) -> None:
-        # A message about values that somebody changed meanwhile is a conflict, and a person's.
+        # After an edit of the business rows, a conflicting message is rejected on purpose.
         if not self.edited:
             self.problems.append(f"a message was rejected: {reason} ({body})")
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
-        """One run of a worker, and what becomes of its message."""
+        """Run a worker, and ack, nack or reject its message."""
         app = self.app
         try:
             outcome: RunOutcome = app.job_runner.run(message.body, deadline=deadline)
         except UnavailableError as error:
             outcome = InternalError(error)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
+        except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a worker raised {type(error).__name__}: {error}")
             outcome = InternalError(error)
         self.schedule.log("  outcome:", outcome)
@@ -165,7 +159,7 @@ class Simulation(BaseSimulation):
             case Ack():
                 self.queue.remove(message)
             case _:
-                pass  # its visibility ends by itself
+                pass  # its visibility timeout expires
 
     def _check_repeated_outcome(self, outcome: RunOutcome) -> None:
         if isinstance(outcome, Finished | Failed | Duplicate):
@@ -173,12 +167,12 @@ class Simulation(BaseSimulation):
             first = self.first_outcomes.setdefault(outcome.job_key, outcome)
             if first.result != outcome.result:
                 self.problems.append(
-                    f"a repeated run answered {dict(outcome.result)}, "
-                    f"the first answered {dict(first.result)}"
+                    f"a duplicate returned {dict(outcome.result)}, "
+                    f"the first run returned {dict(first.result)}"
                 )
 
     def dead_letter(self, message: QueuedMessage) -> None:
-        """One run of the dead letters' consumer."""
+        """Run the dead letter handler."""
         (handled,) = self.app.dead_letter_handler.handle_batch({message.body: message.body})
         self.schedule.intercept("end", END_FAULTS)
         if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
@@ -189,7 +183,7 @@ class Simulation(BaseSimulation):
         return self.new_process("p", lambda: self._publish_one(key), key)
 
     def _publish_one(self, key: JobKey) -> None:
-        # A stream tries again for a while; the worst that it can do is to give up at once.
+        # A stream retries for a while; the worst case is no retry at all.
         with self._tolerate_unavailable():
             self.app.publisher.publish(key)
 
@@ -198,31 +192,31 @@ class Simulation(BaseSimulation):
         return self.new_process("r", self._sweep_all, None)
 
     def _sweep_all(self) -> None:
-        app, ports, found = self.app, self.ports, DueWork()
+        app, ports, due_work = self.app, self.ports, DueWork()
         with self._tolerate_unavailable():
-            found = app.due_work_finder.find(SweepRequest(), holder=self._holder())
+            due_work = app.due_work_finder.find(SweepRequest(), holder=self._holder())
         deadline = self.schedule.now + SWEEP_TIMEOUT
-        for handled in app.group_resolver.resolve(found.items, deadline=deadline):
+        for handled in app.group_resolver.resolve(due_work.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
             with self._tolerate_unavailable():
                 if handled.error is not None:
                     raise handled.error
         with self._tolerate_unavailable():
-            for shard in found.shards:
+            for shard in due_work.shards:
                 ports.sweep_leases.release(shard, holder=str(self._holder()))
         self.schedule.intercept("end", END_FAULTS)
 
     def _holder(self) -> str | None:
-        """Whose the sweep lease is; without leases, sweeps overlap wherever they can."""
-        actor = self.schedule.current
-        return actor.name if actor and self.scenario.sweep_leases else None
+        # Without leases, sweeps overlap wherever they can.
+        process = self.schedule.current
+        return process.name if process and self.scenario.sweep_leases else None
 
     @contextmanager
     def _tolerate_unavailable(self) -> Iterator[None]:
-        """Our own side may fail: then somebody comes back. Anything else is a bug."""
+        # AWS may be unavailable; a later run continues. Any other error is a bug.
         try:
             yield
         except UnavailableError as error:
             self.schedule.log("  gives up:", error)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
+        except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a service raised {type(error).__name__}: {error}")

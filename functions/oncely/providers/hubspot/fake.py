@@ -1,4 +1,4 @@
-"""A CRM in memory, with faults as its arguments; held to the same contract suite as HubSpot."""
+"""A CRM in memory. It passes the same conformance suite as HubSpot."""
 
 import threading
 from collections import Counter, deque
@@ -25,15 +25,15 @@ from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordN
 from oncely.testing.provider_fault import ProviderFault
 
 PAGE_SIZE: Final = 100
-# A property whose name begins like this is one that the CRM does not know, here and in the sandbox.
+# Prefix of properties that the CRM does not have, here and in the sandbox.
 UNKNOWN_PROPERTY: Final = "no_such_"
 
-# What goes wrong with one call; a NotSent, such as a limited rate, is answered as it is.
+# A fault of one call; a NotSent, such as a limited rate, is returned unchanged.
 CrmFault = ProviderFault | NotSent
 
 
 class _FixedClock:
-    """Stands still; a test that moves time brings its own clock."""
+    """A fixed clock, for tests that do not advance time."""
 
     def now(self) -> datetime:
         return datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
@@ -41,17 +41,17 @@ class _FixedClock:
 
 @dataclass
 class FakeCrm:
-    """Contacts by id; `writes` is the truth that tests compare with."""
+    """Contacts by id, whose `writes` are the ledger that tests compare with."""
 
     id_property: str = "oncely_id"
     clock: Clock = field(default_factory=_FixedClock)
     contacts: dict[str, CrmRecord] = field(default_factory=dict)
-    writes: Counter[str] = field(default_factory=Counter)  # pushes that landed, by contact
-    calls: list[tuple[str, str]] = field(default_factory=list)  # step, what it was asked about
+    writes: Counter[str] = field(default_factory=Counter)  # completed pushes, by contact
+    calls: list[tuple[str, str]] = field(default_factory=list)  # step, id
     faults: dict[str, deque[CrmFault]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
     daily_limit_exhausted: bool = False
-    reports_conflicting_property: bool = False  # HubSpot does it in some of its answers only
+    reports_conflicting_property: bool = False  # HubSpot does so in some responses only
 
     def fail_next(self, step: str, *faults: CrmFault) -> None:
         self.faults.setdefault(step, deque()).extend(faults)
@@ -200,7 +200,7 @@ class FakeCrm:
         )
 
     def _put(self, record_id: str, properties: Mapping[str, Json], *, created: Json) -> None:
-        # A CRM tells its times to the millisecond.
+        # HubSpot's times have milliseconds.
         at = self.clock.now().replace(microsecond=self.clock.now().microsecond // 1000 * 1000)
         body: dict[str, Json] = {
             "id": record_id,

@@ -1,4 +1,4 @@
-"""A mailer in memory; it passes the same conformance suite as SES."""
+"""A mailer in memory. It passes the same conformance suite as SES."""
 
 import threading
 from collections import deque
@@ -9,13 +9,13 @@ from oncely.domain.keys import IdempotencyKey
 from oncely.providers.interfaces import Email
 from oncely.testing.provider_fault import ProviderFault
 
-# What goes wrong with one call; an answer, such as a limited rate, is given as it is.
+# A fault of one call; an outcome, such as a limited rate, is returned unchanged.
 MailFault = ProviderFault | NotSent | Declined
 
 
 @dataclass
 class FakeMailer:
-    """`sent` is the truth that tests compare with: what reached somebody's mailbox."""
+    """A mailer whose `sent` is the ledger that tests compare with."""
 
     sent: list[Email] = field(default_factory=list)
     calls: list[IdempotencyKey] = field(default_factory=list)
@@ -41,11 +41,11 @@ class FakeMailer:
                 case ProviderFault.REFUSED_CONNECTION:
                     return NotSent("connection refused")
                 case ProviderFault.DECLINED:
-                    return Declined("the mail is refused", code="MessageRejected")
+                    return Declined("the email was declined", code="MessageRejected")
                 case ProviderFault.UNAUTHORIZED:
-                    return NotSent("our credentials are refused", credentials_rejected=True)
-                case answer:
-                    return answer
+                    return NotSent("our credentials are rejected", credentials_rejected=True)
+                case outcome:
+                    return outcome
 
     def _sent(self, email: Email) -> Succeeded:
         self.sent.append(email)

@@ -1,4 +1,4 @@
-"""A payment provider in memory; it passes the same conformance suite as Stripe."""
+"""A payment provider in memory. It passes the same conformance suite as Stripe."""
 
 import threading
 from collections import deque
@@ -31,12 +31,12 @@ class FakeIntent:
     ref: str
     payment: Payment
     status: str = "requires_confirmation"
-    declined: bool = False  # a canceled one still tells why
+    declined: bool = False  # kept after a cancel
 
 
 @dataclass
 class FakePayments:
-    """Intents and the money they moved; `charges` is the truth that tests compare with."""
+    """Payments whose `charges` are the ledger that tests compare with."""
 
     honors_idempotency_keys: bool = True
     declines: bool = False
@@ -76,7 +76,7 @@ class FakePayments:
             answer = self._step("execute", idempotency_key, lambda: self._confirm(ref))
             if isinstance(answer, Prepared):
                 return Ambiguous("garbled")
-            # A decline that the key replays is an error: the intent's own state is the answer.
+            # A replayed decline is an error, so the intent's state is the outcome.
             return self._state(ref, payment) if isinstance(answer, StillOpen) else answer
 
     def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
@@ -192,7 +192,7 @@ class FakePayments:
                 self._become(ref, "processing")
             else:
                 self._become(ref, "succeeded")
-        # Confirming a paid intent is an error; the answer is the intent's own state all the same.
+        # Confirming a paid intent is an error; the intent's state is still the outcome.
         return self._state(ref, intent.payment)
 
     def _become(self, ref: str, status: str) -> None:
