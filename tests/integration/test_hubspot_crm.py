@@ -239,7 +239,8 @@ def test_conflict_names_existing_contact_in_every_format(
     crm = crm_with_response(monkeypatch, 409, body)
     answer = crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
     assert isinstance(answer, CrmConflict)
-    assert (answer.record_id, answer.properties) == (record_id, by)
+    assert answer.record_id == record_id
+    assert answer.properties == by
 
 
 @pytest.mark.parametrize(
