@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 
 from oncely.ports import JobStore
+from tests.conformance.payment_harnesses import PaymentHarness, payment_harness
 from tests.conformance.store_fixtures import StoreFixture, dynamodb_fixture, memory_fixture
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import DYNAMODB_ENGINES, EngineKind
@@ -30,6 +31,12 @@ def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoF
     """What only a table can show: its attributes, and how often it was asked."""
     with tables_for(request) as tables:
         yield tables
+
+
+@pytest.fixture(params=["fake", "stripe"])
+def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
+    with payment_harness(request.param) as made:
+        yield made
 
 
 def tables_for(request: pytest.FixtureRequest) -> closing[DynamoFixture]:

@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol
 
 from oncely.domain.effect_outcomes import NotSent
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
-from oncely.providers.interfaces import Crm
 from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.provider_fault import ProviderFault
+from tests.conformance.payment_harnesses import SANDBOX_FAULTS
 from tests.support.fakes import FakeClock
 
 CRMS = ("fake", "hubspot")
@@ -24,41 +23,6 @@ ENDPOINTS = {
     "upsert_contact": ("P*", f"{CONTACTS}/*"),
     "find_by_external_id": ("GET", f"{CONTACTS}/*"),
 }
-SANDBOX_FAULTS = {
-    ProviderFault.TIMEOUT_BEFORE: "drop_before",
-    ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
-    ProviderFault.UNAUTHORIZED: "unauthorized",
-}
-
-
-class CrmUsers(Protocol):
-    def add(self, **properties: str) -> str: ...
-
-    def add_contacts(self, number: int) -> list[str]: ...
-
-    def update(self, record_id: str, /, **properties: str) -> None: ...
-
-    def archive(self, record_id: str, /) -> None: ...
-
-
-class CrmHarness(Protocol):
-    clock: FakeClock
-
-    @property
-    def crm(self) -> Crm: ...
-
-    @property
-    def users(self) -> CrmUsers: ...
-
-    def writes(self) -> list[int]: ...
-
-    def fail_next(self, step: str, fault: ProviderFault) -> None: ...
-
-    def limit_rate(self, step: str, *, seconds: int) -> None: ...
-
-    def set_reports_conflicting_property(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
-
-    def exhaust_daily_limit(self) -> None: ...
 
 
 @dataclass
@@ -111,6 +75,9 @@ class HubSpotHarness:
 
     def exhaust_daily_limit(self) -> None:
         self.sandbox.hubspot.is_daily_limit_reached = True
+
+
+CrmHarness = FakeCrmHarness | HubSpotHarness
 
 
 @contextmanager

@@ -3,31 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from oncely.domain.effect_outcomes import EffectOutcome, Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.interfaces import Payment
 from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.fake import FakePayments
 from oncely.providers.stripe.payments import StripePayments
 from oncely.testing.provider_fault import ProviderFault
 
-
-class PaymentHarness(Protocol):
-    @property
-    def provider(self) -> PaymentProvider: ...
-
-    def charges(self) -> int: ...
-
-    def fail_next(self, step: str, fault: ProviderFault) -> None: ...
-
-    def complete_payment(self, ref: str, *, succeeded: bool) -> None: ...
-
-    def refund(self, ref: str) -> None: ...
-
-    def payment(self, kind: str = "good") -> Payment: ...
+SANDBOX_FAULTS = {
+    ProviderFault.TIMEOUT_BEFORE: "drop_before",
+    ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
+    ProviderFault.UNAUTHORIZED: "unauthorized",
+}
 
 
 def make_payment(method: str, amount: int = 1250) -> Payment:
@@ -78,12 +68,7 @@ class StripeHarness:
             "find": ("GET", "/v1/payment_intents"),
             "close": ("POST", "/v1/payment_intents/*/cancel"),
         }[step]
-        kind = {
-            ProviderFault.TIMEOUT_BEFORE: "drop_before",
-            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
-            ProviderFault.UNAUTHORIZED: "unauthorized",
-        }[fault]
-        self.sandbox.faults.add(kind, method=method, path=path)
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
         if fault is not ProviderFault.UNAUTHORIZED and step in {"execute", "close"}:
             # Where one of these fails, the adapter reads the intent; nor can it do that.
             self.sandbox.faults.add("outage", method="GET")
@@ -103,6 +88,9 @@ class StripeHarness:
         return make_payment(methods[kind])
 
 
+PaymentHarness = FakePaymentHarness | StripeHarness
+
+
 @contextmanager
 def payment_harness(name: str) -> Iterator[PaymentHarness]:
     if name == "fake":
@@ -112,12 +100,8 @@ def payment_harness(name: str) -> Iterator[PaymentHarness]:
         yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
 
 
-def make_key(text: str) -> IdempotencyKey:
-    return IdempotencyKey(text)
-
-
 def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
-    answer = rig.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
+    answer = rig.provider.prepare(asked, idempotency_key=IdempotencyKey(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref
 
@@ -125,7 +109,7 @@ def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> 
 def execute_payment(
     rig: PaymentHarness, ref: str, asked: Payment, *, number: int = 1, verified: bool = False
 ) -> EffectOutcome:
-    key = make_key(f"confirm:{number}")
+    key = IdempotencyKey(f"confirm:{number}")
     return rig.provider.execute(ref, asked, idempotency_key=key, verified=verified)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from oncely.aws.system import new_owner_token
-from oncely.domain.claims import Claim
+from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
@@ -44,6 +44,12 @@ def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) 
         key_scope="account-1",
     )
     return replace(claim, **changes)
+
+
+def claimed_job(claim: Claim) -> Job:
+    job = apply_claim(None, claim)
+    assert job is not None
+    return job
 
 
 def make_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job

@@ -47,7 +47,6 @@ def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
 def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
     item = {"job_key": {"S": "payment.charge:order_1"}}
     dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=item)
-
     assert set_up(dynamo) is SetupResult.NOT_EMPTY
     assert table(dynamo).identity() is None
 

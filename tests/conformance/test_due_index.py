@@ -47,7 +47,6 @@ def test_claimed_row_is_due_for_lookup_when_lease_expires(db: StoreFixture) -> N
     assert partitions(db) == {**EVERYWHERE, DueAction.RESEND: (KEY,)}
 
     job = claim_job(db.store)
-
     assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
     expected = DueEntry(job_key=KEY, due_at=job.lease_until or FAR)
     assert due_entries(db, DueAction.LOOK_UP) == [expected]
@@ -71,12 +70,9 @@ def test_due_time_change_moves_row(event: Event, action: DueAction, db: StoreFix
 
 def test_unchanged_due_time_keeps_partition_after_job_ends(db: StoreFixture) -> None:
     job = claim_job(db.store)
-
     ended = swap(db, job, apply_event(job, Event.CONFIRM))
-
     assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
-    later = replace(ended, version=ended.version + 1, due_at=time_at(500))
-    swap(db, ended, later)
+    swap(db, ended, replace(ended, version=ended.version + 1, due_at=time_at(500)))
     assert partitions(db) == {**EVERYWHERE, DueAction.PUBLISH: (KEY,)}
 
 
@@ -93,11 +89,8 @@ def test_rows_in_time_range_are_listed_longest_due_first(db: StoreFixture) -> No
         db.store.create(make_ready_job(key, due_at=time_at(100 - number)))
 
     found = due_entries(db, DueAction.RESEND, since=time_at(85), until=time_at(95))
-
-    assert [one.job_key for one in found] == keys[5:16][::-1]
-    assert found[0].due_at == time_at(85)
-    just_before = time_at(81) - timedelta(microseconds=1)
-    assert due_entries(db, DueAction.RESEND, until=just_before) == []
+    assert ([one.job_key for one in found], found[0].due_at) == (keys[5:16][::-1], time_at(85))
+    assert due_entries(db, DueAction.RESEND, until=time_at(81) - timedelta(microseconds=1)) == []
 
 
 def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
@@ -106,8 +99,7 @@ def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
         key = JobKey(f"payment.charge:order_{number}")
         db.store.create(make_ready_job(key))
 
-        shard = due_shard(key, DUE_SHARDS)
-        found = db.due.due(DueAction.RESEND, shard, since=None, until=FAR)
+        found = db.due.due(DueAction.RESEND, due_shard(key, DUE_SHARDS), since=None, until=FAR)
 
         assert key in [one.job_key for one in found]
 

@@ -122,7 +122,6 @@ def test_recent_jobs_cross_midnight(history: History) -> None:
     before, after = line(1, midnight - HOUR / 60), line(2, midnight + HOUR / 60)
     put(history, before)
     put(history, after)
-
     assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
 
 
@@ -140,7 +139,6 @@ def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> 
         put(history, *many[shard::40])
 
     found = history.recent(since=NOON, until=NOON + HOUR, limit=2)
-
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 
@@ -190,8 +188,7 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     found = [job.job_key for page in pages for job in page.jobs]
     assert sorted(found) == sorted(keys)
     assert [one for page in pages for one in page.unreadable] == [("sync.push:broken", None)]
-    rest = [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs]
-    assert rest == found[2:]
+    assert [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs] == found[2:]
 
 
 def test_lines_are_filtered_by_day_and_found_by_any_id(s3_history: S3History) -> None:

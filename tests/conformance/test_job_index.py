@@ -122,7 +122,6 @@ def test_list_filters_by_statuses_and_time(db: StoreFixture) -> None:
     both = (Status.UNKNOWN, Status.NEEDS_REVIEW)
 
     some = db.finder.by_status(both, since=time_at(120), until=time_at(240), oldest_first=True)
-
     assert [one.job_key for one in some] == [key(2), key(3), key(4)]
     assert next(db.finder.by_status(both)).job_key == KEY
 

@@ -61,7 +61,6 @@ def test_change_conflicts_when_status_owner_or_version_differs(
     row = claim_job(store)
     after = MOVES[event_change](row)
     not_the_row = replace(row, **seen)  # type: ignore[arg-type]  # fields by name
-
     assert store.compare_and_swap(not_the_row, after) == VersionConflict(row)
     assert store.get(KEY) == row
 
@@ -77,7 +76,6 @@ def test_second_change_of_same_version_conflicts(store: JobStore) -> None:
     seen = claim_job(store)
     first = add_note(seen)
     store.compare_and_swap(seen, first)
-
     assert store.compare_and_swap(seen, finish_job(seen, seconds=4)) == VersionConflict(first)
     assert store.get(KEY) == first
 
@@ -98,9 +96,7 @@ def test_unowned_row_can_be_changed_until_claimed(store: JobStore) -> None:
 def test_change_never_creates_row(db: StoreFixture, event_change: str) -> None:
     before = claim_job(db.store)
     db.remove_row(KEY)
-
-    result = db.store.compare_and_swap(before, MOVES[event_change](before))
-    assert result == VersionConflict(None)
+    assert db.store.compare_and_swap(before, MOVES[event_change](before)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 
@@ -108,9 +104,7 @@ def test_unowned_change_never_creates_row(db: StoreFixture) -> None:
     ready = make_ready_job()
     db.store.create(ready)
     db.remove_row(KEY)
-
-    result = db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE))
-    assert result == VersionConflict(None)
+    assert db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 
@@ -133,7 +127,6 @@ def test_evidence_is_written_as_given(store: JobStore) -> None:
         job = after
 
     found = store.get(KEY)
-
     assert found is not None
     assert found.evidence == job.evidence
     counts = [(entry.event, entry.count) for entry in found.evidence]
@@ -184,5 +177,4 @@ def test_release_conflicts_after_claim_by_another_worker(store: JobStore) -> Non
     ready = MOVES["release"](first)
     store.compare_and_swap(first, ready)
     second = claim_job(store, now=time_at(9))
-
     assert store.compare_and_swap(first, ready) == VersionConflict(second)

@@ -78,7 +78,6 @@ def test_row_holds_maximum_evidence(store: JobStore) -> None:
 def test_create_writes_row_when_job_is_absent(store: JobStore) -> None:
     job = make_ready_job()
     assert store.get(KEY) is None
-
     for _ in range(2):  # the same producer's retry counts as created
         assert store.create(job) == Created(job)
         assert store.get(KEY) == job
@@ -87,7 +86,6 @@ def test_create_writes_row_when_job_is_absent(store: JobStore) -> None:
 def test_second_create_returns_existing_row(store: JobStore) -> None:
     first = make_ready_job()
     store.create(first)
-
     second = make_ready_job(created_at=time_at(5), message={"other": "message"})
     assert store.create(second) == AlreadyExists(first)
     assert store.get(KEY) == first
@@ -129,9 +127,7 @@ def test_row_of_later_version_can_be_read(dynamo: DynamoFixture) -> None:
 
 def test_times_are_sortable_text_and_expiry_is_number(dynamo: DynamoFixture) -> None:
     dynamo.store().create(replace(job_with_every_field(), due_at=time_at(80)))
-
     row = dynamo.row(KEY)
-
     assert row is not None
     assert row["due_at"] == {"S": "2026-11-16T03:01:20.123Z"}
     assert row["expires_at"] == {"N": "1826334001"}

@@ -42,10 +42,8 @@ def claim_unpaid(db: StoreFixture) -> Job:
 def test_job_and_order_are_written_together(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     after = finish_job(before, seconds=3)
-
     assert pay(db, before) == Swapped(after)
-    assert db.store.get(KEY) == after
-    assert order(db) == PAID_ORDER
+    assert (db.store.get(KEY), order(db)) == (after, PAID_ORDER)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +62,9 @@ def test_other_order_changes_no_row(db: StoreFixture, stored: dict[str, object] 
     before = claim_job(db.store)
 
     result = pay(db, before)
-
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
-    assert db.store.get(KEY) == before
-    assert order(db) == stored
+    assert (db.store.get(KEY), order(db)) == (before, stored)
 
 
 def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
@@ -87,19 +83,16 @@ def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
     writes = [paid_order_write(), paid_order_write(key={"order_id": "99"})]
 
     result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
-
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
-    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
-    assert db.store.get(KEY) == before
+    assert (order(db), db.store.get(KEY)) == ({**ORDER_KEY, **UNPAID_ORDER}, before)
 
 
 def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     newer = apply_event(before, Event.NOTE)
     db.store.compare_and_swap(before, newer)
-
     assert pay(db, before) == VersionConflict(newer)
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
@@ -116,14 +109,12 @@ def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
     before = claim_job(db.store)
     newer = fail_job(before)
     db.store.compare_and_swap(before, newer)
-
     assert pay(db, before) == VersionConflict(newer)
 
 
 def test_transaction_never_creates_job(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     db.remove_row(KEY)
-
     assert pay(db, before) == VersionConflict(None)
     assert db.store.get(KEY) is None
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
@@ -133,10 +124,7 @@ def test_reserved_words_and_lists_are_compared_and_stored(db: StoreFixture) -> N
     db.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
     expected = (Precondition("value", ("open",)), Precondition("size", (1, 1.5)))
     change = {"value": "closed", "items": [1, 2.5, None, {"of": "us"}]}
-
-    result = pay(db, claim_job(db.store), set=change, preconditions=expected)
-
-    assert isinstance(result, Swapped)
+    assert isinstance(pay(db, claim_job(db.store), set=change, preconditions=expected), Swapped)
     assert order(db) == {**ORDER_KEY, "size": 1.5, **change}
 
 
@@ -151,8 +139,7 @@ def test_repeated_end_is_one_call_and_pays_once(dynamo: DynamoFixture) -> None:
     assert dynamo.calls.attempts == ["TransactWriteItems"]
     again = store.compare_and_swap(before, after, business_writes=[paid_order_write()])
 
-    assert again == Swapped(after)
-    assert store.get(KEY) == after
+    assert (again, store.get(KEY)) == (Swapped(after), after)
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
@@ -11,6 +11,7 @@ from tests.conformance.samples import (
     RESUBMITTED_KEY,
     apply_event,
     claim_job,
+    claimed_job,
     fail_job,
     finish_job,
     make_claim,
@@ -22,12 +23,6 @@ from tests.support.dynamo import DynamoFixture
 
 def make_resubmission_claim() -> Claim:
     return make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY, now=time_at(9))
-
-
-def claimed_job(claim: Claim) -> Job:
-    job = apply_claim(None, claim)
-    assert job is not None
-    return job
 
 
 def add_failed_job(store: JobStore) -> Job:
@@ -51,7 +46,6 @@ def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
 def test_resubmission_is_not_claimed_unless_first_failed(store: JobStore, status: Status) -> None:
     first = make_ready_job(status=status, owner="owner-1", fence=1)
     store.create(first)
-
     assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(first)
     assert store.get(RESUBMITTED_KEY) is None
     assert store.get(KEY) == first
@@ -76,7 +70,6 @@ def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> No
     store.create(ready)
 
     result = store.claim(make_resubmission_claim())
-
     assert isinstance(result, Claimed)
     assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pytest
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
-from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.interfaces import Email
 from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.mailer import SesMailer
 from oncely.testing.provider_fault import ProviderFault
+from tests.conformance.payment_harnesses import SANDBOX_FAULTS
 from tests.support.mail import ses_mailer
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
@@ -22,19 +22,6 @@ RECEIPT = Email(
     subject="Receipt for order 18452",
     text="Thank you. We received 12.50 € for order 18452.\n",
 )
-
-
-class MailerHarness(Protocol):
-    @property
-    def mailer(self) -> Mailer: ...
-
-    def sent(self) -> list[Email]: ...
-
-    def fail_next(self, fault: ProviderFault) -> None: ...
-
-    def limit_rate(self) -> None: ...
-
-    def rejected(self) -> Email: ...
 
 
 @dataclass
@@ -65,18 +52,16 @@ class SesHarness:
         return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
     def fail_next(self, fault: ProviderFault) -> None:
-        kinds = {
-            ProviderFault.TIMEOUT_BEFORE: "drop_before",
-            ProviderFault.TIMEOUT_AFTER: "accept_then_drop",
-            ProviderFault.UNAUTHORIZED: "unauthorized",
-        }
-        self.sandbox.faults.add(kinds[fault])
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault])
 
     def limit_rate(self) -> None:
         self.sandbox.faults.add("rate_limit")
 
     def rejected(self) -> Email:
         return Email(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+
+
+MailerHarness = FakeMailerHarness | SesHarness
 
 
 @pytest.fixture(params=["fake", "ses"])
@@ -94,11 +79,9 @@ def send(rig: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
 
 def test_mail_is_sent_once_with_message_id_as_reference(rig: MailerHarness) -> None:
     answer = send(rig)
-
     assert isinstance(answer, Succeeded)
     assert answer.ref
-    assert answer.ref == answer.result["message_id"]
-    assert rig.sent() == [RECEIPT]
+    assert (answer.ref, rig.sent()) == (answer.result["message_id"], [RECEIPT])
 
 
 def test_idempotency_key_does_not_prevent_second_mail(rig: MailerHarness) -> None:
@@ -118,28 +101,20 @@ def test_missing_reply_is_ambiguous(rig: MailerHarness, fault: ProviderFault) ->
     assert len(rig.sent()) == int(fault is ProviderFault.TIMEOUT_AFTER)
 
 
-def test_rejected_credentials_send_nothing_and_raise_alarm(rig: MailerHarness) -> None:
-    rig.fail_next(ProviderFault.UNAUTHORIZED)
+@pytest.mark.parametrize("limited", [False, True])
+def test_refused_send_raises_alarm_unless_limited(rig: MailerHarness, *, limited: bool) -> None:
+    if limited:
+        rig.limit_rate()
+    else:
+        rig.fail_next(ProviderFault.UNAUTHORIZED)
 
     answer = send(rig)
-
     assert isinstance(answer, NotSent)
-    assert answer.credentials_rejected
-    assert rig.sent() == []
-
-
-def test_rate_limit_sends_nothing_without_alarm(rig: MailerHarness) -> None:
-    rig.limit_rate()
-
-    answer = send(rig)
-
-    assert isinstance(answer, NotSent)
-    assert not answer.credentials_rejected
+    assert answer.credentials_rejected is not limited
     assert rig.sent() == []
 
 
 def test_rejected_mail_is_declined(rig: MailerHarness) -> None:
     answer = send(rig, rig.rejected())
     assert isinstance(answer, Declined)
-    assert answer.code == "MessageRejected"
-    assert rig.sent() == []
+    assert (answer.code, rig.sent()) == ("MessageRejected", [])

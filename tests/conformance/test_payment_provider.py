@@ -1,6 +1,5 @@
 """What any payment provider must do; the fake and the Stripe adapter are held to the same."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,38 +17,38 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+from oncely.providers.interfaces import Payment
 from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
     execute_payment,
-    make_key,
     make_payment,
-    payment_harness,
     prepare_payment,
 )
 
 
-@pytest.fixture(params=["fake", "stripe"])
-def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
-    with payment_harness(request.param) as made:
-        yield made
+def prepared(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
+    asked = rig.payment(kind)
+    return asked, prepare_payment(rig, asked)
+
+
+def charged(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
+    asked = rig.payment(kind)
+    return asked, charge_payment(rig, asked)
 
 
 def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     assert rig.charges() == 0
     assert isinstance(rig.provider.lookup(ref, asked), NotFound)
 
 
 def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) -> None:
-    asked, key = rig.payment(), make_key("create:1")
-
+    asked, key = rig.payment(), IdempotencyKey("create:1")
     first, second = (rig.provider.prepare(asked, idempotency_key=key) for _ in range(2))
-
     assert isinstance(first, Prepared)
     assert not first.replayed
     assert second == Prepared(first.ref, replayed=True)
@@ -57,8 +56,7 @@ def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
 
     first = execute_payment(rig, ref, asked)
     again = execute_payment(rig, ref, asked, number=number)
@@ -67,16 +65,13 @@ def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None
     assert isinstance(again, Succeeded)
     assert first.result["charge_id"]
     assert again.result["charge_id"] == first.result["charge_id"]
-    assert (first.ref, first.result["amount"]) == (ref, 1250)
-    assert rig.charges() == 1
+    assert (first.ref, first.result["amount"], rig.charges()) == (ref, 1250, 1)
 
 
 def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
-    asked = rig.payment("declined")
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, "declined")
 
     answer = execute_payment(rig, ref, asked)
-
     assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
     assert isinstance(rig.provider.lookup(ref, asked), StillOpen)
@@ -85,9 +80,7 @@ def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
 
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bool) -> None:
-    asked = rig.payment("processing")
-    ref = prepare_payment(rig, asked)
-
+    asked, ref = prepared(rig, "processing")
     assert isinstance(execute_payment(rig, ref, asked), Pending)
     rig.complete_payment(ref, succeeded=succeeded)
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
@@ -95,13 +88,10 @@ def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bo
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next("execute", fault)
 
-    answer = execute_payment(rig, ref, asked, verified=True)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(execute_payment(rig, ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded if happened else NotFound)
     assert rig.charges() == int(happened)
@@ -109,19 +99,18 @@ def test_execute_without_reply_is_ambiguous(rig: PaymentHarness, fault: Provider
 
 def test_prepare_without_reply_is_ambiguous_and_moves_no_money(rig: PaymentHarness) -> None:
     rig.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
-    answer = rig.provider.prepare(rig.payment(), idempotency_key=make_key("create:1"))
+    answer = rig.provider.prepare(rig.payment(), idempotency_key=IdempotencyKey("create:1"))
     assert isinstance(answer, Ambiguous)
     assert rig.charges() == 0
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: str) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next(step, ProviderFault.UNAUTHORIZED)
 
     answer = (
-        rig.provider.prepare(asked, idempotency_key=make_key("create:2"))
+        rig.provider.prepare(asked, idempotency_key=IdempotencyKey("create:2"))
         if step == "prepare"
         else execute_payment(rig, ref, asked)
     )
@@ -132,18 +121,14 @@ def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: st
 
 
 def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
     assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
 
 
 def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
-
+    asked, ref = charged(rig)
     answer = rig.provider.lookup(ref, make_payment(asked.method, amount=9900))
-
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
 
@@ -161,7 +146,6 @@ def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
 def test_mismatched_payment_is_never_executed(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
     asked = rig.payment()
     ref = prepare_payment(rig, replace(asked, **changes))
-
     assert isinstance(execute_payment(rig, ref, asked), Anomalous)
     assert isinstance(rig.provider.lookup(ref, asked), Anomalous)
     assert rig.charges() == 0
@@ -176,15 +160,13 @@ def test_second_charge_of_same_job_is_anomalous(first: str, rig: PaymentHarness)
     second = charge_payment(rig, rig.payment(), number=2)
 
     answer = rig.provider.lookup(ref, ours)
-
     assert isinstance(answer, Anomalous)
     assert answer.ref == ref
     assert second in answer.reason
 
 
 def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> None:
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig)
     prepare_payment(rig, asked, number=2)
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
 
@@ -193,10 +175,8 @@ def test_uncharged_other_payment_does_not_affect_lookup(rig: PaymentHarness) -> 
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
 def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> None:  # noqa: ANN401  # fields
-    asked = rig.payment()
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig)
     charge_payment(rig, replace(asked, **changes), number=2)
-
     assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
     assert rig.charges() == 2
 
@@ -204,8 +184,7 @@ def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> N
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
 def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verified: bool) -> None:
-    asked = rig.payment(kind)
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, kind)
     if kind == "declined":
         execute_payment(rig, ref, asked)
 
@@ -217,8 +196,7 @@ def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verifi
         rig.provider.lookup_closed(ref, job_key=asked.job_key),
     ]
 
-    assert [type(answer) for answer in answers] == [Declined] * 5
-    assert rig.charges() == 0
+    assert ([type(answer) for answer in answers], rig.charges()) == ([Declined] * 5, 0)
 
 
 @pytest.mark.parametrize(("kind", "outcome"), [("good", Succeeded), ("processing", Pending)])
@@ -226,21 +204,16 @@ def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verifi
 def test_close_of_executed_payment_returns_its_outcome(
     rig: PaymentHarness, kind: str, outcome: type, *, verified: bool
 ) -> None:
-    asked = rig.payment(kind)
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig, kind)
     assert isinstance(rig.provider.close(ref, asked, verified=verified), outcome)
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), outcome)
 
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
-    asked = rig.payment("declined")
-    ref = charge_payment(rig, asked)
+    asked, ref = charged(rig, "declined")
     rig.fail_next("close", fault)
-
-    answer = rig.provider.close(ref, asked, verified=True)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(rig.provider.close(ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
     assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
 
@@ -258,13 +231,11 @@ def test_payment_of_other_job_is_never_closed(rig: PaymentHarness) -> None:
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
 def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kind: str) -> None:
-    asked = rig.payment()
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig)
     rig.provider.close(ref, asked)
     second = charge_payment(rig, rig.payment(kind), number=2)
 
     answer = rig.provider.lookup_closed(ref, job_key=asked.job_key)
-
     assert isinstance(answer, Anomalous)
     assert second in answer.reason
     if kind == "processing":
@@ -275,9 +246,7 @@ def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kin
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 def test_chargeable_payment_is_still_open(rig: PaymentHarness, kind: str) -> None:
-    asked = rig.payment(kind)
-    ref = prepare_payment(rig, asked)
+    asked, ref = prepared(rig, kind)
     if kind == "declined":
         execute_payment(rig, ref, asked)
-
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

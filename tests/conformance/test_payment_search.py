@@ -1,6 +1,5 @@
 """A payment that a restored row has lost is found by deployment and job key, and no other one."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,12 +13,6 @@ from tests.conformance.payment_harnesses import (
     payment_harness,
     prepare_payment,
 )
-
-
-@pytest.fixture(params=["fake", "stripe"])
-def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
-    with payment_harness(request.param) as made:
-        yield made
 
 
 def test_absence_is_conclusive_when_customer_has_no_payment(rig: PaymentHarness) -> None:
@@ -38,7 +31,6 @@ def test_payment_of_other_job_or_deployment_is_not_found(rig: PaymentHarness) ->
     prepare_payment(rig, replace(asked, job_key=JobKey("payment.charge:order_9")))
     prepare_payment(rig, replace(asked, deployment="staging"), number=2)
     prepare_payment(rig, replace(asked, deployment=None), number=3)
-
     assert isinstance(rig.provider.find(asked), NotFound)
 
 
@@ -54,7 +46,6 @@ def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -
     asked = rig.payment()
     abandoned, closed = (prepare_payment(rig, asked, number=number) for number in (1, 2))
     rig.provider.close(closed, asked)
-
     assert abandoned != closed
     assert rig.provider.find(asked) == Prepared(closed)
 

@@ -94,7 +94,8 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     still = store.get(OPEN)
     assert still is not None
     assert (still.status, still.due_at, still.owner) == (Status.UNKNOWN, LATER, None)
-    assert [str(key) for key in due_keys(dynamo, name)] == [OPEN]
+    due = dynamo.admin.scan(TableName=name, IndexName="due").get("Items", [])
+    assert [row["job_key"]["S"] for row in due] == [OPEN]
     guard = CheckedTable(table, clock)
     assert isinstance(guard.check(), TableBlocked), "workers from before may still run"
     clock.time += MAX_INVOCATION_TIME + timedelta(minutes=1)
@@ -103,8 +104,3 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     )
     again = service.replace_table(replays_for=timedelta(days=18))
     assert not isinstance(again, Declaration), "it is declared already"
-
-
-def due_keys(dynamo: DynamoFixture, name: str) -> list[str]:
-    rows = dynamo.admin.scan(TableName=name, IndexName="due").get("Items", [])
-    return [row["job_key"]["S"] for row in rows]

@@ -70,8 +70,7 @@ class StorePair:
             job_key=self.key(name), now=time_at(self.step), fingerprint=self._fingerprint()
         )
         if self.draw.random() < 0.3 and self._would_succeed(claim):
-            other = NAMES[1 - NAMES.index(name)]
-            claim = replace(claim, requires_failed=self.key(other))
+            claim = replace(claim, requires_failed=self.key(NAMES[1 - NAMES.index(name)]))
         self._assert_agree(self.memory.store.claim(claim), self.dynamodb.store.claim(claim))
 
     def compare_and_swap(self, name: str) -> None:

@@ -10,7 +10,6 @@ def acquire(db: StoreFixture, holder: str, now: int, until: int, *, shard: int =
 
 def test_lease_excludes_other_holder_until_it_expires(db: StoreFixture) -> None:
     assert acquire(db, "one", 0, 60)
-
     assert acquire(db, "two", 0, 60, shard=4)
     assert not acquire(db, "two", 59, 120)
     assert acquire(db, "two", 60, 120)
@@ -32,8 +31,6 @@ def test_returned_lease_is_free(db: StoreFixture) -> None:
 def test_late_sweep_cannot_return_lease_of_another_holder(db: StoreFixture) -> None:
     acquire(db, "one", 0, 60)
     acquire(db, "two", 60, 120)
-
     db.leases.release(3, holder="one")
     db.leases.release(4, holder="one")
-
     assert not acquire(db, "three", 61, 120)

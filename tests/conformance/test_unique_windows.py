@@ -60,7 +60,6 @@ def test_existing_job_is_returned_when_other_job_holds_window(db: StoreFixture) 
     db.store.create(make_ready_job(TWO))
     db.windows.create(make_ready_job(ONE), NIGHTLY)
     again = replace(make_ready_job(TWO), created_at=time_at(5))
-
     assert db.windows.create(again, window_at(1)) == AlreadyExists(make_ready_job(TWO))
     assert db.store.get(TWO) == make_ready_job(TWO)
 

@@ -55,7 +55,6 @@ class AdminApiClient:
         return self._call_api(method, path, token, "{}" if method == "POST" else None)
 
     def token(self, name: str) -> str:
-        """The ID token of this user, who signs in once."""
         if name not in self.tokens:
             self.tokens[name] = self.sign_in(name)
         return self.tokens[name]["id_token"]
@@ -141,7 +140,6 @@ def add_user(stack: StackClient, pool: str, name: str, group: str | None = None)
 
 
 def with_users(stack: StackClient) -> AdminApiClient:
-    """The admin API with its users, created once per stack."""
     view: AdminApiClient = stack.once(_create_users)
     return view
 

@@ -21,8 +21,6 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 class AdminBrowser:
-    """One tab of one user. Console errors are collected in `browser_errors`."""
-
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:  # noqa: ANN401  # playwright's own
         settings = {"viewport": WIDE, "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
         self.url = url.rstrip("/")

@@ -18,6 +18,11 @@ from tests.support.chromium import running_chromium
 from tests.support.engines import skip_or_fail
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[ProviderSandbox]:
     with ProviderSandbox() as running:

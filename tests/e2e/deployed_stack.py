@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 
 class StackClient:
-    """A deployed stack, seen from outside: its outputs and plain boto3."""
-
     def __init__(self, engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> None:
         self.engine = engine
         self.sandbox = sandbox
@@ -81,7 +79,6 @@ class StackClient:
 
     @contextmanager
     def pause_consumers(self, *sources: str, function: str = "") -> Iterator[list[str]]:
-        """Disable the event sources whose ARN contains one of these; gives their ids."""
         functions = self.client("lambda")
         ids = [
             one["UUID"]
@@ -154,10 +151,9 @@ class StackClient:
         listed = states.list_executions(
             stateMachineArn=self.outputs["ReconcilerArn"], statusFilter="SUCCEEDED"
         )
-        others = (one["executionArn"] for one in listed["executions"])
         return any(
             json.loads(states.describe_execution(executionArn=arn)["input"]) == {}
-            for arn in others
+            for arn in (one["executionArn"] for one in listed["executions"])
             if arn not in self._manual_executions
         )
 
@@ -166,10 +162,9 @@ class StackClient:
         inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
         found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
         arn = found["Attributes"]["QueueArn"]
-        sns = {"Service": "sns.amazonaws.com"}
         allowed = {
             "Effect": "Allow",
-            "Principal": sns,
+            "Principal": {"Service": "sns.amazonaws.com"},
             "Action": "sqs:SendMessage",
             "Resource": arn,
         }

@@ -57,8 +57,7 @@ def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permissi
 
 
 def recorded_calls(stack: StackClient, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
-    keys = _access_keys(stack, assembly, _physical_names(stack))
-    for function, access_key in keys.items():
+    for function, access_key in _access_keys(stack, assembly, _physical_names(stack)).items():
         yield from ((function, event) for event in _events(stack, access_key))
 
 

@@ -56,8 +56,7 @@ def create_unknown_charge(stack: StackClient, order_id: str) -> str:
     key = f"payment.charge:order_{order_id}"
     put_order(stack, order_id)
     faults = stack.sandbox.faults
-    confirm = "/v1/payment_intents/*/confirm"
-    faults.add(FaultKind.ACCEPT_THEN_DROP, path=confirm, key_contains=key)
+    faults.add(FaultKind.ACCEPT_THEN_DROP, path="/v1/payment_intents/*/confirm", key_contains=key)
     # The worker reads the payment back after an error, and that fails as well.
     faults.add(FaultKind.OUTAGE, method="GET", path="/v1/payment_intents/*")
     stack.send("PaymentsQueueUrl", charge_message(order_id))
@@ -134,8 +133,7 @@ def deployment_identity(stack: StackClient) -> str:
 
 
 def _read_identity(stack: StackClient) -> str:
-    table = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])
-    found = table.identity()
+    found = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"]).identity()
     assert found is not None
     return found.deployment
 
@@ -208,8 +206,7 @@ def contact_message(contact_id: str, event_id: str) -> dict[str, object]:
 
 
 def push_message(contact_id: str, version: int = 1) -> dict[str, object]:
-    record_id = f"hubspot#{contact_id}"
-    pushed = {"target": "hubspot", "record_id": record_id, "version": version}
+    pushed = {"target": "hubspot", "record_id": f"hubspot#{contact_id}", "version": version}
     return {"job": "sync.push", "v": 1, **pushed}
 
 

@@ -12,8 +12,6 @@ from tests.e2e.deployed_stack import StackClient
 from tests.e2e.scenarios import charge_message, duplicate_message
 from tests.e2e.unresolved_jobs import create_unresolved_job
 
-pytestmark = pytest.mark.timeout(600)
-
 PAID = "payment.charge:order_18452"
 
 
@@ -120,7 +118,6 @@ def test_builtin_name_in_route_is_treated_as_unknown(
     admin_browser: AdminBrowser, place: str, heading: str
 ) -> None:
     admin_browser.open_hash(place)
-
     expect(admin_browser.heading).to_have_text(heading)
 
 
@@ -192,15 +189,13 @@ def test_every_view_is_accessible_in_themes_and_sizes(
     for view in views:
         operator.open_hash(view)
         found += [f"{view} {fault}" for fault in operator.layout_violations()]
-    assert found == []
-    assert operator.browser_errors == []
+    assert (found, operator.browser_errors) == ([], [])
 
 
 def test_repair_dialog_is_accessible_in_every_state(
     operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    unknown = create_unresolved_job(deployment, "page-dialog", method="pm_processing")
-    operator.open_job(unknown.key)
+    operator.open_job(create_unresolved_job(deployment, "page-dialog", method="pm_processing").key)
     dialog = operator.open_repair_dialog("Look up at the provider")
     found = [f"empty {fault}" for fault in operator.layout_violations()]
 
@@ -212,8 +207,7 @@ def test_repair_dialog_is_accessible_in_every_state(
     found += [f"foretold {fault}" for fault in operator.layout_violations()]
     operator.page.keyboard.press("Escape")
 
-    assert found == []
-    assert operator.browser_errors == []
+    assert (found, operator.browser_errors) == ([], [])
 
 
 def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrowser) -> None:
@@ -225,12 +219,10 @@ def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrows
     visitor.page.goto(f"{operator.url}/?error=access_denied&state=another")
     expect(visitor.page.get_by_role("alert")).to_be_visible()
     found += [f"refused {fault}" for fault in visitor.layout_violations()]
-    over = """() => sessionStorage.setItem("oncely.tokens", '{"token": null}')"""
-    visitor.page.evaluate(over)
+    visitor.page.evaluate("""() => sessionStorage.setItem("oncely.tokens", '{"token": null}')""")
     visitor.page.goto(f"{operator.url}/#/list/failed")
     expect(visitor.heading).to_have_text("Your session has expired")
     found += [f"ended {fault}" for fault in visitor.layout_violations()]
 
-    assert found == []
-    assert visitor.browser_errors == []
+    assert (found, visitor.browser_errors) == ([], [])
     visitor.context.close()

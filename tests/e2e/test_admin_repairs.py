@@ -1,6 +1,5 @@
 """Repairs on the admin page of the deployed stack, by operators and by support agents."""
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from oncely.domain.actors import operator_actor
@@ -10,8 +9,6 @@ from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.deployed_stack import StackClient
 from tests.e2e.scenarios import count_charges
 from tests.e2e.unresolved_jobs import create_unresolved_job, get_job
-
-pytestmark = pytest.mark.timeout(600)
 
 ASK = "Look up at the provider"
 # The server gets the request; what it answers does not arrive.
@@ -93,8 +90,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
 def test_lost_reply_says_repair_may_be_done(
     operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    left = create_unresolved_job(deployment, "page-lost")
-    operator.open_job(left.key)
+    operator.open_job(create_unresolved_job(deployment, "page-lost").key)
     operator.page.evaluate(LOSE_ONE_ANSWER)
     dialog = operator.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("To be sure")

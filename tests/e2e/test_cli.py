@@ -7,24 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import REPOSITORY
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
-    own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
     done = run_command(
         ["oncely", *words],
-        env={**stack.engine.environment(), **own},
+        env={**stack.engine.environment(), "PATH": os.environ["PATH"], "ONCELY_STACK": name},
         cwd=REPOSITORY,
         stdin_text=stdin_text,
     )
@@ -52,8 +47,7 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     assert len(found.splitlines()) < 30
     (shown,) = run_cli_json(deployment, "show", key)
     assert (shown["status_label"], shown["amount_label"]) == ("done", "49.00 EUR")
-    reference = shown["provider_ref"]
-    assert key in run_cli(deployment, "find", reference)
+    assert key in run_cli(deployment, "find", shown["provider_ref"])
     assert scenarios.count_charges(deployment, "command") == 1
 
 
@@ -66,8 +60,7 @@ def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> N
     first = run_cli(deployment, "send", "--file", str(file))
     second = run_cli(deployment, "send", "--file", "-", stdin_text=file.read_text())
 
-    assert first.splitlines()[-1] == "12 created"
-    assert second.splitlines()[-1] == "12 duplicate"
+    assert (first.splitlines()[-1], second.splitlines()[-1]) == ("12 created", "12 duplicate")
 
 
 def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) -> None:
@@ -78,8 +71,7 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
     why = ("--reason", "the bank's page shows it")
 
     assert "Repair it with" in run_cli(deployment, "show", key)
-    would = run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
-    assert "nothing was changed" in would
+    assert "nothing was changed" in run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
     assert "needs_review" in str(deployment.job(key))
     done = run_cli(deployment, "repair", key, "reopen", *why, "--yes", "--as", "ada")
 
@@ -92,10 +84,8 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
 
 def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
     deployment.once(scenarios.successful_payment)
-
     key = "payment.charge:order_18452"
     said = run_cli(deployment, "repair", key, "mark-failed", "--reason", "no", "--yes", code=1)
-
     assert "Repair mark-failed is not allowed: it is already done." in said
 
 
@@ -129,7 +119,6 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
     deployment.once(scenarios.scheduled_sweep)
 
     found = run_cli_json(deployment, "doctor")
-
     assert [one for one in found if one["status"] == "broken"] == []
     assert [one for one in found if "check failed" in one["message"]] == []
     assert {"queue payments", "table jobs", "API key of stripe", "alarms", "alerts"} <= {
@@ -169,7 +158,6 @@ def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: P
 
 def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:
     said = run_cli(deployment, "find", "18452", name="Oncely-nowhere", code=3)
-
     assert said.startswith("Stack Oncely-nowhere not found in us-east-1. Name yours")
     assert len(said.splitlines()) == 1
 

@@ -15,8 +15,6 @@ from tests.e2e.recorded_permissions import recorded_calls
 from tests.e2e.scenarios import charge_message, put_order
 from tests.infra.assembly import Assembly
 
-pytestmark = pytest.mark.timeout(600)
-
 JOBS = 10
 COSTS = REPOSITORY / "docs" / "costs.md"
 
@@ -37,7 +35,6 @@ def paid(deployment: StackClient) -> list[str]:
 
 
 def count_requests(deployment: StackClient, ids: list[str]) -> Iterator[str]:
-    """One line for each kind of call: who, what, and how often for one order."""
     found: Counter[tuple[str, str]] = Counter()
     for function, event in recorded_calls(deployment, Assembly(deployment.assembly, STACK_NAME)):
         said = json.dumps(json.loads(event["CloudTrailEvent"])["requestParameters"])
@@ -52,5 +49,4 @@ def test_call_table_of_paid_order_matches_counts(deployment: StackClient, paid: 
     # Only the workers' calls: the stream may show a row again, and then publishes nothing.
     written = re.findall(r"^\| \w+/Worker \| .*$", COSTS.read_text(encoding="utf-8"), re.MULTILINE)
     expected = [line for line in count_requests(deployment, paid) if "/Worker |" in line]
-
     assert written == expected, "\n".join(expected)

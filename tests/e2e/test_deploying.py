@@ -15,7 +15,7 @@ from oncely_local.deploy import bootstrap, deploy, run_cdk
 from oncely_local.engine import Engine, running_engine
 from tests.e2e.deployed_stack import ENGINE_SETTINGS
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
+pytestmark = pytest.mark.in_order
 
 PROVIDERS = "http://127.0.0.1:9"  # nothing runs here that would call them
 
@@ -67,16 +67,13 @@ def test_second_deployment_changes_nothing(account: Engine, assembly: Path) -> N
 
 def test_diff_is_empty_after_deployment(account: Engine, assembly: Path) -> None:
     said = run_cdk(account.environment(), "diff", "--app", str(assembly), "--fail")
-
     assert "Number of stacks with differences: 0" in said
 
 
 def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:
     before = list_resources(account)
     assert all(before.values()), [name for name, found in before.items() if not found]
-
     run_cdk(account.environment(), "destroy", "--app", str(assembly), "--force")
-
     after = list_resources(account)
     assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}
 

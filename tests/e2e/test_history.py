@@ -20,7 +20,7 @@ def test_every_ended_job_is_in_history_exactly_once(
 ) -> None:
     for scenario in (scenarios.successful_payment, scenarios.resubmission_after_decline):
         deployment.once(scenario)
-    reader = history_reader(deployment)
+    reader = S3HistoryReader(deployment.client("s3"), deployment.outputs["ArchiveBucketName"])
     # The engine's stream is a moment behind, and other tests are done by now.
     wait_for(
         lambda: not jobs_missing_from_history(deployment, reader),
@@ -52,12 +52,7 @@ def test_gap_is_listed_until_backfill_closes_it(deployment: StackClient) -> None
     assert run_cli(deployment, "archive", "gaps") == "The history has no open gaps.\n"
 
 
-def history_reader(stack: StackClient) -> S3HistoryReader:
-    return S3HistoryReader(stack.client("s3"), stack.outputs["ArchiveBucketName"])
-
-
 def jobs_missing_from_history(stack: StackClient, reader: S3HistoryReader) -> dict[str, str]:
-    """The ended jobs whose newest line says something else."""
     newest = reader.newest()
     return {
         key: status

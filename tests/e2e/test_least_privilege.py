@@ -124,21 +124,18 @@ def test_every_call_is_allowed_by_policy(used: set[Permission], local: Assembly)
 
 def test_no_call_is_denied(stack: StackClient) -> None:
     log = stack.engine.log.read_text(encoding="utf-8", errors="replace")
-
     assert [line for line in log.splitlines() if "not authorized to perform" in line] == []
 
 
 @pytest.fixture(scope="module")
 def unused(used: set[Permission], local: Assembly) -> list[str]:
-    left = sorted(permissions(local) - used)
-    return [f"{one.role} {one.action} {one.resource}" for one in left]
+    return [f"{one.role} {one.action} {one.resource}" for one in sorted(permissions(local) - used)]
 
 
 def test_no_unused_permission_is_granted(unused: list[str]) -> None:
     patterns = (*NEVER_RECORDED, *RARELY_RECORDED)
     excused = {one for pattern in patterns for one in fnmatch.filter(unused, pattern)}
     long = [one for one in unused if one not in excused]
-
     assert not long, "\n".join(long)
 
 

@@ -19,14 +19,10 @@ from oncely_local.cdk_cli import CDK
 from oncely_local.redeploy import STATE_FILE, RunningStack
 from tests.support.engines import skip_or_fail
 
-pytestmark = pytest.mark.timeout(600)
-
 TIMEOUT_SECONDS = 120.0
 
 
 class Terminal:
-    """`make local` in a terminal of its own: what it said so far, and its keys."""
-
     def __init__(self, said: Path) -> None:
         self._output = said
         self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))

@@ -18,7 +18,7 @@ from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
+pytestmark = pytest.mark.in_order
 
 # Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
 _ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")
@@ -76,9 +76,7 @@ def test_documented_command_runs_as_written(
     line: str, shell: tuple[Path, dict[str, str]], deployment: StackClient
 ) -> None:
     folder, environment = shell
-
     done = _run(_adapt_to_local_stack(line, deployment), folder, environment)
-
     assert done.returncode in _ANSWERS.get(line.split()[1], {0}), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

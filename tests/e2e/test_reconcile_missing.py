@@ -25,8 +25,6 @@ from tests.e2e.unresolved_jobs import (
 )
 from tests.support.load_size import choose_size
 
-pytestmark = pytest.mark.timeout(600)
-
 LOST = choose_size(24, full=200)
 DOWN = choose_size(24, full=500)
 UNKNOWN = choose_size(120, full=2000)
@@ -39,8 +37,7 @@ def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]
     """Every row of a table that names it; others are at work on the rest."""
     client = deployment.client("dynamodb")
     pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
-    rows = [row for page in pages for row in page["Items"] if what in str(row)]
-    return sorted(rows, key=str)
+    return sorted((row for page in pages for row in page["Items"] if what in str(row)), key=str)
 
 
 def wait_until_finished(deployment: StackClient, keys: list[JobKey]) -> None:
@@ -144,17 +141,15 @@ def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> 
     done = deployment.reconcile(key=left.key, dry_run=True)
     review = deployment.reconcile(key=doubtful.key, dry_run=True)
 
-    assert done["jobs"][0]["new"] == "finished"
-    assert review["jobs"][0]["new"] == "needs_review"
+    assert (done["jobs"][0]["new"], review["jobs"][0]["new"]) == ("finished", "needs_review")
     assert [find_rows_about(deployment, "dry", table) for table in TABLES] == before
     assert deployment.alerts_about(doubtful.key) == []
 
 
 def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
-    key = job_key("payment.charge", order_id, prefix="order_")
     jobs.create(
         new_job(
-            key,
+            job_key("payment.charge", order_id, prefix="order_"),
             "payment.charge",
             {"job": "payment.charge", "v": 1, "order_id": order_id},
             now=at,

@@ -22,8 +22,6 @@ from tests.e2e.unresolved_jobs import (
     run_sweep,
 )
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def outcome_for(report: dict[str, Any], key: str) -> str:
     return str(next(one["outcome"] for one in report["jobs"] if one["key"] == key))
@@ -43,19 +41,13 @@ def test_crash_after_charge_is_finished_by_one_sweep(deployment: StackClient) ->
 
 def test_timeout_after_charge_is_finished(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-charged")
-
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "finished"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "finished"
     assert count_charges(deployment, "timeout-charged") == 1
 
 
 def test_timeout_before_charge_is_charged_once_by_worker(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "timeout-not-charged", confirmed=False)
-
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "ready"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "ready"
     deployment.wait_for_job(left.key, "finished")
     assert get_job(deployment, left.key).key_number == 2
     assert count_charges(deployment, "timeout-not-charged") == 1
@@ -67,7 +59,6 @@ def test_processing_payment_stays_unknown_until_resolved(deployment: StackClient
     deployment.sandbox.complete_pending(left.ref, succeeded=True)
 
     second = deployment.reconcile(key=left.key)
-
     assert outcome_for(first, left.key) == "unknown"
     assert outcome_for(second, left.key) == "finished"
     assert count_charges(deployment, "processing") == 1
@@ -78,7 +69,6 @@ def test_late_decline_fails_job_and_order(deployment: StackClient) -> None:
     deployment.sandbox.complete_pending(left.ref, succeeded=False)
 
     done = deployment.reconcile(key=left.key)
-
     assert outcome_for(done, left.key) == "ready", "the reconciler closes nothing"
     deployment.wait_for_job(left.key, "failed")
     assert deployment.order("late-decline")["status"] == "payment_failed"
@@ -127,9 +117,7 @@ def test_charge_needs_review_when_order_and_provider_disagree(
     arrange(deployment, left)
     before = deployment.order(order_id)
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "needs_review"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "needs_review"
     assert alert in deployment.wait_for_alert(left.key)
     assert deployment.order(order_id) == before
     kept = get_job(deployment, left.key).result or {}
@@ -141,9 +129,7 @@ def test_unsaved_payment_is_replaced_and_charged_once(deployment: StackClient) -
         deployment, "unsaved", status=Status.STARTED, confirmed=False, saved=False
     )
 
-    done = deployment.reconcile(key=left.key)
-
-    assert outcome_for(done, left.key) == "ready"
+    assert outcome_for(deployment.reconcile(key=left.key), left.key) == "ready"
     deployment.wait_for_job(left.key, "finished")
     assert get_job(deployment, left.key).provider_ref != left.ref
     assert count_charges(deployment, "unsaved") == 1
@@ -177,9 +163,7 @@ def test_possibly_sent_mail_needs_review(deployment: StackClient) -> None:
     message = {"job": "receipt.send", "v": 1, "order_id": "mail-lost"}
     claim_as_other_worker(deployment, key, message, lease=-timedelta(minutes=1))
 
-    done = deployment.reconcile(key=key)
-
-    assert outcome_for(done, key) == "needs_review"
+    assert outcome_for(deployment.reconcile(key=key), key) == "needs_review"
     assert "it may have happened" in deployment.wait_for_alert(key)
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
 
@@ -240,8 +224,7 @@ def test_unreadable_row_is_listed_and_blocks_no_other_job(deployment: StackClien
     assert listed["outcome"] == "error"
     assert "cannot be read by this deployment" in listed["reason"]
     assert "changed by hand" in listed["reason"]
-    assert done["counts"]["error"] == 1
-    assert sum(done["counts"].values()) == len(done["jobs"])
+    assert (done["counts"]["error"], sum(done["counts"].values())) == (1, len(done["jobs"]))
 
 
 def test_reconciler_only_reads_at_provider(deployment: StackClient) -> None:
@@ -250,10 +233,9 @@ def test_reconciler_only_reads_at_provider(deployment: StackClient) -> None:
 
     deployment.reconcile(key=left.key)
 
-    asked = deployment.sandbox.ledger.requests[before:]
     ours = [
         request.method
-        for request in asked
+        for request in deployment.sandbox.ledger.requests[before:]
         if left.ref in request.path or request.params.get("customer") == "cus_reads"
     ]
     assert ours == ["GET"]  # the customer's payments: ours, and whether there is another
@@ -267,13 +249,11 @@ def test_concurrent_sweeps_write_one_outcome(deployment: StackClient) -> None:
 
     for one in left:
         events = [entry.event for entry in get_job(deployment, one.key).evidence]
-        assert events.count(Event.CONFIRM) == 1
-        assert count_charges(deployment, one.order_id) == 1
+        assert (events.count(Event.CONFIRM), count_charges(deployment, one.order_id)) == (1, 1)
 
 
 def test_invalid_input_fails_sweep(deployment: StackClient) -> None:
-    states = deployment.client("stepfunctions")
-    started = states.start_execution(
+    started = deployment.client("stepfunctions").start_execution(
         stateMachineArn=deployment.outputs["ReconcilerArn"], input='{"limit": 5000}'
     )
 

@@ -3,15 +3,12 @@
 import csv
 import io
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.admin_api import OPERATOR, with_users
 from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.admin_jobs import hostile_job, unreadable_job
 from tests.e2e.deployed_stack import StackClient
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def test_unreadable_row_is_listed_beside_others(

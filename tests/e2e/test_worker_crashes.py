@@ -17,8 +17,6 @@ from oncely_local.redeploy import update_function_code
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for
 
-pytestmark = pytest.mark.timeout(600)
-
 STAGE: Final = Stage.from_context({"stage": "local"}, CONTRACTS)
 QUEUE: Final = "PaymentsQueueUrl"
 CRASHING_HANDLER: Final = "import os\ndef handler(event, context):\n    os._exit(1)\n"
@@ -38,10 +36,9 @@ def set_visibility_timeout(stack: StackClient, seconds: int) -> None:
 
 
 def receive_counts(stack: StackClient, key: str) -> list[int]:
-    lines = LogStream(stack.account).poll()
     return [
         int(one.fields["receives"])
-        for one in lines
+        for one in LogStream(stack.account).poll()
         if one.job_key == key and "receives" in one.fields
     ]
 

@@ -6,6 +6,7 @@ import pytest
 
 from oncely.providers.sandbox import ProviderSandbox
 from tests.support.dynamo import DynamoFixture
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.worker import WorkerHarness, worker_harness
 
 
@@ -14,6 +15,13 @@ def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work
     with worker_harness(dynamo, monkeypatch) as stage:
         stage.put_secret()
         yield stage
+
+
+@pytest.fixture
+def world(rig: WorkerHarness) -> InMemoryStack:
+    world = rig.world()
+    world.add_order()
+    return world
 
 
 @pytest.fixture

@@ -39,13 +39,10 @@ def first_seen(rig: WorkerHarness, *, give_up: datetime) -> datetime:
 
 def test_message_is_redelivered_when_time_is_short(rig: WorkerHarness, batch: BatchHarness) -> None:
     receipt = get_receipt(rig.deliver("one"))
-
     [one] = batch.process(make_delivery(charge_message(), receipt=receipt), seconds_left=5)
-
     assert isinstance(one.outcome, NotStarted)
     [record] = rig.receive()["Records"]
-    assert record["body"] == "one"
-    assert record["attributes"]["ApproximateReceiveCount"] == "2"
+    assert (record["body"], record["attributes"]["ApproximateReceiveCount"]) == ("one", "2")
 
 
 def test_leased_message_is_hidden_until_expiry(rig: WorkerHarness, batch: BatchHarness) -> None:
@@ -54,7 +51,6 @@ def test_leased_message_is_hidden_until_expiry(rig: WorkerHarness, batch: BatchH
     lease_to_other_worker(batch.world, lease=LEASE)
 
     [one] = batch.process(make_delivery(charge_message(), receipt=receipt))
-
     assert isinstance(one.outcome, LeasedElsewhere)
     seen_at = first_seen(rig, give_up=one.outcome.until + ROUNDED_UP + timedelta(seconds=5))
     # Not before: that would spend a receive on a lease that is still held.

@@ -14,10 +14,6 @@ END = "UpdateItem"
 END_WITH_ORDER = "TransactWriteItems"
 
 
-def ping_world(dynamo: DynamoFixture) -> InMemoryStack:
-    return InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
-
-
 def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.add_order()
@@ -25,7 +21,7 @@ def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
 
 
 def test_new_job_takes_two_calls_and_duplicate_one(dynamo: DynamoFixture) -> None:
-    world = ping_world(dynamo)
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
 
     assert isinstance(world.run(ping_message("seven")), InvalidMessage)
     assert dynamo.calls.attempts == []
@@ -49,7 +45,6 @@ def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture, *, declines:
 
 def test_conflict_takes_one_read_and_invalid_message_none(dynamo: DynamoFixture) -> None:
     world = payment_world(dynamo)
-
     assert isinstance(world.run(charge_message(card="4242")), InvalidMessage)
     assert dynamo.calls.attempts == []
     assert isinstance(world.run(charge_message(amount=1)), Conflict)

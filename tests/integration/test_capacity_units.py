@@ -24,6 +24,7 @@ pytestmark = [
     ),
 ]
 
+_SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _KEY = {"job_key": {"S": "test.ping:1"}}
 _NAMES = sorted(
     {name for index in TABLE_SCHEMAS[JOBS].indexes for name in index.key.names} - {*_KEY}
@@ -88,16 +89,13 @@ def _miscounted(before: dict[str, Any], after: dict[str, Any]) -> bool:
     One is a transaction that deletes nothing. In the other, no image has all parts of an index's
     key, but both together have them: the engine counts an entry that never existed.
     """
-    parts = [set(index.key.names) for index in TABLE_SCHEMAS[JOBS].indexes]
     return not (before or after) or any(
         names <= {*before, *after} and not names <= {*before} and not names <= {*after}
-        for names in parts
+        for names in (set(index.key.names) for index in TABLE_SCHEMAS[JOBS].indexes)
     )
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(_SETTINGS, max_examples=200)
 @given(before=st.none() | _ITEMS, after=st.none() | _ITEMS, transactional=st.booleans())
 def test_modelled_write_units_match_engine(
     meter: Meter,
@@ -140,9 +138,7 @@ def test_modelled_units_of_shipped_jobs_match_engine(no_profile: None, dynamodb_
     assert {call.failed for call in counts.calls if call.engine_units is None} == {True}
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(_SETTINGS, max_examples=50)
 @given(held=st.dictionaries(st.sampled_from("xyz"), _SMALL, max_size=3))
 def test_item_size_is_exact_in_bytes(meter: Meter, held: dict[str, Any]) -> None:
     """An item of exactly 1,024 bytes costs one unit, and one more byte another unit."""

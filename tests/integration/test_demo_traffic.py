@@ -11,8 +11,5 @@ from tests.support.dynamo import DynamoFixture
 def test_stored_message_is_resent_to_its_own_queue(dynamo: DynamoFixture) -> None:
     job = make_ready_job()
     dynamo.store().create(job)
-
     (sending,) = stored_messages(LocalAccount(dynamo.url), dynamo.jobs_table, [job.job_key])
-
-    assert sending.queue == "PaymentsQueueUrl"
-    assert json.loads(sending.body) == job.message
+    assert (sending.queue, json.loads(sending.body)) == ("PaymentsQueueUrl", job.message)

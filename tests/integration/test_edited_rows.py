@@ -16,8 +16,7 @@ EDITED, OTHER, THIRD = (JobKey(f"payment.charge:order_{number}") for number in (
 def test_invalid_due_time_hides_no_other_row(dynamo: DynamoFixture) -> None:
     index = DynamoDueIndex(dynamo.client, dynamo.jobs_table, shards=1)
     for key in (EDITED, OTHER):
-        job = make_job(job_key=key, status=Status.UNKNOWN, due_at=START)
-        dynamo.store().create(job)
+        dynamo.store().create(make_job(job_key=key, status=Status.UNKNOWN, due_at=START))
     for key in (EDITED, OTHER):
         dynamo.edit_row(
             key,
@@ -36,10 +35,9 @@ def test_invalid_since_hides_no_row_from_list(dynamo: DynamoFixture, since: str)
     for key in (EDITED, OTHER, THIRD):
         dynamo.store().create(make_job(job_key=key, status=Status.FAILED, since=START))
     dynamo.edit_row(EDITED, since={"S": since})
-    index = dynamo.finder()
 
     for oldest_first in (False, True):
-        listed = list(index.by_status((Status.FAILED,), oldest_first=oldest_first))
+        listed = list(dynamo.finder().by_status((Status.FAILED,), oldest_first=oldest_first))
 
         assert {one.job_key for one in listed} == {EDITED, OTHER, THIRD}
         times = [one.at for one in listed]

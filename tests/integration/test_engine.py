@@ -160,9 +160,7 @@ def test_environment_is_sufficient_for_boto3(log: Path, monkeypatch: pytest.Monk
     with running_engine(log) as engine:
         for name, value in engine.environment().items():
             monkeypatch.setenv(name, value)
-
         caller = boto3.Session().client("sts").get_caller_identity()
-
         assert caller["Account"] == engine.environment()["AWS_ACCOUNT"]
 
 
@@ -177,7 +175,6 @@ def test_stop_ends_function_workers(log: Path) -> None:
     with running_engine(log) as engine:
         worker = invoke_function(engine)["pid"]
         assert is_running(worker)
-
     assert wait_until(lambda: not is_running(worker))
     assert not is_listening(engine.port)
 

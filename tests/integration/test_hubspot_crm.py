@@ -1,7 +1,6 @@
 """The HubSpot adapter against every way in which an answer can go wrong, over real sockets."""
 
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +21,7 @@ from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
-from tests.support.tls import untrusted_server
+from tests.support.tls import busy_server, untrusted_server
 
 MINE = "hubspot#4419"
 GRACE = {"firstname": "Grace"}
@@ -57,10 +56,7 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
 ) -> None:
     crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
     sandbox.faults.add(fault, times=None)
-
-    answer = crm.upsert_contact(MINE, GRACE, crm_id=crm_id)
-
-    assert isinstance(answer, expected)
+    assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), expected)
     assert len(sandbox.ledger.requests) == 1
     assert sum(one.writes for one in sandbox.ledger.contacts) == writes
 
@@ -71,7 +67,6 @@ def test_push_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: Hu
     sandbox.forget_connections()
 
     second = crm.upsert_contact(MINE, {"firstname": "Ada"})
-
     assert isinstance(first, Succeeded)
     assert isinstance(second, Succeeded)
 
@@ -108,8 +103,7 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
-    answer = crm.upsert_contact(MINE, GRACE)
-    assert isinstance(answer, Succeeded)
+    assert isinstance(crm.upsert_contact(MINE, GRACE), Succeeded)
     assert isinstance(crm.find_by_external_id(MINE), CrmRecord)
 
 
@@ -123,29 +117,20 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
     by_default = len(sandbox.ledger.requests)
     crm.get_contact("1")
 
-    assert by_default == 4
-    assert len(sandbox.ledger.requests) == 5
+    assert (by_default, len(sandbox.ledger.requests)) == (4, 5)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(host: str) -> None:
     crm = short_timeout_crm("http://" + host.format(closed=free_port()))
     answer = crm.upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, NotSent)
     assert not answer.credentials_rejected
 
 
 def test_connect_timeout_sends_nothing() -> None:
-    with socket.socket() as busy, socket.socket() as first:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen(0)
-        first.connect(busy.getsockname())
-
-        crm = short_timeout_crm(f"http://127.0.0.1:{busy.getsockname()[1]}")
-        answer = crm.upsert_contact(MINE, GRACE)
-
-    assert isinstance(answer, NotSent)
+    with busy_server() as url:
+        assert isinstance(short_timeout_crm(url).upsert_contact(MINE, GRACE), NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
@@ -162,7 +147,6 @@ def test_read_only_token_raises_alarm(sandbox: ProviderSandbox, token: str, read
     crm = HubSpotCrm.from_token(token, api_base=sandbox.url)
 
     answer = crm.upsert_contact(MINE, GRACE)
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert isinstance(crm.get_contact("1"), reads)
@@ -253,9 +237,7 @@ def test_conflict_names_existing_contact_in_every_format(
     crm_id: str | None,
 ) -> None:
     crm = crm_with_response(monkeypatch, 409, body)
-
     answer = crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
-
     assert isinstance(answer, CrmConflict)
     assert answer.record_id == record_id
     assert answer.properties == by
@@ -288,8 +270,7 @@ def test_too_large_request_is_declined(
 def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     answer = crm.upsert_contact(MINE, {"notes": "x" * 3_000_000})
     assert isinstance(answer, Declined)
-    assert answer.code == "HTTP_413"
-    assert sandbox.ledger.contacts == ()
+    assert (answer.code, sandbox.ledger.contacts) == ("HTTP_413", ())
 
 
 @pytest.mark.parametrize(
@@ -344,5 +325,4 @@ def test_changed_pages_past_10_000_results(sandbox: ProviderSandbox, crm: HubSpo
             break
         page = crm.list_changed(since=START, after=page.after)
 
-    assert seen == ids
-    assert sandbox.ledger.paths == {f"POST {CONTACTS}/search": 102}
+    assert (seen, sandbox.ledger.paths) == (ids, {f"POST {CONTACTS}/search": 102})

@@ -37,7 +37,6 @@ def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsC
     record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
 
     record = crm(sandbox, clients, HUBSPOT_PROPERTIES="email, company").get_contact(record_id)
-
     assert isinstance(record, CrmRecord)
     properties = record.body["properties"]
     assert isinstance(properties, dict)
@@ -60,9 +59,7 @@ def test_every_endpoint_has_same_properties(sandbox: ProviderSandbox, clients: A
 
 def test_crm_pushes_by_id_property_of_env(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     hubspot = crm(sandbox, clients, HUBSPOT_ID_PROPERTY="email")
-
     answer = hubspot.upsert_contact("seven@example.com", {"firstname": "Grace"})
-
     assert isinstance(answer, Succeeded)
     (contact,) = sandbox.ledger.contacts
     assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}

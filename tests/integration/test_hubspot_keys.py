@@ -17,8 +17,7 @@ from oncely_local.engine import free_port
     [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
 )
 def test_api_key_check_is_one_read(sandbox: ProviderSandbox, key: str, *, accepted: bool) -> None:
-    answer = check_api_key(key, api_base=sandbox.url)
-    assert answer.accepted is accepted
+    assert check_api_key(key, api_base=sandbox.url).accepted is accepted
     assert sandbox.ledger.paths == {f"GET {CONTACTS}": 1}
 
 
@@ -54,7 +53,6 @@ def test_api_key_is_checked_at_hubspot_of_stack(
     monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})
 
     asked = place.check_api_key(HUBSPOT, "pat-test-1")
-
     assert asked is not None
     assert asked.accepted is True
     assert place.check_api_key(STRIPE, "sk_test_1") is None

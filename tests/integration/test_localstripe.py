@@ -39,10 +39,8 @@ def world(stripe: LocalStripe, customer: tuple[str, str]) -> InMemoryStack:
 def test_localstripe_ignores_keys(stripe: LocalStripe, customer: tuple[str, str]) -> None:
     payer, method = customer
     payment = replace(make_payment(method), customer=payer)
-
     key = IdempotencyKey("the same")
     both = [stripe.payments.prepare(payment, idempotency_key=key) for _ in range(2)]
-
     assert len({one.ref for one in both if isinstance(one, Prepared)}) == 2
 
 

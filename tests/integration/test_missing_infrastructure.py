@@ -32,7 +32,8 @@ FORBIDDEN = [
     "ResourceNotFoundException",
 ]
 
-USES: dict[str, Callable[[DynamoJobStore], object]] = {
+Use = Callable[[DynamoJobStore], object]
+USES: dict[str, Use] = {
     "get": lambda store: store.get(KEY),
     "create": lambda store: store.create(make_ready_job()),
     "claim": lambda store: store.claim(make_claim()),
@@ -42,13 +43,11 @@ USES: dict[str, Callable[[DynamoJobStore], object]] = {
 
 
 @pytest.fixture(params=USES)
-def use(request: pytest.FixtureRequest) -> Callable[[DynamoJobStore], object]:
+def use(request: pytest.FixtureRequest) -> Use:
     return USES[request.param]
 
 
-def test_missing_job_table_error_says_what_to_check(
-    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object]
-) -> None:
+def test_missing_job_table_error_says_what_to_check(dynamo: DynamoFixture, use: Use) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 
     with pytest.raises(NotConfiguredError) as raised:
@@ -60,7 +59,7 @@ def test_missing_job_table_error_says_what_to_check(
 
 @pytest.mark.parametrize("code", FORBIDDEN)
 def test_forbidden_job_table_error_says_what_to_check(
-    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object], code: str
+    dynamo: DynamoFixture, use: Use, code: str
 ) -> None:
     faults = FaultInjector(dynamo.client)
     for operation in ("GetItem", "PutItem", "UpdateItem", "TransactWriteItems"):
@@ -76,7 +75,6 @@ def test_forbidden_job_table_error_says_what_to_check(
 def test_forbidden_call_is_not_retried(dynamo: DynamoFixture) -> None:
     pauses: list[float] = []
     FaultInjector(dynamo.client).inject("UpdateItem", ServiceError("AccessDeniedException"))
-
     with pytest.raises(NotConfiguredError):
         dynamo.store(sleep=pauses.append).claim(make_claim())
     assert (dynamo.calls.attempts, pauses) == (["UpdateItem"], [])
@@ -97,11 +95,9 @@ def test_unusable_orders_table_error_names_table(dynamo: DynamoFixture, code: st
 def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
-
     with pytest.raises(NotConfiguredError):
         world.run(charge_message())
-    assert dynamo.calls.by_operation() == {"GetItem": 1}
-    assert world.payments.calls == []
+    assert (dynamo.calls.by_operation(), world.payments.calls) == ({"GetItem": 1}, [])
 
 
 def test_forbidden_order_write_conflicts_and_job_can_escalate(dynamo: DynamoFixture) -> None:
@@ -124,8 +120,6 @@ def test_charge_needs_review_when_order_cannot_be_written(dynamo: DynamoFixture)
     FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
     outcome = world.run(charge_message())
-
     assert isinstance(outcome, NeedsReview)
     assert dynamo.tables["orders"] in outcome.reason
-    assert len(world.payments.charges) == 1
-    assert len(world.alerts.sent) == 1
+    assert (len(world.payments.charges), len(world.alerts.sent)) == (1, 1)

@@ -108,10 +108,8 @@ def count_confirms(rig: WorkerHarness) -> int:
 def reconcile_job(rig: WorkerHarness) -> None:
     world = rig.world()
     world.clock.time = datetime.now(UTC)
-    job = world.run_until_idle(KEY)
-    assert job.status is Status.FINISHED
-    assert world.order()["status"] == "paid"
-    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert world.run_until_idle(KEY).status is Status.FINISHED
+    assert (world.order()["status"], len(rig.stripe.ledger.charges_for(KEY))) == ("paid", 1)
 
 
 def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: PausedWorker) -> None:
@@ -122,15 +120,13 @@ def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: Paus
     assert count_confirms(rig) == 0
     assert rig.world().job(KEY).status is Status.READY
     reconcile_job(rig)
-    assert count_confirms(rig) == 1
-    assert len(rig.stripe.ledger.intents) == 1
+    assert (count_confirms(rig), len(rig.stripe.ledger.intents)) == (1, 1)
 
 
 @pytest.mark.parametrize("frozen", ["in create", "after claim"])
 def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, frozen: str) -> None:
     if frozen == "in create":
-        faults = rig.stripe.faults
-        slow = faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        slow = rig.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
         freeze_during(worker, slow)
     else:
         freeze_after_claim(worker)
@@ -145,10 +141,8 @@ def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, f
 
 def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: PausedWorker) -> None:
     freeze_after_claim(worker)
-
     assert worker.thaw() == "NotAttempted"
-    assert rig.stripe.ledger.requests == ()
-    assert rig.world().job(KEY).attempts == 0
+    assert (rig.stripe.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
     reconcile_job(rig)
 
 

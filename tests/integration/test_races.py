@@ -128,11 +128,8 @@ def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: Provid
 @pytest.mark.mass
 def test_effect_guarded_only_by_claim_happens_once(dynamo: DynamoFixture) -> None:
     pings: list[JobKey] = []
-    contracts = (ping_contract(pings),)
-    workers = [RacingWorker(dynamo, contracts=contracts) for _ in range(WORKERS)]
-
+    workers = [RacingWorker(dynamo, contracts=(ping_contract(pings),)) for _ in range(WORKERS)]
     outcomes = deliver_concurrently(workers, [ping_message(number) for number in range(ROUNDS)])
-
     assert sorted(pings) == sorted({f"test.ping:{number}" for number in range(ROUNDS)})
     assert_one_run_each(outcomes, jobs=ROUNDS)
 
@@ -150,8 +147,7 @@ def test_exactly_one_concurrent_claim_wins(dynamo: DynamoFixture) -> None:
 
         (winner,) = [result.job for result in results if isinstance(result, Claimed)]
         refused = [result.row for result in results if isinstance(result, ClaimFailed)]
-        assert refused == [winner] * (WORKERS - 1)
-        assert stores[0].get(key) == winner
+        assert (refused, stores[0].get(key)) == ([winner] * (WORKERS - 1), winner)
         assert (winner.fence, winner.attempts) == (1, 1)
 
 

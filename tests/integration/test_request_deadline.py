@@ -70,7 +70,6 @@ def test_stripe_request_ends_at_deadline_when_reply_trickles(server: TricklingSe
     began = time.monotonic()
 
     answer = StripePayments(client).prepare(PAYMENT, idempotency_key=IdempotencyKey("create:1"))
-
     assert isinstance(answer, Ambiguous)
     assert time.monotonic() - began < LIMIT * 3
 
@@ -89,6 +88,5 @@ def test_hubspot_request_ends_at_deadline_when_reply_trickles(
     client = hubspot_client("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()
-
     assert isinstance(request_hubspot(crm), outcome)
     assert time.monotonic() - began < LIMIT * 3

@@ -1,6 +1,5 @@
 """The SES adapter against every way in which an answer can go wrong, over real sockets."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -30,7 +29,7 @@ from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import SENDER, ses_client, ses_mailer
-from tests.support.tls import untrusted_server
+from tests.support.tls import busy_server, untrusted_server
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
@@ -55,12 +54,8 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
     sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
 ) -> None:
     sandbox.faults.add(fault, times=None)
-
-    answer = send_mail(sandbox.url)
-
-    assert isinstance(answer, expected)
-    assert sandbox.ledger.paths[SEND] == 1
-    assert len(sandbox.ledger.mails) == mails
+    assert isinstance(send_mail(sandbox.url), expected)
+    assert (sandbox.ledger.paths[SEND], len(sandbox.ledger.mails)) == (1, mails)
 
 
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
@@ -103,9 +98,7 @@ def test_environment_enables_no_retry(
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
-
     send_mail(sandbox.url)
-
     assert len(sandbox.ledger.mails) == 1
 
 
@@ -115,7 +108,6 @@ def test_environment_enables_no_retry(
 )
 def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: str) -> None:
     answer = send_mail(sandbox.url, to=to)
-
     assert isinstance(answer, Declined)
     assert answer.code == code
     assert "request req_" in answer.reason
@@ -139,7 +131,6 @@ def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: st
 )
 def test_configuration_error_sends_nothing(sandbox: ProviderSandbox, name: str, code: str) -> None:
     answer = send_mail(sandbox.url, sender=f"{name}@example.com")
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert code in answer.reason
@@ -177,14 +168,8 @@ def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
 
 
 def test_connect_timeout_sends_nothing(no_profile: None) -> None:
-    with socket.socket() as busy, socket.socket() as first:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen(0)
-        first.connect(busy.getsockname())
-
-        answer = send_mail(f"http://127.0.0.1:{busy.getsockname()[1]}")
-
-    assert isinstance(answer, NotSent)
+    with busy_server() as url:
+        assert isinstance(send_mail(url), NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
@@ -203,7 +188,6 @@ def test_missing_credentials_send_nothing_and_raise_alarm(
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
 
     answer = mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG)
-
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert sandbox.ledger.requests == ()
@@ -221,8 +205,7 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
     def no_client() -> NoReturn:
         raise error
 
-    mailer = SesMailer(new_client=no_client, sender=SENDER)
-    answer = mailer.send(MAIL, idempotency_key=KEY, tag=TAG)
+    answer = SesMailer(new_client=no_client, sender=SENDER).send(MAIL, idempotency_key=KEY, tag=TAG)
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
@@ -231,8 +214,7 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
 def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
     send_mail(sandbox.url)
     (mail,) = sandbox.ledger.mails
-    assert mail.headers == {"X-Oncely-Key": KEY}
-    assert mail.tags == {"oncely_key": TAG}
+    assert (mail.headers, mail.tags) == ({"X-Oncely-Key": KEY}, {"oncely_key": TAG})
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
@@ -245,9 +227,7 @@ def test_mailer_uses_boto3_endpoint(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    answer = mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG)
-
-    assert isinstance(answer, Ambiguous)
+    assert isinstance(mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG), Ambiguous)
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
 
 
@@ -259,5 +239,4 @@ def test_mailer_is_not_configured_without_sender() -> None:
 
 
 def mailer_from_env() -> Mailer:
-    settings = Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)
-    return AwsPorts(settings).provider(SES)
+    return AwsPorts(Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)).provider(SES)

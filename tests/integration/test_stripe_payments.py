@@ -96,9 +96,7 @@ def test_changed_payment_keeps_its_sum(sandbox: ProviderSandbox, provider: Strip
     ref = prepare_payment(provider)
     (intent,) = sandbox.ledger.intents
     sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
-
     provider.execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
-
     assert [one.amount for one in sandbox.ledger.charges] == [1250]
 
 
@@ -161,7 +159,6 @@ def test_library_never_retries_effect(sandbox: ProviderSandbox, provider: Stripe
 )
 def test_decline_leaves_payment_open(provider: StripePayments, method: str, code: str) -> None:
     answer = confirm_payment(provider, method=method)
-
     assert isinstance(answer, StillOpen)
     assert answer.code == code
     # The reason outlives the intent: a failed job shows it after a worker canceled the intent.
@@ -188,7 +185,6 @@ def test_refunded_or_disputed_charge_is_anomalous(
         sandbox.ledger.save(replace(charged, disputed=True), at=charged.created)
 
     answer = provider.lookup(ref, make_payment())
-
     assert isinstance(answer, Anomalous)
     assert change in answer.reason
 
@@ -219,7 +215,6 @@ def test_search_reports_its_limit(sandbox: ProviderSandbox, provider: StripePaym
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
     answer = provider.lookup(ref, make_payment())
-
     assert isinstance(answer, NotFound)
     assert "only the customer's newest 300 payments were searched" in answer.reason
     lists = [one for one in sandbox.ledger.requests if (one.method, one.path) == ("GET", CREATE)]
@@ -233,12 +228,9 @@ def read_paths(sandbox: ProviderSandbox) -> list[str]:
 def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, charge_id = charge_payment(provider)
     before = len(read_paths(sandbox))
-
     answer = provider.lookup(ref, make_payment())
-
     assert isinstance(answer, Succeeded)
-    assert answer.result["charge_id"] == charge_id
-    assert read_paths(sandbox)[before:] == [CREATE]
+    assert (answer.result["charge_id"], read_paths(sandbox)[before:]) == (charge_id, [CREATE])
 
 
 def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
@@ -247,7 +239,6 @@ def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: Strip
     before = len(read_paths(sandbox))
 
     answer = provider.lookup(ours.intent_id, make_payment(method="pm_card_chargeDeclined"))
-
     assert isinstance(answer, StillOpen)
     assert read_paths(sandbox)[before:] == [CREATE, f"{CREATE}/{ours.intent_id}"]
 
@@ -314,7 +305,6 @@ def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: Strip
     world = stripe_world(provider)
 
     outcomes = [world.run(charge_message()) for _ in range(3)]
-
     assert isinstance(outcomes[0], Finished)
     charged = sandbox.ledger.charges_for("18452")
     assert [one.charge_id for one in charged] == [world.order()["charge_id"]]
@@ -325,7 +315,6 @@ def test_decline_cancels_payment_first(sandbox: ProviderSandbox, provider: Strip
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 
     first = world.run(charge_message())
-
     assert isinstance(first, Failed)
     assert first.result["code"] == "card_declined"
     assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
@@ -345,7 +334,6 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
     assert world.job(KEY).status is not Status.FAILED
 
     job = world.run_until_idle(KEY)
-
     assert job.status is Status.FAILED
     assert (job.result or {})["code"] == "card_declined"
     assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]

@@ -82,12 +82,9 @@ def cancelled_transaction(*reasons: str) -> ServiceError:
 @pytest.mark.parametrize("reasons", THROTTLED_REASONS)
 def test_end_is_written_once_after_conflict(rig: ThrottledTables, reasons: tuple[str, ...]) -> None:
     rig.faults.inject("TransactWriteItems", *[cancelled_transaction(*reasons)] * 3)
-
     assert rig.finish_job() == Swapped(rig.after)
     assert rig.dynamo.calls.attempts == ["TransactWriteItems"] * 4
-    assert rig.pauses == sorted(rig.pauses)
-    assert len(rig.pauses) == 3
-    assert rig.row() == rig.after
+    assert (rig.pauses, len(rig.pauses), rig.row()) == (sorted(rig.pauses), 3, rig.after)
     assert rig.dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
@@ -113,17 +110,12 @@ def test_write_is_retried_until_other_transaction_ends(
     rig: ThrottledTables, write: Callable[[ThrottledTables], object]
 ) -> None:
     rig.faults.inject("UpdateItem", CONFLICT, CONFLICT)
-
-    result = write(rig)
-
-    assert isinstance(result, Swapped | Claimed)
-    assert rig.dynamo.calls.attempts == ["UpdateItem"] * 3
-    assert len(rig.pauses) == 2
+    assert isinstance(write(rig), Swapped | Claimed)
+    assert (rig.dynamo.calls.attempts, len(rig.pauses)) == (["UpdateItem"] * 3, 2)
 
 
 def test_lasting_transaction_makes_claim_unavailable(rig: ThrottledTables) -> None:
     rig.faults.inject("UpdateItem", *[CONFLICT] * 20)
-
     with pytest.raises(UnavailableError, match="too busy"):
         rig.store.claim(make_claim(job_key=RESUBMITTED_KEY))
     assert sum(rig.pauses) <= 2
@@ -133,18 +125,14 @@ def test_lasting_transaction_makes_claim_unavailable(rig: ThrottledTables) -> No
 def test_throttled_write_is_retried_by_sdk_and_store(rig: ThrottledTables) -> None:
     rig.faults.inject("PutItem", *[ServiceError("ProvisionedThroughputExceededException")] * 3)
     job = make_ready_job(RESUBMITTED_KEY)
-
     assert rig.store.create(job) == Created(job)
-    assert rig.dynamo.calls.attempts == ["PutItem"] * 4
-    assert len(rig.pauses) == 1
+    assert (rig.dynamo.calls.attempts, len(rig.pauses)) == (["PutItem"] * 4, 1)
 
 
 def test_resubmitted_job_is_claimed_once_after_conflict(rig: ThrottledTables) -> None:
     rig.store.compare_and_swap(rig.before, fail_job(rig.before))
     rig.faults.inject("TransactWriteItems", cancelled_transaction("None", "TransactionConflict"))
-
     result = rig.store.claim(make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY))
-
     assert isinstance(result, Claimed)
     assert (result.job.fence, result.job.attempts) == (1, 1)
 
@@ -152,9 +140,7 @@ def test_resubmitted_job_is_claimed_once_after_conflict(rig: ThrottledTables) ->
 def test_order_conflict_precedes_transaction_conflict(rig: ThrottledTables) -> None:
     reasons = ("TransactionConflict", "ConditionalCheckFailed")
     rig.faults.inject("TransactWriteItems", cancelled_transaction(*reasons))
-
     result = rig.finish_job()
-
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
 
@@ -179,9 +165,7 @@ def test_failed_write_conflicts_with_change_of_others(rig: ThrottledTables) -> N
     theirs = add_note(rig.before)
     rig.dynamo.store(rig.dynamo.admin).compare_and_swap(rig.before, theirs)
     rig.faults.inject("UpdateItem", *[ServiceError("InternalServerError", 500)] * 2)
-
-    result = rig.store.compare_and_swap(rig.before, rig.after)
-    assert result == VersionConflict(theirs)
+    assert rig.store.compare_and_swap(rig.before, rig.after) == VersionConflict(theirs)
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])

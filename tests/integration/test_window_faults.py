@@ -28,7 +28,6 @@ def test_job_and_window_are_created_once(
 ) -> None:
     injector = FaultInjector(dynamo.client)
     injector.inject("TransactWriteItems", *faults)
-
     assert dynamo.windows().create(make_ready_job(KEY), NIGHTLY) == Created(make_ready_job(KEY))
     assert dynamo.store().get(KEY) == make_ready_job(KEY)
     assert injector.all_used
@@ -37,7 +36,6 @@ def test_job_and_window_are_created_once(
 def test_undelivered_create_leaves_no_row(dynamo: DynamoFixture) -> None:
     lost = [NetworkFault.REQUEST_LOST] * 2
     FaultInjector(dynamo.client).inject("TransactWriteItems", *lost)
-
     with pytest.raises(UnavailableError, match=KEY):
         dynamo.windows().create(make_ready_job(KEY), NIGHTLY)
     assert dynamo.row(KEY) is None

@@ -54,8 +54,7 @@ def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemo
 
     kept = process_event(rig, event)
 
-    assert len(event["Records"]) == len(BATCH)
-    assert kept == [IN_PROGRESS]
+    assert (len(event["Records"]), kept) == (len(BATCH), [IN_PROGRESS])
     assert rig.remaining_messages() == 1
     for order_id in GOOD:
         [charged] = rig.stripe.ledger.charges_for(order_id)
@@ -77,10 +76,8 @@ def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemo
 def test_lone_surrogate_in_body_is_rejected(rig: WorkerHarness, world: InMemoryStack) -> None:
     event = rig.deliver(json.dumps(charge_message("1")), "to be replaced")
     event["Records"][1]["body"] = '{"job": "payment.charge", "v": 1, "order_id": "\ud83d"}'
-
     assert process_event(rig, event) == []
-    assert list(rig.rejected()) == [HALF_A_CHARACTER]
-    assert world.order("1")["status"] == "paid"
+    assert (list(rig.rejected()), world.order("1")["status"]) == ([HALF_A_CHARACTER], "paid")
 
 
 def test_reject_reason_escapes_characters_sqs_forbids(rig: WorkerHarness) -> None:
@@ -120,5 +117,4 @@ def test_conflicting_amount_is_rejected_and_alerts(
     assert list(rig.rejected()) == [body]
     subjects = [alert["Subject"] for alert in rig.alerts()]
     assert subjects == [f"Oncely: conflicting message for {KEY}"]
-    assert rig.dynamo.row(KEY) == before
-    assert len(rig.stripe.ledger.charges) == 1
+    assert (rig.dynamo.row(KEY), len(rig.stripe.ledger.charges)) == (before, 1)

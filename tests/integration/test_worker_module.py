@@ -90,13 +90,6 @@ def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work
         yield stage
 
 
-@pytest.fixture
-def world(rig: WorkerHarness) -> InMemoryStack:
-    world = rig.world()
-    world.add_order()
-    return world
-
-
 def is_left_in_queue(event: dict[str, Any], answer: dict[str, Any]) -> bool:
     [record] = event["Records"]
     return answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
@@ -158,10 +151,8 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
 ) -> None:
     event = rig.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
-
     with pytest.raises(NotConfiguredError, match="no contract uses the queue 'payment'"):
         invoke_handler(event)
-
     assert rig.rejected() == {}
 
 
@@ -229,5 +220,4 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
-    assert metrics[signals.CREDENTIALS_REJECTED] == [1]
-    assert rig.alerts() == []
+    assert (metrics[signals.CREDENTIALS_REJECTED], rig.alerts()) == ([1], [])

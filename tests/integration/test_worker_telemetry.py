@@ -13,13 +13,6 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
 
 
-@pytest.fixture
-def world(rig: WorkerHarness) -> InMemoryStack:
-    world = rig.world()
-    world.add_order()
-    return world
-
-
 def _metrics(line: dict[str, Any]) -> list[str]:
     if "_aws" not in line:
         return []
@@ -58,7 +51,6 @@ def test_first_run_counts_only_as_finished(rig: WorkerHarness, run: Run) -> None
     event = rig.deliver(BODY)
 
     [line], counted = run(event=event)
-
     assert counted == {(signals.FINISHED, None): 1}
     assert (line["message"], line["job_key"]) == ("job finished", KEY)
     assert line["message_id"] == event["Records"][0]["messageId"]
@@ -72,7 +64,6 @@ def test_duplicate_is_counted_apart(world: InMemoryStack, run: Run, *, declined:
     [first], _ = run(BODY)
 
     [line], counted = run(BODY)
-
     assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "finished"): 1}
     assert (line["message"], line["deduplication"]) == ("message deduplicated", "finished")
     assert line["status"] == ("failed" if declined else "finished")
@@ -114,7 +105,6 @@ def test_internal_error_is_logged_with_trace(
     event = rig.deliver(BODY)
 
     [line], counted = run(event=event)
-
     assert counted == {(signals.PROCESSING_ERROR, None): 1}
     assert line["message"] == "message not processed"
     assert "payment_charge.py" in line["exception"]

@@ -39,8 +39,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     finder = replace(
         world.finder(), store=dynamo.store(), index=DynamoDueIndex(client, dynamo.jobs_table)
     )
-    found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
-    return len(found.items), sum(read)
+    return len(finder.find(SweepRequest.parse({"job_type": "payment.charge"})).items), sum(read)
 
 
 def _job(number: int) -> Job:

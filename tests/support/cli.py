@@ -20,8 +20,6 @@ HOSTILE = "[red]x[/red]\x1b[31m'\"; DROP\u202e\nforged: line"
 
 @dataclass(frozen=True)
 class FakeSts:
-    """STS: the caller's identity."""
-
     arn: str = "arn:aws:sts::1:assumed-role/Operator/ada@example.com"
 
     def get_caller_identity(self) -> Mapping[str, str]:
@@ -81,8 +79,6 @@ def selector_for(*words: str) -> StackSelector:
 
 @dataclass
 class FakeStateMachine:
-    """Step Functions: one execution with a given end."""
-
     final_execution: Mapping[str, Any]
     started: list[Mapping[str, Any]] = field(default_factory=list)
     statuses: Sequence[str] = ("RUNNING",)  # before the end

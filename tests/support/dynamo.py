@@ -238,10 +238,9 @@ def _projection(index: IndexSchema) -> Any:  # noqa: ANN401  # the SDK's own for
 
 
 def _schema(key: KeySchema) -> Any:  # noqa: ANN401  # the SDK's own form
-    kinds = ("HASH", "RANGE")
     return [
         {"AttributeName": name, "KeyType": kind}
-        for name, kind in zip(key.names, kinds, strict=False)
+        for name, kind in zip(key.names, ("HASH", "RANGE"), strict=False)
     ]
 
 

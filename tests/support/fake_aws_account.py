@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -17,6 +17,7 @@ from tests.support.in_memory_stack import InMemoryStack
 from tests.support.table_schemas import TABLE_SCHEMAS
 
 DAY = 86_400
+T = TypeVar("T")
 # Whatever is registered: a job of the reader's own has its place here as well.
 QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in CONTRACTS))
 TABLES = tuple(
@@ -74,8 +75,6 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
 
 
 class FakeAwsAccount:
-    """What each service would say; every client of the place is this one object."""
-
     def __init__(self, **changes: Any) -> None:  # noqa: ANN401  # attributes by name
         self.stack: dict[str, Any] = {
             "StackStatus": "UPDATE_COMPLETE",
@@ -247,10 +246,7 @@ class FakeAwsAccount:
         return {"Status": self.versioning}
 
     def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803  # boto3's
-        value = self.secrets[SecretId]
-        if isinstance(value, ClientError):
-            raise value
-        return {"SecretString": value}
+        return {"SecretString": _value_or_raise(self.secrets[SecretId])}
 
     def describe_secret(self, **_: str) -> dict[str, Any]:
         return {"VersionIdsToStages": {"1": ["AWSCURRENT"]}}
@@ -268,32 +264,27 @@ class FakeAwsAccount:
 
 @dataclass(frozen=True)
 class FakePaginator:
-    """A paginator: everything on one page."""
-
     account: FakeAwsAccount
     operation: str
 
     def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
-        if self.operation == "scan":
-            for page in self.account.unsharded_orders:
-                items = [{"order_id": {"S": order_id}} for order_id in page]
-                yield {"ScannedCount": 1000, "Items": items}
-            return
-        if self.operation == "list_objects_v2":
-            yield {"Contents": [{"Key": name} for name in self.account.objects]}
-            return
-        if self.operation == "list_subscriptions_by_topic":
-            yield {"Subscriptions": self.account.subscriptions}
-            return
-        yield {
-            "StackResourceSummaries": [
-                {"ResourceType": kind, "PhysicalResourceId": name}
-                for kind, name in self.account.resources()
-            ]
+        orders = (
+            [{"order_id": {"S": one}} for one in page] for page in self.account.unsharded_orders
+        )
+        resources = [
+            {"ResourceType": kind, "PhysicalResourceId": name}
+            for kind, name in self.account.resources()
+        ]
+        pages: dict[str, list[dict[str, Any]]] = {
+            "scan": [{"ScannedCount": 1000, "Items": items} for items in orders],
+            "list_objects_v2": [{"Contents": [{"Key": name} for name in self.account.objects]}],
+            "list_subscriptions_by_topic": [{"Subscriptions": self.account.subscriptions}],
+            "list_stack_resources": [{"StackResourceSummaries": resources}],
         }
+        yield from pages[self.operation]
 
 
-def _value_or_raise(value: dict[str, Any] | ClientError) -> dict[str, Any]:
+def _value_or_raise(value: T | ClientError) -> T:
     if isinstance(value, ClientError):
         raise value
     return value

@@ -54,8 +54,7 @@ def main(body: str) -> None:
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
     clock = app.ports.clock
     runner = replace(app.job_runner, store=store, guard=MemoryTableGuard())
-    outcome = runner.run(body, deadline=clock.now() + DEADLINE)
-    signal(type(outcome).__name__)
+    signal(type(runner.run(body, deadline=clock.now() + DEADLINE)).__name__)
 
 
 if __name__ == "__main__":

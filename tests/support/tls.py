@@ -51,3 +51,12 @@ def _certificate(folder: Path) -> Path:
     path = folder / "untrusted.pem"
     path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+@contextmanager
+def busy_server() -> Iterator[str]:
+    with socket.socket() as busy, socket.socket() as first:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        first.connect(busy.getsockname())
+        yield f"http://127.0.0.1:{busy.getsockname()[1]}"

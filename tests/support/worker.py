@@ -50,8 +50,7 @@ class BatchHarness:
             concurrency=BATCH_CONCURRENCY,
             max_receive_count=MAX_RECEIVES,
         )
-        deadline = clock.now() + timedelta(seconds=seconds_left)
-        return worker.process(deliveries, deadline=deadline)
+        return worker.process(deliveries, deadline=clock.now() + timedelta(seconds=seconds_left))
 
 
 def make_delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
@@ -93,8 +92,6 @@ class FakeContext:
 
 
 class WorkerHarness:
-    """What the stack puts around the worker of `payments`, on a local AWS; fresh for each test."""
-
     def __init__(self, dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
         self._name = uuid.uuid4().hex
         self.dynamo = dynamo
@@ -152,7 +149,6 @@ class WorkerHarness:
         return self.receive(len(bodies))
 
     def receive(self, max_messages: int = 10) -> dict[str, Any]:
-        """The next event; in the order in which its messages were sent."""
         return {
             "Records": [event_record(message) for message in self._read(self.queue, max_messages)]
         }

@@ -14,8 +14,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     client_for_sandbox,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 @pytest.mark.parametrize(
     ("change", "code"),
@@ -66,7 +64,6 @@ def test_live_api_key_is_rejected(sandbox: ProviderSandbox) -> None:
 def test_read_only_api_key_cannot_write(sandbox: ProviderSandbox, intents: Intents) -> None:
     reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
-
     assert reader.retrieve(intent.id).id == intent.id
     with pytest.raises(stripe.PermissionError):
         reader.confirm(intent.id, CONFIRM)

@@ -13,8 +13,6 @@ import stripe
 from oncely_local.engine import REPOSITORY
 from tests.integration.stripe_sandbox.sandbox_client import CHARGE
 
-pytestmark = pytest.mark.enable_socket
-
 
 def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 - JSON
     request = urllib.request.Request(  # noqa: S310 - the address is the sandbox's own

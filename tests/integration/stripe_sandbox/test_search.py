@@ -11,8 +11,6 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     Intents,
 )
 
-pytestmark = pytest.mark.enable_socket
-
 
 def test_search_finds_job_only_after_index_lag(intents: Intents, clock: CallableClock) -> None:
     intent = intents.create(ORDER)
@@ -31,9 +29,7 @@ def test_search_joins_clauses(intents: Intents, clock: CallableClock) -> None:
     intents.create(ORDER)
     paid = intents.create(CHARGE)
     clock.advance(minutes=1)
-
     found = intents.search({"query": 'status:\'succeeded\' AND metadata["order_id"]:"18452"'})
-
     assert [one.id for one in found.data] == [paid.id]
 
 
@@ -45,8 +41,6 @@ def test_invalid_query_is_rejected(intents: Intents) -> None:
 def test_list_pages_customer_intents_newest_first(intents: Intents) -> None:
     mine = [intents.create(ORDER).id for _ in range(3)]
     intents.create({**ORDER, "customer": "cus_2"})
-
     page = intents.list({"customer": "cus_1", "limit": 2})
-
     assert [one.id for one in page.auto_paging_iter()] == mine[::-1]
     assert page.has_more
