@@ -84,9 +84,7 @@ def test_random_violation_is_shrunk_to_one_fault(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, policy: job.created_at)
     bound = SearchLimits(injections=0, random_schedules=400, max_violations=1)
 
-    script = first_violation(BY_NAME["test.effect/lookup"], bound)
-
-    assert len(parse_script(script)[1]) == 1
+    assert len(parse_script(first_violation(BY_NAME["test.effect/lookup"], bound))[1]) == 1
 
 
 def test_explore_accepts_custom_contract() -> None:

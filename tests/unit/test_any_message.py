@@ -158,9 +158,7 @@ def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
     [(one, name) for one in CONTRACTS for name in sorted(one.message.model_fields)],
 )
 def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyContract], name: str) -> None:
-    wrong = (SECRET * 20, [SECRET], {"card": SECRET}, {"id": "4419", "updatedAt": SECRET})
-
-    for value in wrong:
+    for value in (SECRET * 20, [SECRET], {"card": SECRET}, {"id": "4419", "updatedAt": SECRET}):
         reason = parse_body(json.dumps({**contract.example.to_dict(), name: value}))
         assert isinstance(reason, str)
         # The reason names the job type, cut short.

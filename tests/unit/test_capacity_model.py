@@ -86,9 +86,7 @@ def test_index_units_follow_entry_changes(before: Item, after: Item, units: dict
 
 
 def test_index_entry_is_rounded_up_by_its_own_size() -> None:
-    large = item(status="a", note="x" * 1500)
-
-    assert write_units(PLAN, None, large) == {TABLE: 2, "listed": 2}
+    assert write_units(PLAN, None, item(status="a", note="x" * 1500)) == {TABLE: 2, "listed": 2}
 
 
 def test_read_units_depend_on_size_and_consistency() -> None:

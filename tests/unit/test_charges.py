@@ -60,9 +60,7 @@ def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
 
 
 def test_declined_and_open_jobs_are_each_counted_once() -> None:
-    jobs = map(charge_job, [FAILED, FAILED, OPEN, REVIEW, OPEN])
-
-    charges = ChargeSummary.from_jobs(jobs)
+    charges = ChargeSummary.from_jobs(map(charge_job, [FAILED, FAILED, OPEN, REVIEW, OPEN]))
 
     assert (charges.declined, charges.unresolved) == (2, 3)
     assert ChargeSummary() == ChargeSummary.from_jobs([])

@@ -210,8 +210,7 @@ def test_sender_is_verified_through_address_or_parent_domain(identity: str) -> N
 
 @pytest.mark.parametrize("local", [False, True])
 def test_ses_is_not_checked_when_no_mail_is_sent(*, local: bool) -> None:
-    account = FakeAwsAccount(mail=DENIED, identities={})
-    connection = account.connection(is_local=local)
+    connection = FakeAwsAccount(mail=DENIED, identities={}).connection(is_local=local)
     if not local:
         connection.outputs = {**connection.outputs, "SesSenderAddress": ""}
 

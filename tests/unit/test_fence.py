@@ -58,9 +58,7 @@ def test_message_is_returned_with_growing_delay() -> None:
 
 
 def test_invalid_message_is_still_rejected() -> None:
-    harness = BatchHarness(world=fenced_world())
-
-    (worked,) = harness.process(make_delivery("no JSON"))
+    (worked,) = BatchHarness(world=fenced_world()).process(make_delivery("no JSON"))
 
     assert worked.acked
 
@@ -164,8 +162,7 @@ def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = InMemoryStack()
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
-    requested_at = (world.clock.now() - timedelta(hours=1)).isoformat()
-    world.add_order(charge_requested_at=requested_at)
+    world.add_order(charge_requested_at=(world.clock.now() - timedelta(hours=1)).isoformat())
 
     assert find_due(world).items == ()
     message = charge_message()

@@ -237,9 +237,7 @@ def test_sweep_of_one_type_finds_no_missing_jobs_of_another(world: InMemoryStack
 
 
 def test_large_messages_of_missing_jobs_fit_one_page() -> None:
-    world = InMemoryStack(contracts=(_MissingReportBuild,))
-
-    found = find(world)
+    found = find(InMemoryStack(contracts=(_MissingReportBuild,)))
 
     assert 0 < len(found.items) < 10
     assert len(json.dumps([item.to_json() for item in found.items])) <= MAX_PAGE_BYTES

@@ -69,9 +69,8 @@ def test_ended_job_is_recorded_with_result_and_reference() -> None:
     result = {"charge_id": "ch_1", "live": True, "amount": 1200}
     paid: Any = {"result": result, "amount": 1200, "currency": "eur", "subject": "18452"}
     confirm: Any = {"now": LATER, "actor": "worker", "reason": "paid", "provider_ref": "pi_1"}
-    new = old.apply(Event.CONFIRM, **confirm, **paid)
 
-    line = recorded_line(old, new)
+    line = recorded_line(old, old.apply(Event.CONFIRM, **confirm, **paid))
 
     assert (line.status, line.event, line.provider_ref) == ("finished", "confirm", "pi_1")
     assert line.result == result
@@ -121,9 +120,7 @@ def test_write_without_change_is_not_recorded() -> None:
 
 @pytest.mark.parametrize(("expired", "record"), [(True, "expired"), (False, "deleted")])
 def test_removed_row_is_recorded_as_its_own_version(*, expired: bool, record: str) -> None:
-    old = make_job(status=Status.FINISHED, version=4)
-
-    line = recorded_line(old, None, expired=expired)
+    line = recorded_line(make_job(status=Status.FINISHED, version=4), None, expired=expired)
 
     assert (line.record, line.status, line.old_status) == (record, None, "finished")
     assert (line.version, line.at) == (5, LATER)
@@ -215,9 +212,7 @@ def test_field_count_and_field_names_are_limited() -> None:
 
 
 def test_too_long_id_is_left_out() -> None:
-    line = backfill_line(make_job(provider_ref=TOO_LONG), generation=TABLE)
-
-    assert line.provider_ref is None
+    assert backfill_line(make_job(provider_ref=TOO_LONG), generation=TABLE).provider_ref is None
 
 
 SECRET = "Ada Lovelace"

@@ -161,9 +161,7 @@ def test_view_of_one_job_is_complete() -> None:
 
 
 def test_view_shows_null_for_missing_values() -> None:
-    job = make_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None)
-
-    view = view_of(job)
+    view = view_of(make_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None))
 
     shown = view.to_json()
     nothing = ("result", "request_id", "last_error", "claimed_at", "amount_label", "expires_at")

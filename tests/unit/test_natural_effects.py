@@ -51,8 +51,7 @@ def test_natural_effect_retries_later_when_in_progress() -> None:
     ("before", "event"), [(0, Event.RELEASE), (3, Event.RELEASE), (4, Event.ESCALATE)]
 )
 def test_natural_effect_escalates_after_too_many_timeouts(before: int, event: Event) -> None:
-    decision = decide(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW)
-    assert decision.event is event
+    assert decide(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW).event is event
 
 
 @pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])

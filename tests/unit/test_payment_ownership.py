@@ -47,8 +47,7 @@ class CannedStripe(stripe.HTTPClient):
     def __init__(self, body: Mapping[str, object]) -> None:
         super().__init__()
         self.body = json.dumps(body)
-        listed = {"object": "list", "url": "/", "has_more": False, "data": [body]}
-        self.listed = json.dumps(listed)
+        self.listed = json.dumps({"object": "list", "url": "/", "has_more": False, "data": [body]})
 
     def request(
         self,
@@ -92,9 +91,7 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
     world.payments.intents["pi_victim"] = FakeIntent("pi_victim", replace(OURS, **changes))
     add_forged_row(world)
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
     assert world.payments.calls == [("verify", "pi_victim")]
     assert world.order()["status"] == "payment_pending"
@@ -105,9 +102,7 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack)
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
 
 
@@ -121,12 +116,9 @@ def test_replayed_payment_is_verified_before_confirmation() -> None:
     world = InMemoryStack()
     world.add_order()
     made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
-    changed = replace(OURS, customer="cus_victim")
-    world.payments.intents[made.ref] = FakeIntent(made.ref, changed)
+    world.payments.intents[made.ref] = FakeIntent(made.ref, replace(OURS, customer="cus_victim"))
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
     assert world.payments.calls[-1] == ("verify", made.ref)
 

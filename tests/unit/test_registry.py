@@ -62,8 +62,7 @@ def test_repeated_name_is_invalid_at_any_depth() -> None:
 
 def test_message_is_valid_up_to_size_limit() -> None:
     registry = ContractRegistry([ReportBuild])
-    frame = len(json.dumps(report_message("t", text="")))
-    longest = "x" * (MAX_MESSAGE_BYTES - frame)
+    longest = "x" * (MAX_MESSAGE_BYTES - len(json.dumps(report_message("t", text=""))))
 
     registry.parse_body(json.dumps(report_message("t", text=longest)))
 

@@ -76,8 +76,7 @@ class FakeRowScan:
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         del after
-        jobs = tuple(self.store.jobs.values())
-        yield RowPage(jobs=jobs, unreadable=self.unreadable, after=None)
+        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=self.unreadable, after=None)
 
 
 @dataclass
@@ -398,9 +397,7 @@ def test_published_row_is_restored_as_published() -> None:
 
 
 def test_unpublished_row_of_copy_expires() -> None:
-    owing = replace(FINISHED, due_at=NOW, expires_at=None)
-
-    found = park_copied_row(owing, now=LATER)
+    found = park_copied_row(replace(FINISHED, due_at=NOW, expires_at=None), now=LATER)
 
     assert found is not None
     assert found.due_at is None

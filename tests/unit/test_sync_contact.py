@@ -86,9 +86,7 @@ def test_repeated_event_is_duplicate(world: InMemoryStack) -> None:
 def test_contact_is_fetched_when_message_has_no_record(world: InMemoryStack) -> None:
     contact_id = world.crm.add(email="ada@example.com")
 
-    outcome = world.run({**contact_message("1"), "source_id": contact_id})
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run({**contact_message("1"), "source_id": contact_id}), Finished)
     row = world.dependencies.rows.get("records", {"record_id": f"hubspot#{contact_id}"})
     assert row is not None
     assert row["source_id"] == contact_id
@@ -97,9 +95,7 @@ def test_contact_is_fetched_when_message_has_no_record(world: InMemoryStack) -> 
 def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record()))
 
-    outcome = world.run(contact_message("2"))
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(contact_message("2")), Finished)
     assert import_result(world, "2") == "gone"
     assert stored_contact(world)["gone"] is True
     assert stored_contact(world)["record"]["properties"]["email"] == "ada@example.com"
@@ -107,8 +103,7 @@ def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
 
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
     world.crm.fail_next("get_contact", ProviderFault.TIMEOUT_BEFORE)
-    outcome = world.run(contact_message("1"))
-    assert isinstance(outcome, NotAttempted)
+    assert isinstance(world.run(contact_message("1")), NotAttempted)
     assert stored_contact(world) is None
 
 

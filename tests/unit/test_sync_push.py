@@ -109,9 +109,7 @@ def test_lost_push_is_resent_after_timeout(world: InMemoryStack) -> None:
     world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
     world.run(push_message())
 
-    job = world.run_until_idle(key(1))
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(key(1)).status is Status.FINISHED
     assert len(world.crm.contacts) == 1
 
 
@@ -164,9 +162,7 @@ def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert list(world.crm.contacts) == [crm_id]
     assert crm_emails(world) == ["v1@example.com"]
 

@@ -41,8 +41,7 @@ def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
         # A logger of this name is made once per process, with the stream of that time.
         handler.stream = lines = io.StringIO()
         given: Any = {"delivery": DELIVERY, "outcome": outcome, "action": Ack(), **more}
-        worked = ProcessedDelivery(acked=True, **given)
-        made.record_deliveries([worked])
+        made.record_deliveries([ProcessedDelivery(acked=True, **given)])
         made.metrics.flush_metrics()
         return EmittedSignals(logs=_json(lines.getvalue()), metrics=_json(capsys.readouterr().out))
 

@@ -17,18 +17,15 @@ def test_every_event_has_label(event: Event) -> None:
 def test_claim_is_shown_in_order_without_own_entry() -> None:
     asked_for = make_entry(at=NOW, event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
     end = make_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED)
-    job = make_job(evidence=(asked_for, end), claimed_at=NOW + timedelta(minutes=1))
 
-    entries = timeline(job)
+    entries = timeline(make_job(evidence=(asked_for, end), claimed_at=NOW + timedelta(minutes=1)))
 
     assert [line.event for line in entries] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
     assert (entries[1].from_status, entries[1].to_status) == (Status.READY, Status.STARTED)
 
 
 def test_unenqueued_job_shows_first_and_latest_claim() -> None:
-    again = make_job(fence=3, claimed_at=NOW + timedelta(minutes=5))
-
-    entries = timeline(again)
+    entries = timeline(make_job(fence=3, claimed_at=NOW + timedelta(minutes=5)))
 
     assert [(line.from_status, line.reason) for line in entries] == [
         (None, "run 1"),

@@ -104,9 +104,7 @@ def rig() -> DecisionHarness:
 
 
 def test_result_and_business_rows_are_written_together(rig: DecisionHarness) -> None:
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job == rig.row
+    assert rig.write_decision(CHARGED, local=PAID).job == rig.row
     assert (rig.row.status, rig.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
     assert rig.alerts.sent == []
@@ -140,9 +138,7 @@ def test_job_is_due_until_alert_is_delivered(rig: DecisionHarness) -> None:
 def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -> None:
     rig.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
 
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is not None
+    assert rig.write_decision(CHARGED, local=PAID).job is not None
     assert rig.row.status is Status.NEEDS_REVIEW
     assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
     assert "charged as ch_1, but a business write failed: orders 18452" in rig.alerts.sent[0].text
@@ -159,9 +155,7 @@ def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
 def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
 
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is None
+    assert rig.write_decision(CHARGED, local=PAID).job is None
     assert rig.row.status is Status.UNKNOWN
     assert rig.row.evidence[-1].event is Event.NOTE
     assert "charged as ch_1" in rig.row.evidence[-1].reason
@@ -171,16 +165,13 @@ def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
 def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
     before = rig.row
-    result = rig.write_decision(Ambiguous("timeout"))
-    assert (result.job, rig.row) == (None, before)
+    assert (rig.write_decision(Ambiguous("timeout")).job, rig.row) == (None, before)
 
 
 def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
     rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
 
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is None
+    assert rig.write_decision(CHARGED, local=PAID).job is None
     assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
     assert rig.row.evidence[-1].event is Event.NOTE
 
