@@ -272,9 +272,8 @@ def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.Monk
         job = publisher.store.get(key)
         if job is None or not awaits_publishing(job):
             return False
-        now = publisher.clock.now()
         publisher.store.compare_and_swap(
-            job, mark_published(job, retention=MONEY_RETENTION, now=now)
+            job, mark_published(job, retention=MONEY_RETENTION, now=publisher.clock.now())
         )
         return True
 

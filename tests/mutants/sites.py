@@ -90,13 +90,12 @@ class _Finder(ast.NodeVisitor):
         statement = self._statement
         if statement is None:
             raise LookupError(f"{self.file}: a site outside of any statement")
-        line = self.source.count("\n", 0, start) + 1
         self.sites.append(
             Site(
                 file=self.file,
                 start=start,
                 end=end,
-                line=line,
+                line=self.source.count("\n", 0, start) + 1,
                 operator=operator,
                 old=self.source[start:end],
                 new=new,

@@ -71,8 +71,7 @@ def test_json_output_includes_labels_and_timeline(paid: FakeStackConnection) -> 
 
     assert (found["query"], found["jobs"][0]["matched_by"]) == ("18452", "order")
     assert found["jobs"][0]["amount_label"] == "12.50 EUR"
-    assert shown["status_label"] == "done"
-    assert shown["timeline"][-1]["event"] == "confirm"
+    assert (shown["status_label"], shown["timeline"][-1]["event"]) == ("done", "confirm")
 
 
 def test_show_prints_job_with_timeline_and_contract(paid: FakeStackConnection) -> None:

@@ -24,8 +24,7 @@ def send(stack: FakeStackConnection, *words: str, stdin_text: str | None = None)
 def test_fields_become_message_with_types_of_contract(stack: FakeStackConnection) -> None:
     result = send(stack, "payment.charge", "order_id=18452", "amount=1250")
 
-    assert result.exit_code == 0
-    assert result.stdout == f"created    {KEY}\n"
+    assert (result.exit_code, result.stdout) == (0, f"created    {KEY}\n")
     assert json.loads(stack.world.outbox.sent[0]) == charge_message(amount=1250)
 
 

@@ -26,9 +26,7 @@ def test_enqueued_job_is_ready_and_due() -> None:
 def test_claim_creates_missing_row() -> None:
     claim = make_claim()
 
-    job = apply_claim(None, claim)
-
-    assert job == Job(
+    assert apply_claim(None, claim) == Job(
         job_key=claim.job_key,
         job_type=claim.job_type,
         status=Status.STARTED,

@@ -49,8 +49,7 @@ def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> No
 
     job = world.job(KEY)
     assert isinstance(outcome, OwnershipLost)
-    assert job.status is Status.FINISHED
-    assert job.evidence[-1].event == "note"
+    assert (job.status, job.evidence[-1].event) == (Status.FINISHED, "note")
     assert "late worker" in job.evidence[-1].reason
     assert world.payments.charges == ["pi_1"]
 

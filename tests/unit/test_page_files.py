@@ -27,8 +27,7 @@ def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> Non
             continue
         reply = page.file(version=page.version, file=path.name)
 
-        assert reply.status == 200
-        assert reply.body == path.read_text(encoding="utf-8")
+        assert (reply.status, reply.body) == (200, path.read_text(encoding="utf-8"))
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 

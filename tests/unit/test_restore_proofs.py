@@ -167,8 +167,7 @@ def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
     assert rig.replace_table().unresolved == 1
     row = rig.row()
     assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
-    assert row.provider_ref == "pi_1"
-    assert row.evidence[-1].event is Event.RESTORE
+    assert (row.provider_ref, row.evidence[-1].event) == ("pi_1", Event.RESTORE)
     assert row.age_starts_at == LATER
 
 

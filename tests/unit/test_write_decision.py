@@ -114,8 +114,7 @@ def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> N
     rig.write_decision(Anomalous("two were found", "pi_1"))
 
     (alert,) = rig.alerts.sent
-    assert alert.job_key == KEY
-    assert alert.subject == f"Oncely: {KEY} needs review"
+    assert (alert.job_key, alert.subject) == (KEY, f"Oncely: {KEY} needs review")
     lines = alert.text.splitlines()
     assert "Reason: two were found" in lines
     assert "Known: provider reference: pi_1" in lines
@@ -156,8 +155,7 @@ def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
 
     assert rig.write_decision(CHARGED, local=PAID).job is None
-    assert rig.row.status is Status.UNKNOWN
-    assert rig.row.evidence[-1].event is Event.NOTE
+    assert (rig.row.status, rig.row.evidence[-1].event) == (Status.UNKNOWN, Event.NOTE)
     assert "charged as ch_1" in rig.row.evidence[-1].reason
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
 
