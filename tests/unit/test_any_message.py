@@ -73,7 +73,6 @@ def test_any_extra_field_is_rejected_with_printable_reason(
     more: dict[str, object], *, ascii_only: bool
 ) -> None:
     reason = error_text(json.dumps({**charge_message(), **more}, ensure_ascii=ascii_only))
-
     assert reason.isprintable()
     assert bool(reason) is bool(more)
 
@@ -104,7 +103,6 @@ def test_reject_reason_never_repeats_invalid_value(name: str, before: str, after
 def test_any_nesting_depth_gets_printable_reject_reason(depth: int, opening: str) -> None:
     closing = "]" if opening == "[" else "}"
     nested = opening * depth + "1" + closing * depth
-
     assert error_text(nested).isprintable()
     assert error_text(f'{{"job":"payment.charge","v":1,"order_id":"1","x":{nested}}}')
 
@@ -112,7 +110,6 @@ def test_any_nesting_depth_gets_printable_reject_reason(depth: int, opening: str
 @given(digits=st.integers(1, 60_000))
 def test_any_number_of_digits_gets_printable_reject_reason(digits: int) -> None:
     body = f'{{"job":"payment.charge","v":1,"order_id":"1","amount":{"9" * digits}}}'
-
     assert error_text(body).isprintable()
 
 
@@ -183,7 +180,6 @@ def test_accepted_message_has_valid_job_key(message: dict[str, Any]) -> None:
 @given(message=messages())
 def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
     found = parse_body(json.dumps(message))
-
     if not isinstance(found, str):
         assert parse_body(encode_message(found[1].to_dict())) == found
 

@@ -249,7 +249,6 @@ def test_variant_that_works_is_not_broken(spoil: Spoil, sentence: str) -> None:
 
 def test_local_stack_needs_no_alert_subscriber() -> None:
     account = FakeAwsAccount(subscriptions=[])
-
     assert run_cli("doctor", connection=account.connection(is_local=True)).exit_code == 0
 
 

@@ -35,7 +35,6 @@ def stored_record(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any 
 def test_archived_contact_is_gone_unless_newer_one_is_stored(at: str, result: str) -> None:
     world = InMemoryStack()
     run(world, "1", make_contact(SAME))
-
     assert run(world, "2", make_contact(at, archived=True)) == result
     assert stored_record(world)["gone"] is (result == "gone")
 
@@ -52,7 +51,6 @@ def test_archived_record_applies_after_later_lookup() -> None:
 def test_contact_missing_twice_is_marked_once() -> None:
     world = InMemoryStack()
     run(world, "1", make_contact(SAME))
-
     assert [run(world, event) for event in ("2", "3")] == ["gone", "gone"]
     assert (stored_record(world)["gone"], stored_record(world)["version"]) == (True, 2)
 

@@ -59,7 +59,6 @@ def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
 def test_truncated_export_says_so() -> None:
     world = world_with_paid_job("1")
     add_copies(world, 250)
-
     assert len(export_csv(world, 1000)[0]) == 251
     assert [export_csv(world, limit)[1] for limit in (200, 251)] == [True, False]
 

@@ -70,9 +70,7 @@ def test_absence_counts_from_end_of_last_run(
     outcome: EffectOutcome, at: datetime, counts_from: datetime
 ) -> None:
     job = make_job(lease_until=NOW + MINUTE)
-
     after = decide(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
-
     assert absence_conclusive_at(after, TERMS) == counts_from + SECONDS_40
 
 
@@ -88,25 +86,20 @@ def test_early_lookup_does_not_delay_when_absence_counts() -> None:
 
 def test_absence_counts_after_request_timeout_without_lag() -> None:
     terms = replace(TERMS, profile=replace(PROFILE, lookup_lag=None))
-
     assert absence_conclusive_at(make_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
 
 
 @pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (2, 8, 8)])
 def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
     job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
-
     decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
-
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW + run_in * MINUTE)
     assert decision.changes["due_at"] == NOW + due_in * MINUTE
 
 
 def test_unknown_job_is_resent_with_same_key_within_window() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
-
     decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="live")
-
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW)
     assert decision.apply_to(job, now=NOW, actor="reconciler").key_number == job.key_number
 
@@ -124,9 +117,7 @@ def test_long_wait_is_resent_by_row_and_short_one_by_message(
     *, retry_after: timedelta, jitter: float, by_row: bool, run_in: timedelta, due_in: timedelta
 ) -> None:
     limited = NotSent("rate limited", retry_after=retry_after)
-
     decision = decide(make_job(), TERMS, limited, now=NOW, jitter=jitter)
-
     assert (decision.run_at, decision.resend_when_due) == (NOW + run_in, by_row)
     assert decision.changes["due_at"] == NOW + due_in
 
@@ -142,7 +133,6 @@ def test_open_outcome_is_looked_up_later(
     status: Status, outcome: EffectOutcome, event: Event, due_in: timedelta
 ) -> None:
     decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
-
     assert (decision.event, decision.changes["due_at"]) == (event, NOW + due_in)
 
 
@@ -163,9 +153,7 @@ def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
 
 def test_own_backoff_counts_as_age() -> None:
     job = make_job(created_at=NOW - timedelta(hours=23))
-
     waited = decide(job, TERMS, NotSent("refused"), now=NOW).apply_to(job, now=NOW, actor="test")
-
     assert waited.age_starts_at == job.age_starts_at
 
 
@@ -184,9 +172,7 @@ def test_unknown_job_escalates_without_known_key_window(gone: str) -> None:
 
 def test_escalation_reason_includes_last_error() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40, last_error="read timeout")
-
     decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="another account")
-
     assert "it may have happened: read timeout" in decision.reason
 
 

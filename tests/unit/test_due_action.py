@@ -39,9 +39,7 @@ def test_due_row_needs_one_action(row: Job, step: SweepStep) -> None:
 @pytest.mark.parametrize("status", Status)
 def test_on_demand_sweep_looks_up_unknown_job_before_due_time(status: Status) -> None:
     row = make_job(status=status, due_at=NOW + TICK, lease_until=NOW + TICK)
-
     step = sweep_step(row, NOW, on_demand=True)
-
     assert step is (SweepStep.LOOK_UP if status is Status.UNKNOWN else SweepStep.NONE)
 
 

@@ -29,7 +29,6 @@ def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> Job:
 
 def test_hold_for_sweep_moves_only_due_time() -> None:
     held = make_job(version=5, due_at=NOW + timedelta(minutes=2))
-
     assert hold_for_sweep(make_job(version=4), NOW, jitter=0) == held
 
 
@@ -54,7 +53,6 @@ def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
     decision = on_dead_letter(stranded_job(since=since, event=event), NOW)
-
     assert (decision.event if decision else None) is expected
 
 
@@ -73,7 +71,6 @@ def test_dead_letter_after_new_claim_starts_new_outage() -> None:
 def test_dead_letter_of_stranded_row_keeps_start_of_outage() -> None:
     since = NOW - timedelta(hours=1)
     row = make_job(status=Status.READY, stranded_fence=1, stranded_since=since)
-
     assert mark_stranded(row, NOW).stranded_since == since
 
 
@@ -106,5 +103,4 @@ def test_outcome_stands_with_same_values_or_nothing_definite(
 
 def test_holds_in_same_millisecond_write_different_rows() -> None:
     row = make_job(status=Status.NEEDS_REVIEW)
-
     assert hold_for_sweep(row, NOW, jitter=0.25) != hold_for_sweep(row, NOW, jitter=0.5)

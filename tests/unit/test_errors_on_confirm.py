@@ -86,7 +86,6 @@ def test_confirm_error_is_resolved_by_payment_state(
     status: int, code: str, state: str | None, expected: type
 ) -> None:
     outcome = confirm_outcome(status, code, state)
-
     assert isinstance(outcome, expected)
     if isinstance(outcome, NotSent):
         assert outcome.credentials_rejected is (status != 429)

@@ -21,9 +21,7 @@ FOUR_BYTES = "\U0001f642"
 
 def test_equal_consecutive_entries_are_counted_as_one() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(4)]
-
     evidence = _history(make_entry(at=at) for at in times)
-
     assert evidence == (make_entry(at=times[0], count=4, last_at=times[-1]),)
 
 
@@ -31,13 +29,11 @@ def test_different_entry_is_added_separately() -> None:
     change = {"reason": "down", "actor": "worker", "event": Event.NOTE, "to_status": Status.READY}
     changes = [*change.items(), ("from_status", None)]
     others = [make_entry(**dict(changes[: number + 1])) for number in range(len(changes))]
-
     assert _history((make_entry(), *others)) == (make_entry(), *others)
 
 
 def test_equal_entry_after_different_one_starts_new_count() -> None:
     evidence = (make_entry(count=7, last_at=NOW), make_entry(reason="down"))
-
     assert append_evidence(evidence, make_entry())[-1] == make_entry()
 
 
@@ -54,9 +50,7 @@ def test_evidence_stays_within_limit_and_keeps_first_entry(reasons: list[str]) -
 
 def test_oldest_entries_after_first_are_dropped() -> None:
     numbers = range(MAX_EVIDENCE_ENTRIES + 5)
-
     evidence = _history(make_entry(reason=str(number)) for number in numbers)
-
     kept = [0, *range(6, MAX_EVIDENCE_ENTRIES + 5)]
     assert [entry.reason for entry in evidence] == [str(number) for number in kept]
 
@@ -79,9 +73,7 @@ def test_operator_notes_never_displace_proof() -> None:
 
 def test_full_evidence_loses_one_entry_to_operator_notes() -> None:
     proofs = [make_entry(reason=f"proof {number}") for number in range(MAX_EVIDENCE_ENTRIES)]
-
     evidence = _history((*proofs, *_make_notes(MAX_EVIDENCE_ENTRIES)))
-
     assert evidence[:-1] == (proofs[0], *proofs[2:])
     assert evidence[-1].actor == operator_actor("ada")
 
@@ -96,7 +88,6 @@ def _make_notes(number: int) -> Iterable[EvidenceEntry]:
 
 def test_long_reason_is_cut() -> None:
     after = make_job().apply(Event.NOTE, now=NOW, actor="worker", reason="x" * 10_000)
-
     assert after.evidence[-1].reason == "x" * MAX_REASON_LENGTH
 
 

@@ -184,7 +184,6 @@ def test_mark_finished_conflicts_without_matching_rows(
 ) -> None:
     world = world_with_review(checks)
     outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
-
     fix = "fix them, or undo it at the provider and mark it as failed"
     assert outcome == BusinessRowConflict(f"{why}: {fix}")
 

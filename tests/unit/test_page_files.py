@@ -33,7 +33,6 @@ def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> Non
 
 def test_index_is_revalidated_and_names_versioned_files(page: PageFiles) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', page.index.body)
-
     for reply in (page.index, page.config):
         assert reply.headers["cache-control"] == "no-cache"
     assert set(named) == {f"/page/{page.version}/{name}" for name in page.files}

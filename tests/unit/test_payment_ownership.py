@@ -101,7 +101,6 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
 def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
-
     assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
 
@@ -152,7 +151,6 @@ def test_foreign_intent_is_anomaly_in_every_stripe_response(changes: dict[str, o
 
 def test_own_intent_is_no_anomaly() -> None:
     provider = payments_with_response()
-
     assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
     executed = provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k"))
     assert isinstance(executed, Succeeded)

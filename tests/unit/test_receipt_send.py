@@ -115,9 +115,7 @@ def test_order_without_address_gets_no_receipt(world: InMemoryStack) -> None:
 
 def test_finished_payment_is_followed_by_receipt(world: InMemoryStack) -> None:
     world.run(charge_message())
-
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
-
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
     assert len(world.mail.sent) == 1
 

@@ -204,7 +204,6 @@ def test_lost_message_is_resent_without_values_to_compare() -> None:
 def test_job_needs_review_when_its_type_is_not_deployed() -> None:
     world = world_with_unknown_job()
     world.contracts = ()
-
     assert world.reconcile(KEY).to_status is Status.NEEDS_REVIEW
     assert world.alerts.sent
 
@@ -317,7 +316,6 @@ def test_early_absence_stays_unknown_when_lookup_is_slow() -> None:
     world = world_with_unknown_job(charged=False)
     provider = world.payments
     world.payments = InterruptingPort(provider, "lookup", lambda: world.clock.advance(minutes=1))
-
     assert world.reconcile(KEY).to_status is Status.UNKNOWN
 
 

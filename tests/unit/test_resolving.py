@@ -116,7 +116,6 @@ def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
 def test_lost_job_is_sent_once_when_producer_enqueues_meanwhile() -> None:
     world = world_with()
     store = InterruptingPort(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
-
     assert replace(world.reconciler(), store=store).resolve(KEY, message=BODY).outcome == "ready"
     assert len(world.outbox.sent) == 1
 

@@ -397,7 +397,6 @@ def test_published_row_is_restored_as_published() -> None:
 
 def test_unpublished_row_of_copy_expires() -> None:
     found = park_copied_row(replace(FINISHED, due_at=NOW, expires_at=None), now=LATER)
-
     assert found is not None
     assert found.due_at is None
     assert found.expires_at == LATER + MONEY_RETENTION

@@ -50,7 +50,6 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
 def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
-
     assert isinstance(world.run(charge_message(attempt=2)), Conflict)
     assert world.payments.charges == ["pi_1"]
 

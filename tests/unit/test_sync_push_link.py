@@ -130,7 +130,6 @@ def test_missing_contact_is_never_linked(world: InMemoryStack) -> None:
 def test_unnamed_contact_needs_review_after_one_write(world: InMemoryStack) -> None:
     add_record(world)
     world.crm = ConflictingCrm(world.crm, None)
-
     assert isinstance(world.run(push_message()), NeedsReview)
     assert crm_calls(world) == [("upsert_contact", RECORD)]
 

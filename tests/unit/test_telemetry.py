@@ -59,9 +59,7 @@ def test_every_outcome_has_event_and_metric() -> None:
 
 def test_only_duplicate_outcomes_share_metric() -> None:
     repeated = {"Duplicate", "LeasedElsewhere", "AwaitingResolution", "Conflict"}
-
     metrics = [signal_for(one).metric for name, one in BY_NAME.items() if name not in repeated]
-
     assert {signal_for(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
     assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1
 

@@ -168,7 +168,6 @@ def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) 
 
 def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
     rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
-
     assert rig.write_decision(CHARGED, local=PAID).job is None
     assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
     assert rig.row.evidence[-1].event is Event.NOTE
@@ -184,7 +183,6 @@ def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarne
 def test_agreeing_outcome_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.CONFIRM, provider_ref="pi_1")
     rig.write_decision(CHARGED)
-
     assert (rig.row.status, rig.row.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert rig.alerts.sent == []
 
