@@ -17,7 +17,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
@@ -215,3 +215,62 @@ def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:
     rig.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
     (alert,) = rig.alerts.sent
     assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1
+
+
+BEFORE = make_job(version=1)
+WRITE = BEFORE.apply(
+    Event.CONFIRM, now=NOW, actor="worker", reason="charged", provider_ref="pi_1", due_at=NOW
+)
+NOTE = BEFORE.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker reports")
+LATER = NOW + timedelta(minutes=1)
+
+
+def _add_note(job: Job, reason: str = "another late worker") -> Job:
+    return job.apply(Event.NOTE, now=LATER, actor="worker", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(WRITE, True, id="the row is what we wrote"),
+        pytest.param(_add_note(WRITE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(_add_note(WRITE), "once more"), True, id="twice"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+        pytest.param(_add_note(BEFORE), False, id="someone left evidence instead"),
+        pytest.param(_add_note(_add_note(BEFORE), "once more"), False, id="and once more"),
+        pytest.param(replace(WRITE, owner="owner-9"), False, id="another owner"),
+        pytest.param(replace(WRITE, version=1), False, id="another write of that version"),
+        pytest.param(
+            BEFORE.apply(Event.MARK_UNKNOWN, now=NOW, actor="reconciler", reason="lease over"),
+            False,
+            id="someone else moved the row",
+        ),
+        pytest.param(
+            replace(WRITE, provider_ref="pi_2", version=5), False, id="with another reference"
+        ),
+        pytest.param(
+            replace(WRITE, status=Status.NEEDS_REVIEW, version=3), False, id="and moved on since"
+        ),
+    ],
+)
+def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:
+    assert is_our_write(row, before=BEFORE, write=WRITE) is arrived
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(NOTE, True, id="the row is what we wrote"),
+        pytest.param(_add_note(NOTE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(BEFORE), False, id="someone else's note stands, and not ours"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+    ],
+)
+def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
+    assert is_our_write(row, before=BEFORE, write=NOTE) is arrived
+
+
+def test_version_only_write_is_ours_if_row_is_equal() -> None:
+    write = replace(BEFORE, version=2)
+    assert is_our_write(write, before=BEFORE, write=write)
+    assert not is_our_write(replace(write, timeouts=1), before=BEFORE, write=write)
