@@ -1,7 +1,7 @@
 """Only a payment that is this job's own is confirmed, and its own state resolves an error."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,13 +12,11 @@ import stripe
 from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, Prepared, Succeeded
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.fake import FakeIntent
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -41,13 +39,12 @@ INTENT = {
 }
 
 
-class CannedStripe(stripe.HTTPClient):
-    name = "canned"
+class ScriptedStripe(stripe.HTTPClient):
+    name = "scripted"
 
-    def __init__(self, body: Mapping[str, object]) -> None:
+    def __init__(self, respond: Callable[[str, str], tuple[str, int]]) -> None:
         super().__init__()
-        self.body = json.dumps(body)
-        self.listed = json.dumps({"object": "list", "url": "/", "has_more": False, "data": [body]})
+        self.respond = respond
 
     def request(
         self,
@@ -59,13 +56,24 @@ class CannedStripe(stripe.HTTPClient):
         _usage: list[str] | None = None,
     ) -> tuple[str, int, Mapping[str, str]]:
         del headers, post_data
-        lists = method == "get" and urlsplit(url).path.endswith("/payment_intents")
-        return self.listed if lists else self.body, 200, {}
+        return *self.respond(method, url), {}
+
+
+def scripted_payments(respond: Callable[[str, str], tuple[str, int]]) -> StripePayments:
+    http = ScriptedStripe(respond)
+    client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
+    return StripePayments(client, livemode=False)
 
 
 def payments_with_response(**changes: object) -> StripePayments:
-    client = stripe.StripeClient("sk_test_1", http_client=CannedStripe({**INTENT, **changes}))
-    return StripePayments(client, livemode=False)
+    intent = {**INTENT, **changes}
+    intents = {"object": "list", "url": "/", "has_more": False, "data": [intent]}
+
+    def respond(method: str, url: str) -> tuple[str, int]:
+        lists = method == "get" and urlsplit(url).path.endswith("/payment_intents")
+        return json.dumps(intents if lists else intent), 200
+
+    return scripted_payments(respond)
 
 
 def add_forged_row(world: InMemoryStack) -> None:
@@ -98,22 +106,13 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
     assert world.alerts.sent
 
 
-def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
-    world.run(charge_message())
-    assert world.run_until_idle(KEY).status is Status.FINISHED
-    assert world.payments.charges == ["pi_1"]
-
-
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
-def test_replayed_payment_is_verified_before_confirmation() -> None:
+def test_replayed_payment_is_verified_before_confirmation(world: InMemoryStack) -> None:
     """Such as after a restore: a replay shows the payment as it was made, not as it is."""
-    world = InMemoryStack()
-    world.add_order()
     made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
     world.payments.intents[made.ref] = FakeIntent(made.ref, replace(OURS, customer="cus_victim"))
 
@@ -172,59 +171,15 @@ def test_api_key_prefix_determines_livemode(api_key: str, *, livemode: bool | No
     assert is_live_key(api_key) is livemode
 
 
-PAYMENT = Payment(
-    money=Money(1250, "eur"),
-    customer="cus_7",
-    method="pm_card_visa",
-    job_key=JobKey("payment.charge:order_18452"),
-    order_id="18452",
-)
-
-
-def intent_body(status: str) -> dict[str, object]:
-    return {
-        "id": "pi_1",
-        "object": "payment_intent",
-        "amount": 1250,
-        "amount_received": 1250 if status == "succeeded" else 0,
-        "currency": "eur",
-        "customer": "cus_7",
-        "last_payment_error": None,
-        "latest_charge": None,
-        "livemode": False,
-        "metadata": {"job_key": PAYMENT.job_key},
-        "status": status,
-    }
-
-
-class ScriptedStripe(stripe.HTTPClient):
-    name = "scripted"
-
-    def __init__(self, status: int, code: str, state: str | None) -> None:
-        super().__init__()
-        self.error = json.dumps({"error": {"code": code, "message": code}}), status
-        self.read = self.error if state is None else (json.dumps(intent_body(state)), 200)
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        post_data: Any = None,  # noqa: ANN401  # as inherited
-        *,
-        _usage: list[str] | None = None,
-    ) -> tuple[str, int, Mapping[str, str]]:
-        del url, headers, post_data
-        body, status = self.read if method.lower() == "get" else self.error
-        return body, status, {}
-
-
 def confirm_outcome(status: int, code: str, state: str | None) -> object:
-    http = ScriptedStripe(status, code, state)
-    client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
+    error = json.dumps({"error": {"code": code, "message": code}}), status
+    received = 1250 if state == "succeeded" else 0
+    unread = {"last_payment_error": None, "latest_charge": None}
+    intent = {**INTENT, **unread, "amount_received": received, "status": state}
+    read = error if state is None else (json.dumps(intent), 200)
+    payments = scripted_payments(lambda method, _: read if method.lower() == "get" else error)
     key = IdempotencyKey("confirm:1")
-    payments = StripePayments(client, livemode=False)
-    return payments.execute("pi_1", PAYMENT, idempotency_key=key, verified=True)
+    return payments.execute("pi_1", OURS, idempotency_key=key, verified=True)
 
 
 REJECTED = [(401, "invalid_api_key"), (403, "more_permissions_required")]

@@ -12,7 +12,7 @@ from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.test_sync_push import RECORD, add_record, key, push_message, record_row
+from tests.unit.test_sync_push import RECORD, add_record, key, lose_push, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1
 
@@ -282,9 +282,7 @@ def test_second_write_is_not_sent_when_time_is_short(
 
 def test_reconciler_only_reads(world: InMemoryStack) -> None:
     world.crm.add(email=ADDRESS)
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_BEFORE)
     world.crm.calls.clear()
     world.clock.advance(minutes=5)
 
