@@ -186,8 +186,8 @@ class OutagePayments(ExpiringKeyPayments):
 
 
 class SmallPages(FakeCrm):
-    def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
-        whole = super()._page(since=since, after=after)
+    def _page(self, since: datetime | None, after: str | None) -> CrmPage:
+        whole = super()._page(since, after)
         shown = whole.records[:PAGE_SIZE]
         more = len(whole.records) > PAGE_SIZE
         return CrmPage(shown, after=shown[-1].record_id if more else None)

@@ -40,7 +40,6 @@ def replay_script(text: str) -> tuple[BaseSimulation, list[str]]:
 @pytest.mark.parametrize("provider", ["keys", "no-keys", "short-window", "declined", "edited"])
 def test_every_contender_holds_invariants_without_faults(way: str, provider: str) -> None:
     world, problems = replay_script(f"payment.charge/{provider} by {way}:")
-
     assert problems == []
     assert len(world.providers["stripe"].charges) == (0 if provider == "declined" else 1)
 

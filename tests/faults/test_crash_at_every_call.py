@@ -68,8 +68,7 @@ def test_death_at_any_call_neither_charges_twice_nor_loses_job(
 @pytest.mark.parametrize("second_after", [False, True])
 @pytest.mark.parametrize("first_after", [False, True])
 def test_two_consecutive_deaths_still_charge_once(*, first_after: bool, second_after: bool) -> None:
-    longest = record_calls(world_with_order())
-    for first, second in product(range(1, longest + 1), repeat=2):
+    for first, second in product(range(1, record_calls(world_with_order()) + 1), repeat=2):
         world = world_with_order()
         run_until_crash(world, CrashPlan(crash_at=first, crash_after=first_after))
         world.clock.advance(hours=1)
@@ -78,7 +77,5 @@ def test_two_consecutive_deaths_still_charge_once(*, first_after: bool, second_a
         run_until_crash(world, CrashPlan(crash_at=second, crash_after=second_after))
         world.run(charge_message())
 
-        job = world.run_until_idle(KEY)
-
-        assert job.status is Status.FINISHED, (first, second)
+        assert world.run_until_idle(KEY).status is Status.FINISHED, (first, second)
         assert len(world.payments.charges) == 1, (first, second)

@@ -62,7 +62,6 @@ def assert_replays(script: str, problem: str) -> None:
 @pytest.mark.parametrize("name", sorted(BY_NAME))
 def test_invariants_hold_in_every_explored_schedule(name: str) -> None:
     report = Explorer(BY_NAME[name], SMALL).explore()
-
     assert report.violations == [], "\n".join(map(str, report.violations))
     assert report.complete or report.schedules >= SMALL.schedules
     assert report.schedules > 60
@@ -83,10 +82,7 @@ def test_premature_lookup_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch)
 def test_random_violation_is_shrunk_to_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, policy: job.created_at)
     bound = SearchLimits(injections=0, random_schedules=400, max_violations=1)
-
-    script = first_violation(BY_NAME["test.effect/lookup"], bound)
-
-    assert len(parse_script(script)[1]) == 1
+    assert len(parse_script(first_violation(BY_NAME["test.effect/lookup"], bound))[1]) == 1
 
 
 def test_explore_accepts_custom_contract() -> None:
@@ -215,7 +211,6 @@ def test_merging_equal_states_loses_no_ending() -> None:
 
 def test_script_round_trips() -> None:
     text = "payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die"
-
     assert format_script(*parse_script(text)) == text
     with pytest.raises(ValueError, match="must have the form"):
         parse_script("payment.charge/keys: w1.claim")
@@ -246,9 +241,7 @@ def test_reference_saved_by_lost_owner_is_found(monkeypatch: pytest.MonkeyPatch)
 
 def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "_can_resend", lambda job, policy, *, key_scope, now: True)
-
     script = first_violation(BY_NAME["test.effect/keyed-brief-window"], SearchLimits(injections=1))
-
     assert_replays(script, "the effect of test.effect:seven happened 2 times")
 
 
@@ -263,9 +256,7 @@ def test_row_that_expires_before_publication_is_found(
     name: str, owed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt, "_has_follow_ups", lambda _contract, _job: False)
-
     script = first_violation(BY_NAME[name], SearchLimits(injections=1))
-
     assert_replays(script, f"payment.charge:order_18452 may expire, and {owed} was not sent")
 
 
@@ -274,9 +265,8 @@ def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.Monk
         job = publisher.store.get(key)
         if job is None or not awaits_publishing(job):
             return False
-        now = publisher.clock.now()
         publisher.store.compare_and_swap(
-            job, mark_published(job, retention=MONEY_RETENTION, now=now)
+            job, mark_published(job, retention=MONEY_RETENTION, now=publisher.clock.now())
         )
         return True
 

@@ -21,15 +21,11 @@ def test_restore_at_any_moment_violates_no_invariant(name: str) -> None:
 def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("run.run_job", "reconcile.lookup_effect"):
         monkeypatch.setattr(f"oncely.{module}.may_have_lost_history", lambda *_: False)
-
     found = Explorer(BY_NAME[name], SMALL).explore().violations
-
     assert any("happened 2 times" in problem for one in found for problem in one.problems)
 
 
 def test_restore_charges_twice_without_table_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncely.run.table_guard.blocking_reason", lambda *_, **__: None)
-
     found = Explorer(BY_NAME["payment.charge/restored-confirm"], SMALL).explore().violations
-
     assert any("happened 2 times" in problem for one in found for problem in one.problems)

@@ -76,8 +76,7 @@ class _Finder(ast.NodeVisitor):
 
     def _offset(self, line: int, column: int) -> int:
         # The syntax tree counts columns in bytes.
-        before = self._lines[line - 1].encode()[:column].decode()
-        return self._line_starts[line - 1] + len(before)
+        return self._line_starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def _start(self, node: ast.expr | ast.stmt) -> int:
         return self._offset(node.lineno, node.col_offset)
@@ -91,13 +90,12 @@ class _Finder(ast.NodeVisitor):
         statement = self._statement
         if statement is None:
             raise LookupError(f"{self.file}: a site outside of any statement")
-        line = self.source.count("\n", 0, start) + 1
         self.sites.append(
             Site(
                 file=self.file,
                 start=start,
                 end=end,
-                line=line,
+                line=self.source.count("\n", 0, start) + 1,
                 operator=operator,
                 old=self.source[start:end],
                 new=new,

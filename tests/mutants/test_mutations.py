@@ -84,10 +84,8 @@ def guarded(tmp_path: Path) -> Path:
 
 def test_mutation_is_applied_in_copy_and_undone(guarded: Path) -> None:
     file = guarded / GUARD.file
-
     with mutated(GUARD, guarded):
         assert file.read_text() == "if True:\n    act()\n"
-
     assert file.read_text() == "if owner == mine:\n    act()\n"
 
 

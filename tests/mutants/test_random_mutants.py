@@ -58,13 +58,11 @@ def test_choice_is_repeatable_with_same_seed(root: Path) -> None:
 
 def test_choice_takes_every_site_when_there_are_fewer(root: Path) -> None:
     chosen = select_sites(MutantSelection(count=1000, seed=7, files=(FILE,)), root)
-
     assert chosen == find_sites(FILE, SOURCE)
 
 
 def test_choice_of_line_takes_all_its_sites(root: Path) -> None:
     chosen = select_sites(MutantSelection(count=0, seed=0, at=f"{FILE}:5"), root)
-
     assert {one.line for one in chosen} == {5}
     assert {one.operator for one in chosen} == {"comparison", "returned value"}
 
@@ -125,7 +123,6 @@ def test_specific_tests_run_first_and_engine_tests_last() -> None:
 def test_tests_over_budget_are_omitted_but_never_all() -> None:
     slow = make_reaching_test("slow", BUDGET_SECONDS + 1, basket={5})
     quick = make_reaching_test("quick", basket={5})
-
     assert limit_to_budget([quick, slow]) == [quick]
     assert limit_to_budget([slow, quick]) == [slow]
 
@@ -142,7 +139,6 @@ def test_mutant_is_applied_in_copy_and_undone(root: Path) -> None:
 
 def test_result_line_names_location_and_change() -> None:
     line = make_result(MutantStatus.KILLED).format_line()
-
     assert line.split() == f"caught 1.5 s {FILE}:5 comparison: >= → >".split()
 
 
@@ -163,7 +159,6 @@ def test_summary_shows_survivor_diffs_and_counts_verdicts() -> None:
 
 def test_only_survivors_and_errors_fail_run() -> None:
     failures = {verdict for verdict in MutantStatus if verdict.is_failure}
-
     assert failures == {MutantStatus.SURVIVED, MutantStatus.ERROR}
 
 

@@ -87,8 +87,7 @@ class SoakServices:
 
     def _worker(self, queue: str) -> BatchProcessor:
         if queue not in self._workers:
-            url = os.environ[queue_env_var(queue)]
-            os.environ.update(QUEUE_NAME=queue, QUEUE_URL=url)
+            os.environ.update(QUEUE_NAME=queue, QUEUE_URL=os.environ[queue_env_var(queue)])
             shipped = get_worker.__wrapped__()
             runner = replace(shipped.runner, clock=self.clock)
             self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)

@@ -68,7 +68,6 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
 def test_replay_continues_with_prepared_payment() -> None:
     world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
-
     assert isinstance(world.run(charge_message()), Finished)
     assert [*world.payments.intents] == ["pi_1"]
     assert world.payments.charges == ["pi_1"]
@@ -78,7 +77,6 @@ def test_replay_continues_with_prepared_payment() -> None:
 def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str]) -> None:
     world = world_after_restore(FakePayments())
     world.clock.advance(days=days)
-
     assert isinstance(world.run(charge_message()), Finished)
     assert [step for step, _ in world.payments.calls] == [*lookups, "prepare", "execute"]
 
@@ -199,7 +197,6 @@ def test_closing_payment_is_not_charged_after_restore() -> None:
 def test_message_for_restored_row_waits_for_reconciler() -> None:
     world = world_after_restore(payments_charged_before())
     add_restored_row(world)
-
     assert isinstance(world.run(charge_message()), AwaitingResolution)
 
 
@@ -223,9 +220,7 @@ def test_unsupported_lookup_retries_only_natural_effects(
     safety: RetrySafety, *, stop: bool
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
-
     found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
-
     assert isinstance(found.outcome, LookupUnsupported) is not stop
 
 
@@ -252,7 +247,6 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
 def test_repair_applies_when_job_never_reached_provider() -> None:
     world = world_after_restore(FakePayments())
     add_restored_row(world, fence=1, **IN_REVIEW)
-
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED
 

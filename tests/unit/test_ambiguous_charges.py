@@ -44,9 +44,7 @@ def test_saved_payment_is_reused(world: InMemoryStack) -> None:
 
 def test_new_intent_is_created_without_saved_reference(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", ProviderFault.TIMEOUT_AFTER)
-
     world.run(charge_message())
-
     assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_2"]
 
@@ -125,16 +123,13 @@ def test_charge_needs_review_when_order_is_cancelled(unknown_charge: InMemorySta
 
 def test_refunded_charge_needs_review(unknown_charge: InMemoryStack) -> None:
     unknown_charge.payments.complete("pi_1", status="refunded")
-
     unknown_charge.reconcile(KEY)
-
     assert unknown_charge.job(KEY).status is Status.NEEDS_REVIEW
     assert unknown_charge.alerts.sent
 
 
 def test_job_is_released_when_time_is_short_before_call(world: InMemoryStack) -> None:
     slow = InterruptingPort(world.payments, "prepare", lambda: world.clock.advance(seconds=50))
-
     assert isinstance(world.run(charge_message(), runner=world.runner(provider=slow)), NotAttempted)
     assert world.payments.charges == []
 

@@ -63,9 +63,7 @@ def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3)
 
 def test_day_is_in_utc(writer: HistoryWriter, s3: FakeS3) -> None:
     at = datetime.fromisoformat("2026-05-18T01:30:00+02:00")
-
     write(writer, [stream_record(None, make_job(updated_at=at))])
-
     (name,) = s3.objects
     assert name.startswith("history/day=2026-05-17/job_type=payment.charge/233000-233000-0a1b2c3d-")
 
@@ -137,9 +135,7 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
 def test_unreadable_row_of_no_version_is_recorded_by_key(writer: HistoryWriter, s3: FakeS3) -> None:
     bad = stream_record(None, make_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
-
     write(writer, [bad])
-
     assert [(line.record, line.version) for line in s3.lines()] == [("unreadable", None)]
 
 
@@ -157,7 +153,6 @@ def test_new_row_is_recorded_when_old_one_is_unreadable(writer: HistoryWriter, s
 def test_items_other_than_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, key: str) -> None:
     item = stream_record(None, make_job())
     item["dynamodb"]["Keys"] = {"job_key": {"S": key}}
-
     assert write(writer, [item]) == 0
     assert s3.objects == {}
 
@@ -201,7 +196,6 @@ def test_gap_names_shard_reason_and_time_of_lost_changes() -> None:
 @pytest.mark.parametrize("body", ["", "{}", "[]", '{"DDBStreamBatchInfo": {}}'])
 def test_unreadable_failure_message_becomes_gap(body: str) -> None:
     gap = gap_from_failure(body, recorded_at=NOW)
-
     assert gap.first_at is None
     assert gap.name
 
@@ -249,14 +243,12 @@ class FakeStreamTable:
 def test_generation_is_table_id_and_is_read_once() -> None:
     table: Any = FakeStreamTable()
     generation = TableGenerationReader(table, "jobs")
-
     assert [generation(table.stream) for _ in range(3)] == [TABLE] * 3
     assert table.calls == 1
 
 
 def test_stream_of_replaced_table_has_its_own_generation() -> None:
     table: Any = FakeStreamTable()
-
     assert TableGenerationReader(table, "jobs")("arn:…/stream/2025") == "stream-2025"
 
 

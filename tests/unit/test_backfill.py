@@ -71,7 +71,6 @@ def keys(history: MemoryHistory) -> list[str]:
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 6])
 def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
     done = run(history, FakeScan(make_rows(count)))
-
     assert keys(history) == [str(number) for number in range(count)]
     assert {line.record for line in history.newest().values()} <= {HistoryRecordType.BACKFILL}
     assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
@@ -79,14 +78,12 @@ def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
 
 def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
     run(history, FakeScan(make_rows(3)))
-
     for (day, _, _), lines in history.objects.items():
         assert {line.at.date() for line in lines} == {day}
 
 
 def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
     run(history, FakeScan(make_rows(1), unreadable=(("payment.charge:bad", 4),)))
-
     assert history.newest()["payment.charge:bad"].record is HistoryRecordType.UNREADABLE
 
 
@@ -114,9 +111,7 @@ def test_scan_starts_over_when_saved_progress_does_not_match(
 ) -> None:
     saved = BackfillProgress(generation=TABLE, started_at=NOW, after="payment.charge:order_1")
     history.save_backfill(replace(saved, **earlier))
-
     run(history, FakeScan(make_rows(4)))
-
     assert keys(history) == list("0123")
 
 

@@ -29,14 +29,12 @@ def test_backoff_doubles_up_to_maximum(times: int, seconds: int) -> None:
 @given(times=TIMES, jitter=JITTER)
 def test_jitter_adds_at_most_one_quarter(times: int, jitter: float) -> None:
     plain = backoff(FIRST, times, jitter=0, max_delay=MAX_DELAY)
-
     assert plain <= backoff(FIRST, times, jitter=jitter, max_delay=MAX_DELAY) <= plain * 1.25
 
 
 @given(times=TIMES)
 def test_backoff_never_shrinks(times: int) -> None:
     wait = backoff(FIRST, times, jitter=0, max_delay=MAX_DELAY)
-
     assert FIRST <= wait <= backoff(FIRST, times + 1, jitter=0, max_delay=MAX_DELAY) <= MAX_DELAY
 
 
@@ -49,7 +47,6 @@ def test_retry_waits_only_after_timeouts(timeouts: int, minutes: int) -> None:
 
 def test_jobs_of_same_outage_retry_with_jitter() -> None:
     job = make_job(status=Status.UNKNOWN, unreachable=2)
-
     for jitter, seconds in ((0.0, 60), (0.8, 72)):
         decision = decide(job, TERMS, LookupFailed("down"), now=NOW, jitter=jitter)
         assert decision.changes["due_at"] == NOW + timedelta(seconds=seconds)
@@ -57,9 +54,7 @@ def test_jobs_of_same_outage_retry_with_jitter() -> None:
 
 def test_not_sent_effect_retries_with_growing_backoff() -> None:
     jobs = [make_job(unreachable=times) for times in range(8)]
-
     times = [decide(job, TERMS, NotSent("refused"), now=NOW).run_at or NOW for job in jobs]
-
     assert times == sorted(times)
     assert (times[0], times[-1]) == (NOW + FIRST, NOW + MAX_DELAY)
 
@@ -77,5 +72,4 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
 )
 def test_job_is_due_after_fixed_time(status: Status, outcome: EffectOutcome, minutes: int) -> None:
     decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
-
     assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)

@@ -25,7 +25,6 @@ def test_no_batch_is_empty_or_over_sqs_limits(bodies: list[str]) -> None:
 
 def test_batches_are_as_full_as_possible() -> None:
     third = "x" * (MAX_BATCH_BYTES // 3)
-
     assert [len(group) for group in split_into_batches(["{}"] * 25)] == [10, 10, 5]
     assert [len(group) for group in split_into_batches([third] * 8)] == [3, 3, 2]
     assert [*split_into_batches([])] == []
@@ -33,6 +32,5 @@ def test_batches_are_as_full_as_possible() -> None:
 
 def test_batch_is_split_when_one_byte_over_limit() -> None:
     half = "x" * (MAX_BATCH_BYTES // 2)
-
     assert [*split_into_batches([half, half])] == [[0, 1]]
     assert [*split_into_batches([half, half + "x"])] == [[0], [1]]

@@ -29,7 +29,6 @@ def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
 @pytest.mark.parametrize(("left", "event"), [(TICK, Event.RECHECK), (timedelta(0), Event.ESCALATE)])
 def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, event: Event) -> None:
     job = replace(UNKNOWN, created_at=NOW - MOVING.limits.max_age + left)
-
     assert on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW).event is event
 
 

@@ -52,7 +52,6 @@ def test_value_size_depends_on_type(value: dict[str, Any], size: int) -> None:
 
 def test_write_is_rounded_up_by_larger_image() -> None:
     large, small = item(note="x" * 1500), item()
-
     assert write_units(PLAN, large, small)[TABLE] == 2
     assert write_units(PLAN, small, large)[TABLE] == 2
     assert write_units(PLAN, small, small)[TABLE] == 1
@@ -86,9 +85,7 @@ def test_index_units_follow_entry_changes(before: Item, after: Item, units: dict
 
 
 def test_index_entry_is_rounded_up_by_its_own_size() -> None:
-    large = item(status="a", note="x" * 1500)
-
-    assert write_units(PLAN, None, large) == {TABLE: 2, "listed": 2}
+    assert write_units(PLAN, None, item(status="a", note="x" * 1500)) == {TABLE: 2, "listed": 2}
 
 
 def test_read_units_depend_on_size_and_consistency() -> None:
@@ -107,7 +104,6 @@ def test_stored_size_includes_index_entries_and_overhead() -> None:
 
 def test_moved_entry_costs_both_partitions() -> None:
     before, after = item(status="a", note="b"), item(status="b", note="b")
-
     assert partition_units(PLAN, before, after) == {("listed", "a"): 1, ("listed", "b"): 1}
     assert partition_units(PLAN, before, before) == {}
     assert partition_units(PLAN, before, item(status="a", note="c")) == {("listed", "a"): 1}

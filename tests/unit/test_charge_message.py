@@ -49,7 +49,6 @@ def error_text(message: dict[str, object]) -> str:
 )
 def test_invalid_field_is_rejected_by_name(field: str, wrong: object, why: str) -> None:
     reason = error_text({**charge_message(), field: wrong})
-
     assert reason.startswith(f"not a valid payment.charge message: {field} ")
     assert why in reason
 
@@ -66,13 +65,11 @@ def test_message_without_job_type_is_rejected_with_example() -> None:
 
 def test_all_faults_of_message_are_reported_at_once() -> None:
     reason = error_text(charge_message(amount=-1, currency="euro", tip=1))
-
     assert all(f" {field} " in reason for field in ("amount", "currency", "tip"))
 
 
 def test_omitted_fields_stay_out_of_row() -> None:
     _, message = REGISTRY.parse_body(json.dumps(charge_message(amount=None)))
-
     assert message.to_dict() == charge_message()
 
 
@@ -87,6 +84,5 @@ def test_omitted_fields_stay_out_of_row() -> None:
 )
 def test_job_key_depends_only_on_order_and_attempt(more: dict[str, object], key: str) -> None:
     _, message = REGISTRY.parse_body(json.dumps({**charge_message(), **more}))
-
     assert isinstance(message, ChargeMessage)
     assert PaymentCharge.key(message) == key

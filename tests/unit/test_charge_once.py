@@ -33,7 +33,6 @@ def test_duplicate_message_charges_once_and_repeats_result(world: InMemoryStack)
 
 def test_reference_is_saved_before_money_moves(world: InMemoryStack) -> None:
     world.run(charge_message())
-
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "confirm"]
     # Each key is the job key, the step and its number.
     assert world.payments.calls == [("prepare", f"{KEY}:create:1"), ("execute", f"{KEY}:confirm:1")]
@@ -41,7 +40,6 @@ def test_reference_is_saved_before_money_moves(world: InMemoryStack) -> None:
 
 def test_card_declined_on_prepare_fails_order(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", ProviderFault.DECLINED)
-
     assert isinstance(world.run(charge_message()), Failed)
     assert world.order()["status"] == "payment_failed"
     assert "charge_requested_at" not in world.order(), "else every sweep would find it"

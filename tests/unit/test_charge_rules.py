@@ -27,7 +27,6 @@ def make_order() -> Order:
 
 def test_order_maps_to_job_keys_of_all_99_attempts() -> None:
     keys = list(PaymentCharge.keys_for_subject("18452"))
-
     assert keys[:2] == [KEY, f"{KEY}:2"]
     assert (keys[-1], len(keys)) == (f"{KEY}:99", 99)
 
@@ -35,7 +34,6 @@ def test_order_maps_to_job_keys_of_all_99_attempts() -> None:
 @pytest.mark.parametrize(("attempt", "expected"), [(1, 2), (98, 99), (99, None)])
 def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | None) -> None:
     new = PaymentCharge.resubmission(make_message(attempt=attempt))
-
     assert (new.attempt if new else None) == expected
 
 
@@ -57,7 +55,6 @@ def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> Non
 
 def test_claim_saves_provider_account_as_key_scope(world: InMemoryStack) -> None:
     world.run(charge_message())
-
     assert world.job(KEY).key_scope == world.payments.account
 
 
@@ -87,7 +84,6 @@ def test_order_without_payment_details_needs_review(name: str, value: object) ->
 
 def test_order_is_paid_without_charge_id_when_none_is_known() -> None:
     contract = PaymentCharge(InMemoryStack().dependencies)
-
     for known in ({}, {"charge_id": "ch_1"}):
         (write,) = contract.on_success(make_order(), make_job(result=known or None))
         assert write.set == {"status": "paid", **known}

@@ -33,37 +33,30 @@ def charge_job(what: Status | str) -> Job:
 )
 def test_summary_follows_jobs_of_order(jobs: list[Status | str], summary: str | None) -> None:
     charges = ChargeSummary.from_jobs(map(charge_job, jobs))
-
     assert charges.summary == summary
     assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 
 def test_charge_named_by_operator_and_found_later_counts_once() -> None:
     named = make_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
-
     assert not ChargeSummary.from_jobs([named, charge_job("ch_9")]).is_duplicate
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
 def test_order_found_paid_without_charge_id_is_not_second_charge(first: dict[str, object]) -> None:
     charged = make_job(status=Status.FINISHED, **first)
-
     assert not ChargeSummary.from_jobs([charged, charge_job("")]).is_duplicate
     assert ChargeSummary.from_jobs([charge_job("")]).summary == "charged once, 12.50 EUR"
 
 
 def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
     charges = ChargeSummary.from_jobs([charge_job("ch_1"), charge_job("ch_2"), charge_job("")])
-
     assert charges.is_duplicate
     assert set(charges.succeeded) == {"ch_1", "ch_2"}
 
 
 def test_declined_and_open_jobs_are_each_counted_once() -> None:
-    jobs = map(charge_job, [FAILED, FAILED, OPEN, REVIEW, OPEN])
-
-    charges = ChargeSummary.from_jobs(jobs)
-
+    charges = ChargeSummary.from_jobs(map(charge_job, [FAILED, FAILED, OPEN, REVIEW, OPEN]))
     assert (charges.declined, charges.unresolved) == (2, 3)
     assert ChargeSummary() == ChargeSummary.from_jobs([])
 
@@ -71,5 +64,4 @@ def test_declined_and_open_jobs_are_each_counted_once() -> None:
 @pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
 def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object]) -> None:
     job = make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)
-
     assert ChargeSummary.from_jobs([job]).summary == "charged once, amount not recorded"

@@ -37,14 +37,12 @@ def test_failed_claim_reason_follows_row(row: Job, refusal: ClaimFailure) -> Non
 @pytest.mark.parametrize("status", Status)
 def test_other_business_values_conflict_in_any_status(status: Status) -> None:
     row = make_job(status=status, fingerprint="of another amount")
-
     assert classify_claim_failure(row, make_claim()) is ClaimFailure.CONFLICT
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, "of the order"), ("of the order", None)])
 def test_unresolved_values_never_conflict(before: str | None, now: str | None) -> None:
     row = make_job(status=Status.FINISHED, fingerprint=before)
-
     assert classify_claim_failure(row, make_claim(fingerprint=now)) is ClaimFailure.ENDED
 
 
@@ -90,7 +88,6 @@ def test_first_send_is_made_in_any_safety_class(safety: RetrySafety) -> None:
 @pytest.mark.parametrize("row", [None, *(make_job(status=status) for status in sorted(Status))])
 def test_unmet_prerequisite_escalates_only_ready_job(row: Job | None) -> None:
     decision = on_prerequisite_not_met(row, "order_18452 has not failed")
-
     escalated = decision and (decision.event, decision.reason)
     ready = row is not None and row.status is Status.READY
     assert escalated == ((Event.ESCALATE, "order_18452 has not failed") if ready else None)

@@ -37,15 +37,12 @@ def run_python(*words: str, **variables: str) -> "subprocess.CompletedProcess[st
 
 def test_options_select_stack() -> None:
     given = selector_for("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
-
     assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
 def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert selector_for("list").stack == "Oncely-dev"
-
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
-
     assert selector_for("list").stack == "Oncely-prod"
 
 
@@ -125,7 +122,6 @@ def test_stack_knows_options_for_printed_commands(
 ) -> None:
     monkeypatch.delenv("ONCELY_STACK", raising=False)
     assert AwsStackConnection(where).cli_options == options
-
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
     assert AwsStackConnection(StackSelector(stack="Oncely-prod")).cli_options == ""
 
@@ -149,9 +145,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_local_stack_is_found_by_state_file_in_clone(clone: Path) -> None:
     (clone / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
-
     state = LocalState.read()
-
     assert state.boto3_env()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4599"
     assert state.stack == "Oncely-local"
 
@@ -185,7 +179,6 @@ def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str)
 
 def test_help_lists_commands_and_exit_codes() -> None:
     result = run_cli("--help", COLUMNS="200")
-
     assert result.exit_code == 0
     for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
         assert word in result.stdout
@@ -194,7 +187,6 @@ def test_help_lists_commands_and_exit_codes() -> None:
 def test_help_loads_no_sdk() -> None:
     heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.jobs', 'stripe'}"
     look = f"import sys, oncely.cli.main; print(sorted({heavy} & set(sys.modules)))"
-
     assert run_python("-c", look).stdout == "[]\n"
 
 

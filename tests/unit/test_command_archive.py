@@ -116,7 +116,6 @@ def test_empty_result_says_why(
     stack: FakeStackConnection, words: str, code: int, text: str
 ) -> None:
     result = archive_cli(stack, "about", *words.split())
-
     assert result.exit_code == code
     assert text in result.stderr
 
@@ -162,14 +161,11 @@ def test_restored_table_closes_no_gap(
 
 def test_gap_older_than_since_option_stays_open(bucket: Bucket, stack: FakeStackConnection) -> None:
     add_gap(bucket)
-
     result = archive_cli(stack, "backfill", "--since", f"{NOW + timedelta(days=1):%F}")
-
     assert result.exit_code == 4
     assert "1 gaps are still open" in result.stderr
 
 
 def test_stack_without_archive_is_reported(stack: FakeStackConnection) -> None:
     stack.outputs = {}
-
     assert "no output ArchiveBucketName" in archive_cli(stack, "gaps").stderr

@@ -210,8 +210,7 @@ def test_sender_is_verified_through_address_or_parent_domain(identity: str) -> N
 
 @pytest.mark.parametrize("local", [False, True])
 def test_ses_is_not_checked_when_no_mail_is_sent(*, local: bool) -> None:
-    account = FakeAwsAccount(mail=DENIED, identities={})
-    connection = account.connection(is_local=local)
+    connection = FakeAwsAccount(mail=DENIED, identities={}).connection(is_local=local)
     if not local:
         connection.outputs = {**connection.outputs, "SesSenderAddress": ""}
 
@@ -250,7 +249,6 @@ def test_variant_that_works_is_not_broken(spoil: Spoil, sentence: str) -> None:
 
 def test_local_stack_needs_no_alert_subscriber() -> None:
     account = FakeAwsAccount(subscriptions=[])
-
     assert run_cli("doctor", connection=account.connection(is_local=True)).exit_code == 0
 
 

@@ -49,6 +49,5 @@ def test_example_is_valid_command_as_written(line: str) -> None:
 
 def test_command_prints_its_version() -> None:
     result = run_cli("--version")
-
     assert result.exit_code == 0
     assert re.fullmatch(r"oncely \d+\.\d+\.\d+\n", result.stdout)

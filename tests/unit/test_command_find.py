@@ -38,9 +38,7 @@ def test_find_says_in_first_line_whether_charged_twice(
 
 def test_receipt_does_not_count_as_second_charge(paid: FakeStackConnection) -> None:
     paid.world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
-
     result = run_cli("find", "18452", connection=paid)
-
     assert "receipt.send:order_18452" in result.stdout
     assert result.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
 
@@ -71,13 +69,11 @@ def test_json_output_includes_labels_and_timeline(paid: FakeStackConnection) -> 
 
     assert (found["query"], found["jobs"][0]["matched_by"]) == ("18452", "order")
     assert found["jobs"][0]["amount_label"] == "12.50 EUR"
-    assert shown["status_label"] == "done"
-    assert shown["timeline"][-1]["event"] == "confirm"
+    assert (shown["status_label"], shown["timeline"][-1]["event"]) == ("done", "confirm")
 
 
 def test_show_prints_job_with_timeline_and_contract(paid: FakeStackConnection) -> None:
     result = run_cli("show", KEY, connection=paid).stdout
-
     for part in (KEY, "12.50 EUR", "customer_7", "claimed by a worker", "oncely contracts payment"):
         assert part in result
 
@@ -103,7 +99,6 @@ def test_list_filters_by_status_type_and_time(paid: FakeStackConnection) -> None
 def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
     paid.world.run(charge_message("nobody"))
     paid.world.run(charge_message("another"))
-
     assert "Pass --limit 4" in run_cli("list", "--limit", "1", connection=paid).stderr
 
 

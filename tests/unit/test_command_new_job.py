@@ -69,7 +69,6 @@ def test_existing_job_is_not_overwritten(clone: Path) -> None:
 @pytest.mark.parametrize("name", ["refund", "Refund.Issue", "refund issue", "../evil.job", "a.b;c"])
 def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
     result = run_cli("new-job", name)
-
     assert result.exit_code == 2
     assert "write it like refund.issue" in result.stderr
 

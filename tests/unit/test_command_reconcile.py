@@ -63,7 +63,6 @@ def test_resolution_of_each_job_is_printed() -> None:
 )
 def test_sweep_that_needs_attention_has_its_own_exit_code(ended: dict[str, str]) -> None:
     result, _ = reconcile_cli(**ended)
-
     assert result.exit_code == 4
     assert result.stderr
     assert "Traceback" not in result.output
@@ -71,25 +70,20 @@ def test_sweep_that_needs_attention_has_its_own_exit_code(ended: dict[str, str])
 
 def test_missing_job_is_reported() -> None:
     output = '{"counts": {"gone": 1}, "jobs": []}'
-
     result, _ = reconcile_cli("payment.charge:order_none", output=output)
-
     assert result.exit_code == 1
     assert "No job 'payment.charge:order_none'" in result.stderr
 
 
 def test_json_output_is_passed_through() -> None:
     report = {"counts": {"finished": 1}, "jobs": [JOB], "new": 1}
-
     result, _ = reconcile_cli("--json", output=json.dumps(report))
-
     execution = {"execution": "arn:one", "status": "SUCCEEDED"}
     assert json.loads(result.stdout) == {**execution, **report}
 
 
 def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
     result, _ = reconcile_cli(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
-
     assert result.exit_code == 0
     assert "Skipped 3 shards" in result.stdout
     assert "No jobs are due" not in result.stdout
@@ -97,18 +91,15 @@ def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
 
 def test_reconcile_reports_number_of_unlisted_jobs() -> None:
     result, _ = reconcile_cli(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
-
     assert "9 more jobs are not listed" in result.stdout
 
 
 def test_no_wait_option_returns_after_start() -> None:
     result, _ = reconcile_cli("--no-wait")
-
     assert (result.exit_code, result.stdout) == (0, "started: arn:one\n")
 
 
 def test_stack_without_reconciler_names_fix() -> None:
     result = run_cli("reconcile", connection=FakeStackConnection())
-
     assert result.exit_code == 3
     assert "Deploy it again" in result.stderr

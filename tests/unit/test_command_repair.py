@@ -45,7 +45,6 @@ def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> 
 @pytest.mark.parametrize("name", ["grace", "boss (signed in as boss)".ljust(200, "_")])
 def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection, name: str) -> None:
     run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", name, connection=review)
-
     actor = review.world.job(KEY).evidence[-1].actor
     assert actor.startswith(f"operator:{name[:20]}")
     assert actor.endswith(" (signed in as ada@example.com)")
@@ -67,16 +66,13 @@ def test_repair_needs_confirmation_on_terminal(
     review: FakeStackConnection, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
     monkeypatch.setattr(console, "_is_terminal", lambda: True)
-
     result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=typed)
-
     assert result.exit_code == code
     assert review.world.job(KEY).status is (Status.NEEDS_REVIEW if code else Status.FAILED)
 
 
 def test_disallowed_repair_lists_allowed_ones(review: FakeStackConnection) -> None:
     result = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
-
     assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in result.stderr
 
 
@@ -124,7 +120,6 @@ def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> No
 
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
     result = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
-
     result = json.loads(result.stdout)
     assert (result["job"]["status"], result["dry_run"]) == ("failed", False)
 
@@ -145,9 +140,7 @@ def test_incomplete_repair_is_rejected(
     review: FakeStackConnection, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     before = review.world.job(KEY)
-
     result = run_cli("repair", *words, connection=review)
-
     assert (result.exit_code, review.world.job(KEY)) == (code, before), result.output
     assert sentence in result.stderr
 
@@ -204,20 +197,17 @@ def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
 
 def test_one_job_is_redriven_by_its_key(stranded: FakeStackConnection) -> None:
     result = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
-
     assert json.loads(result.stdout)["sent"] is True
     assert len(stranded.world.outbox.sent) == 1
 
 
 def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> None:
     result = run_cli("redrive", KEY, "--yes", connection=review)
-
     assert result.exit_code == 1
     assert "only a ready job can be resent" in result.stdout
 
 
 def test_empty_redrive_succeeds() -> None:
     result = run_cli("redrive", connection=FakeStackConnection())
-
     assert result.exit_code == 0
     assert "No jobs are stranded." in result.stderr

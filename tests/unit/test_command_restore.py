@@ -94,7 +94,6 @@ def test_replacement_keeps_identity_and_says_when_jobs_resume(table: RestoredTab
 
 def test_replay_window_covers_queue_and_dead_letter_retention(table: RestoredTable) -> None:
     restore_cli(table, "--replacement", "--yes")
-
     (item,) = table.puts
     window = parse_time(item["replays_until"]["S"]) - datetime.now(UTC)
     assert timedelta(days=17) < window <= timedelta(days=18)
@@ -102,7 +101,6 @@ def test_replay_window_covers_queue_and_dead_letter_retention(table: RestoredTab
 
 def test_copy_gets_new_identity(table: RestoredTable) -> None:
     done = json.loads(restore_cli(table, "--copy", "--yes", "--json").stdout)
-
     assert done["identity"] != "dev"
     assert (done["table_id"], done["unresolved"]) == ("T2", 1)
 
@@ -124,7 +122,6 @@ def test_contradicting_options_are_rejected(
     table: RestoredTable, options: tuple[str, ...], message: str
 ) -> None:
     result = restore_cli(table, *options, "--yes")
-
     assert result.exit_code == 2
     assert message in result.stderr
     assert table.puts == []
@@ -142,5 +139,4 @@ def test_table_with_own_identity_is_left_unchanged() -> None:
 
 def test_stack_without_queue_outputs_fails(table: RestoredTable) -> None:
     names = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
-
     assert restore_cli(table, "--replacement", "--yes", **names).exit_code == 3

@@ -23,9 +23,7 @@ def send(stack: FakeStackConnection, *words: str, stdin_text: str | None = None)
 
 def test_fields_become_message_with_types_of_contract(stack: FakeStackConnection) -> None:
     result = send(stack, "payment.charge", "order_id=18452", "amount=1250")
-
-    assert result.exit_code == 0
-    assert result.stdout == f"created    {KEY}\n"
+    assert (result.exit_code, result.stdout) == (0, f"created    {KEY}\n")
     assert json.loads(stack.world.outbox.sent[0]) == charge_message(amount=1250)
 
 
@@ -69,7 +67,6 @@ def test_one_invalid_line_stops_whole_file(stack: FakeStackConnection) -> None:
 
 def test_json_output_has_one_line_per_message(stack: FakeStackConnection) -> None:
     result = send(stack, "--json", json.dumps(charge_message()))
-
     assert [json.loads(line) for line in result.stdout.splitlines()] == [
         {"job_key": KEY, "outcome": "created", "status": "ready", "conflict": None}
     ]
@@ -100,7 +97,6 @@ def test_unsendable_input_is_reported_in_one_sentence(
     stack: FakeStackConnection, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     result = send(stack, *words)
-
     assert result.exit_code == code
     assert sentence in result.stderr
     assert "Traceback" not in result.output
@@ -108,7 +104,6 @@ def test_unsendable_input_is_reported_in_one_sentence(
 
 def test_hostile_input_cannot_forge_or_color_lines(stack: FakeStackConnection) -> None:
     result = send(stack, *[json.dumps(charge_message(HOSTILE))] * 2)
-
     assert result.exit_code == 0
     assert "\x1b" not in result.output
     assert len(result.stdout.splitlines()) == 3  # two messages and the summary

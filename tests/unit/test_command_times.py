@@ -29,7 +29,6 @@ def test_time_span_is_number_with_unit(text: str, length: timedelta) -> None:
 def test_any_other_text_is_not_time_span(text: str) -> None:
     with pytest.raises(CommandError, match="Invalid duration") as caught:
         parse_duration(text)
-
     assert caught.value.code is ExitCode.USAGE
 
 

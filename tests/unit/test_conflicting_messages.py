@@ -26,7 +26,6 @@ def test_conflicting_message_leaves_ended_job_unchanged(
 ) -> None:
     world.run(charge_message())
     before = world.job(KEY)
-
     assert isinstance(world.run({**charge_message(), **other}), Conflict)
     assert world.job(KEY) == before
 
@@ -73,8 +72,6 @@ def test_optional_fields_do_not_change_job(world: InMemoryStack, same: dict[str,
 
 def test_conflict_reports_failed_alert(world: InMemoryStack) -> None:
     world.alerts.fails = True
-
     outcome = world.run({**charge_message(), "amount": 9900})
-
     assert isinstance(outcome, Conflict)
     assert not outcome.alerted

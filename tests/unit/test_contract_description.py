@@ -37,7 +37,6 @@ def test_payment_charge_description_matches_snapshot() -> None:
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.job_type)
 def test_every_contract_describes_effect_rows_and_outcomes(contract: type[PaymentCharge]) -> None:
     text = contract.describe()
-
     for question in ("Effect: ", "Business rows: ", "Success: ", "Failure: ", "Retry: "):
         assert text.split(question)[1].strip()
     assert text.count("\n    - ") >= 3
@@ -58,9 +57,7 @@ def test_description_of_retry_follows_safety_class(safety: RetrySafety, promise:
 
 def test_description_states_limits_in_numbers() -> None:
     stop = RetryLimits(max_attempts=3, max_consecutive_timeouts=2, max_age=timedelta(minutes=90))
-
     text = _with_terms(replace(PaymentCharge.policy, limits=stop)).describe()
-
     assert "after 2 timeouts in a row, 3 attempts, or 1.5 hours without an outcome" in text
 
 

@@ -48,9 +48,7 @@ def add_copies(world: InMemoryStack, count: int, **changes: Any) -> None:  # noq
 
 def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
     customer = 'a "quoted", name\nwith =lines'
-    world = world_with_paid_job("1", customer_id=customer)
-
-    rows, more = export_csv(world, 10)
+    rows, more = export_csv(world_with_paid_job("1", customer_id=customer), 10)
 
     assert [row["customer_id"] for row in rows] == [customer]
     assert rows[0]["amount_label"] == "12.50 EUR"
@@ -61,7 +59,6 @@ def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
 def test_truncated_export_says_so() -> None:
     world = world_with_paid_job("1")
     add_copies(world, 250)
-
     assert len(export_csv(world, 1000)[0]) == 251
     assert [export_csv(world, limit)[1] for limit in (200, 251)] == [True, False]
 

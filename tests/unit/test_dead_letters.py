@@ -58,7 +58,6 @@ def test_ready_row_is_retried_later(world: InMemoryStack) -> None:
 def test_dead_letter_of_ended_job_changes_nothing(world: InMemoryStack) -> None:
     world.run(charge_message())
     before = world.job(KEY)
-
     assert outcome(world) is DeadLetterOutcome.ALREADY_TRACKED
     assert world.job(KEY) == before
 
@@ -77,7 +76,6 @@ def test_outage_of_some_hours_needs_no_review(world: InMemoryStack) -> None:
     for _ in range(5):
         handle_dead_letters(world, BODY)
         world.clock.advance(hours=1)
-
     assert world.run_until_idle(KEY).status is Status.FINISHED
 
 
@@ -93,9 +91,7 @@ def test_claim_between_dead_letters_restarts_outage(world: InMemoryStack) -> Non
 
 def test_invalid_message_goes_to_rejects_queue(world: InMemoryStack) -> None:
     inbox = FakeMessageSource()
-
     (handled,) = handle_dead_letters(world, "not JSON", inbox=inbox)
-
     assert handled.outcome is DeadLetterOutcome.REJECTED
     assert inbox.rejected[0][0] == "not JSON"
 
@@ -162,7 +158,6 @@ class _FailingRejectSource(FakeMessageSource):
 
 def test_failed_reject_does_not_block_other_dead_letters(world: InMemoryStack) -> None:
     bad, good = handle_dead_letters(world, "not JSON", BODY, inbox=_FailingRejectSource())
-
     assert bad.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
     assert good.outcome is DeadLetterOutcome.RETRY_SCHEDULED
 

@@ -1,4 +1,4 @@
-"""Examples of `decide`: its delays, and when "not found" becomes conclusive."""
+"""Examples of `decide`: its delays, conclusive absence, and natural effects that run again."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from oncely.domain.decisions import (
     MESSAGE_GRACE,
     PENDING_RECHECK_INTERVAL,
     absence_conclusive_at,
+    on_business_conflict,
 )
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -26,6 +27,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
+from tests.unit.decision_grid import EFFECT_OUTCOMES, decision_cases
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -70,9 +72,7 @@ def test_absence_counts_from_end_of_last_run(
     outcome: EffectOutcome, at: datetime, counts_from: datetime
 ) -> None:
     job = make_job(lease_until=NOW + MINUTE)
-
     after = decide(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
-
     assert absence_conclusive_at(after, TERMS) == counts_from + SECONDS_40
 
 
@@ -88,25 +88,20 @@ def test_early_lookup_does_not_delay_when_absence_counts() -> None:
 
 def test_absence_counts_after_request_timeout_without_lag() -> None:
     terms = replace(TERMS, profile=replace(PROFILE, lookup_lag=None))
-
     assert absence_conclusive_at(make_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
 
 
 @pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (2, 8, 8)])
 def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
     job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
-
     decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
-
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW + run_in * MINUTE)
     assert decision.changes["due_at"] == NOW + due_in * MINUTE
 
 
 def test_unknown_job_is_resent_with_same_key_within_window() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
-
     decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="live")
-
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW)
     assert decision.apply_to(job, now=NOW, actor="reconciler").key_number == job.key_number
 
@@ -124,9 +119,7 @@ def test_long_wait_is_resent_by_row_and_short_one_by_message(
     *, retry_after: timedelta, jitter: float, by_row: bool, run_in: timedelta, due_in: timedelta
 ) -> None:
     limited = NotSent("rate limited", retry_after=retry_after)
-
     decision = decide(make_job(), TERMS, limited, now=NOW, jitter=jitter)
-
     assert (decision.run_at, decision.resend_when_due) == (NOW + run_in, by_row)
     assert decision.changes["due_at"] == NOW + due_in
 
@@ -142,7 +135,6 @@ def test_open_outcome_is_looked_up_later(
     status: Status, outcome: EffectOutcome, event: Event, due_in: timedelta
 ) -> None:
     decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
-
     assert (decision.event, decision.changes["due_at"]) == (event, NOW + due_in)
 
 
@@ -163,9 +155,7 @@ def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
 
 def test_own_backoff_counts_as_age() -> None:
     job = make_job(created_at=NOW - timedelta(hours=23))
-
     waited = decide(job, TERMS, NotSent("refused"), now=NOW).apply_to(job, now=NOW, actor="test")
-
     assert waited.age_starts_at == job.age_starts_at
 
 
@@ -184,9 +174,7 @@ def test_unknown_job_escalates_without_known_key_window(gone: str) -> None:
 
 def test_escalation_reason_includes_last_error() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40, last_error="read timeout")
-
     decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="another account")
-
     assert "it may have happened: read timeout" in decision.reason
 
 
@@ -202,3 +190,58 @@ def test_escalation_reason_keeps_error_across_lookups() -> None:
 
     assert job.status is Status.NEEDS_REVIEW
     assert "the mail server hung up" in job.evidence[-1].reason
+
+
+NATURAL = replace(TERMS, safety=RetrySafety.NATURAL)
+DONE = decide(make_job(), NATURAL, EFFECT_OUTCOMES[0], now=NOW)
+
+
+def test_natural_effect_never_becomes_unknown() -> None:
+    for case in decision_cases(Status.STARTED, RetrySafety.NATURAL):
+        assert case.after.status is not Status.UNKNOWN, case
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [LeaseExpired(), NotFound("none"), LookupUnsupported(), LookupFailed("down")],
+    ids=repr,
+)
+def test_natural_effect_retries_at_once_without_known_outcome(
+    answer: LeaseExpired | NotFound | LookupUnsupported | LookupFailed,
+) -> None:
+    decision = decide(make_job(), NATURAL, answer, now=NOW)
+    assert (decision.event, decision.run_at) == (Event.RELEASE, NOW)
+    assert decision.apply_to(make_job(), now=NOW, actor="worker").timeouts == 0
+
+
+def test_natural_effect_retries_later_when_in_progress() -> None:
+    decision = decide(make_job(), NATURAL, Pending("still importing"), now=NOW)
+    assert (decision.event, decision.run_at) == (Event.RELEASE, NOW + PENDING_RECHECK_INTERVAL)
+
+
+@pytest.mark.parametrize(
+    ("before", "event"), [(0, Event.RELEASE), (3, Event.RELEASE), (4, Event.ESCALATE)]
+)
+def test_natural_effect_escalates_after_too_many_timeouts(before: int, event: Event) -> None:
+    assert decide(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW).event is event
+
+
+@pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])
+def test_natural_effect_retries_row_conflict_up_to_limit(attempts: int, event: Event) -> None:
+    job = make_job(attempts=attempts)
+    decision = on_business_conflict(job, NATURAL, DONE, reason="contacts 7", now=NOW)
+    assert decision.event is event
+    assert "contacts 7" in decision.reason
+
+
+def test_unknown_natural_effect_retries_when_rows_conflict() -> None:
+    job = make_job(status=Status.UNKNOWN)
+    decision = on_business_conflict(job, NATURAL, DONE, reason="contacts 7", now=NOW)
+    after = decision.apply_to(job, now=NOW, actor="reconciler")
+    assert (after.status, decision.run_at) == (Status.READY, NOW)
+
+
+def test_unknown_natural_effect_retries_under_any_key_scope() -> None:
+    job = make_job(status=Status.UNKNOWN, lease_until=NOW - timedelta(hours=1), key_scope="other")
+    decision = decide(job, NATURAL, LookupUnsupported(), now=NOW, key_scope="live")
+    assert (decision.event, decision.reason) == (Event.REQUEUE, "safe to run again")

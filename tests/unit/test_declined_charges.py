@@ -77,7 +77,6 @@ def test_decline_found_by_reconciler_is_closed_by_worker(found_declined: InMemor
 
 def test_payment_that_succeeds_after_decline_finishes_job(found_declined: InMemoryStack) -> None:
     found_declined.payments.complete("pi_1", status="succeeded")
-
     assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Finished)
     assert found_declined.order()["status"] == "paid"
 
@@ -93,5 +92,4 @@ def test_pending_payment_delays_close_until_definite(found_declined: InMemorySta
 
 def test_closing_job_is_closed_after_key_scope_changes(found_declined: InMemoryStack) -> None:
     found_declined.payments.account = "another"
-
     assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Failed)

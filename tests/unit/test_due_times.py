@@ -1,21 +1,25 @@
-"""How sweeps and dead letters move the due time of a row."""
+"""Due rows: what the reconciler does with one, and how sweeps and dead letters move its time."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import ALERT_TIMEOUT
+from oncely.domain.decisions import ALERT_TIMEOUT, MESSAGE_GRACE
 from oncely.domain.due import (
+    SweepStep,
     alert_reservation_valid,
     flag_changed_values,
     hold_for_sweep,
     mark_stranded,
     on_dead_letter,
+    resend,
+    sweep_step,
 )
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import NOW, TICK, make_entry, make_job
+from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 
 SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
@@ -29,7 +33,6 @@ def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> Job:
 
 def test_hold_for_sweep_moves_only_due_time() -> None:
     held = make_job(version=5, due_at=NOW + timedelta(minutes=2))
-
     assert hold_for_sweep(make_job(version=4), NOW, jitter=0) == held
 
 
@@ -54,7 +57,6 @@ def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
     decision = on_dead_letter(stranded_job(since=since, event=event), NOW)
-
     assert (decision.event if decision else None) is expected
 
 
@@ -73,7 +75,6 @@ def test_dead_letter_after_new_claim_starts_new_outage() -> None:
 def test_dead_letter_of_stranded_row_keeps_start_of_outage() -> None:
     since = NOW - timedelta(hours=1)
     row = make_job(status=Status.READY, stranded_fence=1, stranded_since=since)
-
     assert mark_stranded(row, NOW).stranded_since == since
 
 
@@ -106,5 +107,57 @@ def test_outcome_stands_with_same_values_or_nothing_definite(
 
 def test_holds_in_same_millisecond_write_different_rows() -> None:
     row = make_job(status=Status.NEEDS_REVIEW)
-
     assert hold_for_sweep(row, NOW, jitter=0.25) != hold_for_sweep(row, NOW, jitter=0.5)
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        (make_job(lease_until=NOW + TICK), SweepStep.NONE),
+        (make_job(lease_until=NOW + TICK, due_at=NOW), SweepStep.NONE),
+        (make_job(lease_until=NOW), SweepStep.EXPIRE_LEASE),
+        (make_job(lease_until=None), SweepStep.EXPIRE_LEASE),
+        (make_job(status=Status.UNKNOWN, due_at=NOW + TICK), SweepStep.NONE),
+        (make_job(status=Status.UNKNOWN, due_at=NOW), SweepStep.LOOK_UP),
+        (make_job(status=Status.READY, due_at=NOW + TICK), SweepStep.NONE),
+        (make_job(status=Status.READY, due_at=NOW), SweepStep.RESEND),
+        (make_job(status=Status.READY, due_at=None), SweepStep.NONE),
+        (make_job(status=Status.FINISHED, due_at=NOW + TICK), SweepStep.NONE),
+        (make_job(status=Status.FINISHED, due_at=NOW), SweepStep.PUBLISH),
+        (make_job(status=Status.FINISHED, due_at=None), SweepStep.NONE),
+        (make_job(status=Status.FAILED, due_at=NOW), SweepStep.PUBLISH),
+        (make_job(status=Status.NEEDS_REVIEW, due_at=NOW), SweepStep.ALERT),
+        (make_job(status=Status.NEEDS_REVIEW, due_at=None), SweepStep.NONE),
+    ],
+)
+def test_due_row_needs_one_action(row: Job, step: SweepStep) -> None:
+    assert sweep_step(row, NOW) is step
+
+
+@pytest.mark.parametrize("status", Status)
+def test_on_demand_sweep_looks_up_unknown_job_before_due_time(status: Status) -> None:
+    row = make_job(status=status, due_at=NOW + TICK, lease_until=NOW + TICK)
+    step = sweep_step(row, NOW, on_demand=True)
+    assert step is (SweepStep.LOOK_UP if status is Status.UNKNOWN else SweepStep.NONE)
+
+
+def test_ready_row_is_resent_until_age_limit() -> None:
+    old = NOW - TERMS.limits.max_age
+    row = make_job(status=Status.READY, created_at=old, last_error="connection refused")
+
+    young = resend(replace(row, created_at=old + TICK), TERMS, NOW)
+    assert (young.event, young.changes) == (Event.RESEND, {"due_at": NOW + MESSAGE_GRACE})
+    too_old = resend(row, TERMS, NOW)
+    assert (too_old.event, too_old.alert) == (Event.ESCALATE, True)
+    assert "connection refused" in too_old.reason
+
+
+def test_repeated_resends_leave_one_evidence_entry() -> None:
+    row = make_job(status=Status.READY)
+
+    for minutes in (15, 30, 45):
+        now = NOW + timedelta(minutes=minutes)
+        row = resend(row, TERMS, now).apply_to(row, now=now, actor="reconciler")
+
+    (entry,) = row.evidence
+    assert (entry.count, entry.last_at) == (3, NOW + timedelta(minutes=45))

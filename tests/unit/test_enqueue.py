@@ -126,16 +126,13 @@ def test_results_keep_order_of_messages(producer: Producer) -> None:
 
 def test_messages_go_to_their_own_queues_in_one_call(producer: Producer) -> None:
     messages = [charge_message("1"), report_message("a"), charge_message("2")]
-
     results = producer.enqueuer().enqueue_many(messages)
-
     assert producer.queues == ["payments", "reports"]
     assert [result.sent for result in results] == [True, True, True]
 
 
 def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> None:
     results = producer.enqueuer().enqueue_many([charge_message(), charge_message()])
-
     assert sorted(result.created for result in results) == [False, True]
     assert len(producer.sent) == 1
 
@@ -160,7 +157,6 @@ def test_one_invalid_message_stops_all_before_any_write(
 ) -> None:
     with pytest.raises(error):
         producer.enqueuer().enqueue_many([charge_message("1"), bad])
-
     assert (producer.store.jobs, producer.sent) == ({}, [])
 
 
@@ -185,6 +181,5 @@ class ForbiddenSender:
 def test_forbidden_queue_error_says_that_job_is_stored(producer: Producer) -> None:
     with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the row of the job exists"):
         producer.enqueuer(ForbiddenSender()).enqueue(charge_message())
-
     row = producer.store.jobs[KEY]
     assert sweep_step(row, producer.clock.now() + MESSAGE_GRACE) is SweepStep.RESEND

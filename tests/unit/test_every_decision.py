@@ -56,9 +56,7 @@ def test_only_escalated_job_alerts_and_it_never_expires() -> None:
 
 def test_alerted_job_is_not_due_until_operator_resolves_it() -> None:
     row = make_job(status=Status.NEEDS_REVIEW, due_at=NOW)
-
     after = mark_alerted().apply_to(row, now=NOW, actor="reconciler")
-
     assert (after.status, after.due_at) == (Status.NEEDS_REVIEW, None)
 
 

@@ -1,9 +1,10 @@
-"""Evidence: repeated entries are counted, and it never outgrows its row."""
+"""Evidence and its timeline: repeated entries are counted, and it never outgrows its row."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from oncely.domain.actors import operator_actor
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.domain.timeline import describe_event, timeline
 from tests.unit.samples import NOW, make_entry, make_job
 
 ROW_LIMIT = 400 * 1024
@@ -21,9 +23,7 @@ FOUR_BYTES = "\U0001f642"
 
 def test_equal_consecutive_entries_are_counted_as_one() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(4)]
-
     evidence = _history(make_entry(at=at) for at in times)
-
     assert evidence == (make_entry(at=times[0], count=4, last_at=times[-1]),)
 
 
@@ -31,13 +31,11 @@ def test_different_entry_is_added_separately() -> None:
     change = {"reason": "down", "actor": "worker", "event": Event.NOTE, "to_status": Status.READY}
     changes = [*change.items(), ("from_status", None)]
     others = [make_entry(**dict(changes[: number + 1])) for number in range(len(changes))]
-
     assert _history((make_entry(), *others)) == (make_entry(), *others)
 
 
 def test_equal_entry_after_different_one_starts_new_count() -> None:
     evidence = (make_entry(count=7, last_at=NOW), make_entry(reason="down"))
-
     assert append_evidence(evidence, make_entry())[-1] == make_entry()
 
 
@@ -54,9 +52,7 @@ def test_evidence_stays_within_limit_and_keeps_first_entry(reasons: list[str]) -
 
 def test_oldest_entries_after_first_are_dropped() -> None:
     numbers = range(MAX_EVIDENCE_ENTRIES + 5)
-
     evidence = _history(make_entry(reason=str(number)) for number in numbers)
-
     kept = [0, *range(6, MAX_EVIDENCE_ENTRIES + 5)]
     assert [entry.reason for entry in evidence] == [str(number) for number in kept]
 
@@ -79,9 +75,7 @@ def test_operator_notes_never_displace_proof() -> None:
 
 def test_full_evidence_loses_one_entry_to_operator_notes() -> None:
     proofs = [make_entry(reason=f"proof {number}") for number in range(MAX_EVIDENCE_ENTRIES)]
-
     evidence = _history((*proofs, *_make_notes(MAX_EVIDENCE_ENTRIES)))
-
     assert evidence[:-1] == (proofs[0], *proofs[2:])
     assert evidence[-1].actor == operator_actor("ada")
 
@@ -96,7 +90,6 @@ def _make_notes(number: int) -> Iterable[EvidenceEntry]:
 
 def test_long_reason_is_cut() -> None:
     after = make_job().apply(Event.NOTE, now=NOW, actor="worker", reason="x" * 10_000)
-
     assert after.evidence[-1].reason == "x" * MAX_REASON_LENGTH
 
 
@@ -138,3 +131,37 @@ def _value_bytes(value: object) -> int:
 
 def test_row_keeps_at_most_100_entries() -> None:
     assert len(_history(make_entry(reason=str(number)) for number in range(102))) == 100
+
+
+@pytest.mark.parametrize("event", Event)
+def test_every_event_has_label(event: Event) -> None:
+    assert describe_event(event)
+
+
+def test_claim_is_shown_in_order_without_own_entry() -> None:
+    asked_for = make_entry(at=NOW, event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
+    end = make_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED)
+
+    entries = timeline(make_job(evidence=(asked_for, end), claimed_at=NOW + timedelta(minutes=1)))
+
+    assert [line.event for line in entries] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
+    assert (entries[1].from_status, entries[1].to_status) == (Status.READY, Status.STARTED)
+
+
+def test_unenqueued_job_shows_first_and_latest_claim() -> None:
+    entries = timeline(make_job(fence=3, claimed_at=NOW + timedelta(minutes=5)))
+
+    assert [(line.from_status, line.reason) for line in entries] == [
+        (None, "run 1"),
+        (Status.READY, "run 3"),
+    ]
+
+
+def test_unenqueued_job_shows_its_only_claim_once() -> None:
+    (line,) = timeline(make_job(created_at=NOW, claimed_at=NOW))
+    assert (line.from_status, line.to_status, line.reason) == (None, Status.STARTED, "run 1")
+
+
+def test_unclaimed_job_has_no_claim_in_timeline() -> None:
+    enqueued = make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
+    assert timeline(make_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)

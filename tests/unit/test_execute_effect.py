@@ -46,7 +46,6 @@ def executor(
 )
 def test_provider_exception_becomes_its_outcome(contract: Errand, outcome: EffectOutcome) -> None:
     act = executor(contract)
-
     assert act.execute() == outcome
     assert act.job == make_job()
 
@@ -72,7 +71,6 @@ def test_prepared_reference_is_saved_before_act() -> None:
 def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
     never = raising_step(AssertionError())
     contract = make_errand(prepares=lambda: Prepared("errand_1"), acts=never)
-
     assert isinstance(executor(contract, owned=False).execute(), OwnershipYielded)
 
 

@@ -41,7 +41,6 @@ def assert_only_placeholders(update: dict[str, Any]) -> None:
 @pytest.mark.parametrize("customer", ["customer_7", None])
 def test_claim_uses_only_placeholders(fingerprint: str | None, customer: str | None) -> None:
     update = claim_update(make_claim(fingerprint=fingerprint, customer_id=customer))
-
     assert_only_placeholders(update)
     assert ("fingerprint" in update["ExpressionAttributeNames"].values()) is bool(fingerprint)
 
@@ -60,15 +59,12 @@ def test_swap_expects_row_as_it_was_read() -> None:
 
 def test_swap_of_unowned_row_expects_no_owner() -> None:
     free = replace(BEFORE, owner=None)
-
     update = compare_and_swap_update(free, replace(free, version=2))
-
     assert "attribute_not_exists(owner)" in _readable(update, "ConditionExpression")
 
 
 def test_swap_sets_changed_fields_and_removes_missing_ones() -> None:
     update = compare_and_swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
-
     assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at, due"
 
 
@@ -124,7 +120,6 @@ def test_business_write_changes_only_row_with_expected_values() -> None:
 
 def test_repeated_name_shares_one_placeholder() -> None:
     expression = Expression()
-
     assert expression.name("status") == expression.name("status") != expression.name("owner")
 
 

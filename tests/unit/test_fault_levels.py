@@ -21,9 +21,7 @@ def test_level_none_injects_no_faults_or_kills() -> None:
 
 @pytest.mark.parametrize("level", [FaultLevel.SOME, FaultLevel.HEAVY])
 def test_levels_above_none_inject_response_faults(level: FaultLevel) -> None:
-    kinds = set(active_faults(level))
-
-    assert kinds >= {
+    assert set(active_faults(level)) >= {
         FaultKind.ACCEPT_THEN_TRICKLE,
         FaultKind.ACCEPT_THEN_HANG,
         FaultKind.ACCEPT_THEN_DROP,
@@ -34,7 +32,6 @@ def test_levels_above_none_inject_response_faults(level: FaultLevel) -> None:
 
 def test_kill_intervals_follow_seed() -> None:
     some = FAULT_PLANS[FaultLevel.SOME]
-
     assert [*islice(some.kill_intervals(seed=1), 5)] == [*islice(some.kill_intervals(seed=1), 5)]
     assert [*islice(some.kill_intervals(seed=1), 5)] != [*islice(some.kill_intervals(seed=2), 5)]
     assert all(more > 0 for more in islice(some.kill_intervals(seed=1), 100))
@@ -42,6 +39,5 @@ def test_kill_intervals_follow_seed() -> None:
 
 def test_heavy_is_more_than_some() -> None:
     some, heavy = FAULT_PLANS[FaultLevel.SOME], FAULT_PLANS[FaultLevel.HEAVY]
-
     assert heavy.rate_factor > some.rate_factor
     assert heavy.kill_every < some.kill_every

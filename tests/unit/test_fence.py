@@ -58,10 +58,7 @@ def test_message_is_returned_with_growing_delay() -> None:
 
 
 def test_invalid_message_is_still_rejected() -> None:
-    harness = BatchHarness(world=fenced_world())
-
-    (worked,) = harness.process(make_delivery("no JSON"))
-
+    (worked,) = BatchHarness(world=fenced_world()).process(make_delivery("no JSON"))
     assert worked.acked
 
 
@@ -83,16 +80,13 @@ def fenced_later(unknown_charge: InMemoryStack) -> InMemoryStack:
 
 def test_sweep_finds_nothing_and_says_why(fenced_later: InMemoryStack) -> None:
     fenced_later.clock.advance(hours=1)
-
     found = find_due(fenced_later)
-
     assert found.items == ()
     assert found.table_refusal == BLOCKED.reason
 
 
 def test_reconciler_writes_nothing(fenced_later: InMemoryStack) -> None:
     before = fenced_later.job(KEY)
-
     assert fenced_later.reconcile(KEY).outcome == "fenced"
     assert fenced_later.job(KEY) == before
 
@@ -137,14 +131,12 @@ def world_with(store: RestoredDuringClaim | RestoredBeforeSwap) -> InMemoryStack
 
 def test_worker_frozen_across_restore_sends_nothing() -> None:
     world = world_with(RestoredDuringClaim())
-
     assert isinstance(world.run(charge_message()), TableFenced)
     assert world.payments.calls == []
 
 
 def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
     world = world_with(RestoredBeforeSwap())
-
     assert isinstance(world.run(charge_message()), TableFenced)
     assert world.payments.charges == ["pi_1"]
     assert world.alerts.sent == []
@@ -164,8 +156,7 @@ def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = InMemoryStack()
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
-    requested_at = (world.clock.now() - timedelta(hours=1)).isoformat()
-    world.add_order(charge_requested_at=requested_at)
+    world.add_order(charge_requested_at=(world.clock.now() - timedelta(hours=1)).isoformat())
 
     assert find_due(world).items == ()
     message = charge_message()

@@ -82,7 +82,6 @@ def test_pending_order_without_request_is_never_charged(world: InMemoryStack) ->
 def test_order_that_needs_no_charge_is_skipped(world: InMemoryStack, order: dict[str, Any]) -> None:
     world.add_order(**order)
     world.clock.advance(hours=1)
-
     assert find(world).items == ()
 
 
@@ -90,13 +89,11 @@ def test_order_that_needs_no_charge_is_skipped(world: InMemoryStack, order: dict
 def test_order_is_found_in_every_shard(world: InMemoryStack, shard: str) -> None:
     world.add_order(charge_shard=shard)
     world.clock.advance(hours=1)
-
     assert keys(find(world)) == [KEY]
 
 
 def test_orders_are_distributed_over_all_shards() -> None:
     shards = {charge_shard(str(number)) for number in range(1000)}
-
     assert shards == {str(number) for number in range(CHARGE_SHARDS)}
 
 
@@ -149,7 +146,6 @@ def test_invalid_sweep_is_rejected_with_reason(wrong: dict[str, object]) -> None
 
 def test_sweep_accepts_smallest_limit_and_shortest_key() -> None:
     sweep = SweepRequest.parse({"limit": 1, "key": "k"})
-
     assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
 
 
@@ -231,16 +227,12 @@ def test_lost_order_among_many_in_review_is_found_in_time() -> None:
 
 def test_sweep_of_one_type_finds_no_missing_jobs_of_another(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
-
     assert keys(find(world, job_type="payment.charge")) == [KEY]
     assert find(world, job_type="sync.contact").items == ()
 
 
 def test_large_messages_of_missing_jobs_fit_one_page() -> None:
-    world = InMemoryStack(contracts=(_MissingReportBuild,))
-
-    found = find(world)
-
+    found = find(InMemoryStack(contracts=(_MissingReportBuild,)))
     assert 0 < len(found.items) < 10
     assert len(json.dumps([item.to_json() for item in found.items])) <= MAX_PAGE_BYTES
 

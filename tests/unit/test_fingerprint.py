@@ -22,7 +22,6 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9),
 
 def test_stored_fingerprint_stays_comparable() -> None:
     values = {"order_id": "18452", "amount": 1250, "currency": "eur", "attempt": 1}
-
     assert fingerprint(values) == "04c86b4b55703517399d28872160f3db"
 
 
@@ -47,7 +46,6 @@ def test_different_values_have_different_fingerprints(
 ) -> None:
     # Python takes True for 1; a message and its fingerprint do not.
     assume(repr(_sorted(one)) != repr(_sorted(other)))
-
     assert fingerprint(one) != fingerprint(other)
 
 
@@ -58,7 +56,6 @@ def test_numbers_differ_exactly_when_their_values_differ(one: Decimal, other: De
 
 def test_numbers_differing_in_38th_digit_are_distinguished() -> None:
     one, other = (Decimal(f"0.{'1' * 37}{last}") for last in "23")
-
     assert fingerprint({"n": one}) != fingerprint({"n": other})
 
 

@@ -47,9 +47,7 @@ def test_finish_releases_own_leases_only() -> None:
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
     finisher = SweepFinisher(leases=MemorySweepLeases(), sweeps=FakeSweeps())
-
     report = finisher.finish(make_sweep(busy=busy), [])
-
     assert report == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 
 
@@ -65,6 +63,5 @@ def test_page_of_failing_jobs_does_not_hide_next_one(first: str | None) -> None:
 
 def test_page_with_same_start_continues_only_after_progress() -> None:
     same = make_sweep(**{"next": NEXT, "from": NEXT["from"]})
-
     assert finish_sweep(same, STUCK) == []
     assert finish_sweep(same, STUCK, MOVED) == [NEXT]

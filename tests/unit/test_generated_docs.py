@@ -26,9 +26,7 @@ def parse_example(contract: type[AnyContract], **fields: object) -> Message:
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.job_type)
 def test_example_of_each_contract_is_valid_message(contract: type[AnyContract]) -> None:
     body = json.dumps(contract.example.model_dump(exclude_unset=True))
-
     found, message = ContractRegistry(CONTRACTS).parse_body(body)
-
     assert (found, message) == (contract, contract.example)
 
 
@@ -45,6 +43,5 @@ def test_record_schema_matches_worker_validation() -> None:
 
 def test_message_page_explains_fields_to_producers() -> None:
     page = generated_files()[Path("messages.md")]
-
     for fact in ("minor units", "three letters", "a time, such as", f"at most {MAX_KEY_LENGTH}"):
         assert fact in page

@@ -50,16 +50,13 @@ def ready_job() -> Job:
 
 def test_first_row_is_recorded_with_its_event() -> None:
     line = recorded_line(None, ready_job())
-
     assert (line.old_status, line.status, line.event) == (None, "ready", "enqueue")
     assert (line.actor, line.at, line.version, line.generation) == ("producer", NOW, 1, TABLE)
 
 
 def test_claim_is_recorded_without_evidence_entry() -> None:
     old = ready_job()
-
     line = recorded_line(old, apply_claim(old, make_claim(now=LATER)))
-
     assert (line.old_status, line.status, line.event) == ("ready", "started", "claim")
     assert (line.actor, line.at, line.fence) == ("worker", LATER, 1)
 
@@ -69,9 +66,8 @@ def test_ended_job_is_recorded_with_result_and_reference() -> None:
     result = {"charge_id": "ch_1", "live": True, "amount": 1200}
     paid: Any = {"result": result, "amount": 1200, "currency": "eur", "subject": "18452"}
     confirm: Any = {"now": LATER, "actor": "worker", "reason": "paid", "provider_ref": "pi_1"}
-    new = old.apply(Event.CONFIRM, **confirm, **paid)
 
-    line = recorded_line(old, new)
+    line = recorded_line(old, old.apply(Event.CONFIRM, **confirm, **paid))
 
     assert (line.status, line.event, line.provider_ref) == ("finished", "confirm", "pi_1")
     assert line.result == result
@@ -92,7 +88,6 @@ def test_saved_reference_is_recorded_without_new_status() -> None:
 @pytest.mark.parametrize("event", [Event.NOTE, Event.RECHECK])
 def test_change_without_new_status_or_reference_is_not_recorded(event: Event) -> None:
     old = make_job(status=Status.UNKNOWN, provider_ref="pi_1")
-
     assert line_for(old, old.apply(event, now=LATER, actor="reconciler", reason="later")) is None
 
 
@@ -110,7 +105,6 @@ def test_repeated_operator_note_is_recorded() -> None:
     note = make_entry(event=Event.NOTE, actor=operator_actor("ada"))
     old = make_job(evidence=(note,))
     new = replace(old, evidence=(replace(note, count=2, last_at=LATER),), version=old.version + 1)
-
     assert recorded_line(old, new).actor == "operator:ada"
 
 
@@ -121,34 +115,26 @@ def test_write_without_change_is_not_recorded() -> None:
 
 @pytest.mark.parametrize(("expired", "record"), [(True, "expired"), (False, "deleted")])
 def test_removed_row_is_recorded_as_its_own_version(*, expired: bool, record: str) -> None:
-    old = make_job(status=Status.FINISHED, version=4)
-
-    line = recorded_line(old, None, expired=expired)
-
+    line = recorded_line(make_job(status=Status.FINISHED, version=4), None, expired=expired)
     assert (line.record, line.status, line.old_status) == (record, None, "finished")
     assert (line.version, line.at) == (5, LATER)
 
 
 def test_backfill_records_row_and_its_last_actor() -> None:
     ended = make_job().apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
-
     line = backfill_line(ended, generation=TABLE)
-
     assert (line.record, line.status, line.old_status) == ("backfill", "finished", None)
     assert (line.event, line.actor, line.at) == ("confirm", "worker", LATER)
 
 
 def test_backfill_names_no_event_older_than_row() -> None:
     row = make_job(evidence=(make_entry(at=NOW),), updated_at=LATER)
-
     line = backfill_line(row, generation=TABLE)
-
     assert (line.event, line.actor) == (None, None)
 
 
 def test_unreadable_row_is_recorded_by_key() -> None:
     line = unreadable_line(KEY, generation=TABLE, at=NOW, version=None)
-
     assert (line.record, line.job_key, line.job_type) == ("unreadable", KEY, "payment.charge")
 
 
@@ -170,7 +156,6 @@ def test_lines_of_other_generation_version_or_row_are_kept() -> None:
     line = backfill_line(make_job(), generation=TABLE)
     changes: list[Any] = [{"generation": "table-2"}, {"version": 7}, {"created_at": LATER}]
     others = [replace(line, **change) for change in changes]
-
     assert deduplicate([line, *others]) == [line, *others]
 
 
@@ -186,9 +171,7 @@ def test_newest_line_has_newest_row_then_version() -> None:
 
 def test_partial_message_and_result_are_marked() -> None:
     job = make_job(message={"id": "1", "record": {"name": "Ada"}}, result={"text": "Hello Ada"})
-
     line = backfill_line(job, generation=TABLE)
-
     assert (line.message, line.result) == ({"id": "1"}, {})
     assert line.left_out == ("message", "result")
 
@@ -209,15 +192,12 @@ def test_ids_codes_times_and_numbers_are_kept(value: object) -> None:
 
 def test_field_count_and_field_names_are_limited() -> None:
     kept, whole = scalar_fields({f"field_{number}": number for number in range(MAX_FIELDS + 1)})
-
     assert (len(kept), whole) == (MAX_FIELDS, False)
     assert scalar_fields({"free text": 1}) == ({}, False)
 
 
 def test_too_long_id_is_left_out() -> None:
-    line = backfill_line(make_job(provider_ref=TOO_LONG), generation=TABLE)
-
-    assert line.provider_ref is None
+    assert backfill_line(make_job(provider_ref=TOO_LONG), generation=TABLE).provider_ref is None
 
 
 SECRET = "Ada Lovelace"
@@ -269,5 +249,4 @@ def test_line_survives_json(line: HistoryLine) -> None:
 
 def test_unknown_fields_of_newer_version_are_ignored() -> None:
     line = backfill_line(make_job(), generation=TABLE)
-
     assert HistoryLine.from_dict({**line.to_dict(), "new_field": 1}) == line

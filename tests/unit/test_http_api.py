@@ -64,13 +64,11 @@ def current_user(**claims: object) -> User | None:
 )
 def test_groups_are_read_from_claim_in_any_form(claim: object, groups: set[str]) -> None:
     user = current_user(username="ada", **{"cognito:groups": claim})
-
     assert user == User("ada", frozenset(groups))
 
 
 def test_user_name_comes_only_from_immutable_claim() -> None:
     user = current_user(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
-
     assert user is not None
     assert user.name == "ada@example.com"
     assert current_user(email="boss@example.com") is None
@@ -93,7 +91,6 @@ def test_route_serves_only_its_groups(
     groups: frozenset[str], claims: dict[str, object], expected: int
 ) -> None:
     route = Route(lambda _: ApiResponse.json({}), groups)
-
     assert call(route, make_event(**claims))["statusCode"] == expected
 
 
@@ -150,14 +147,12 @@ def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
 
 def test_job_response_is_never_treated_as_cached() -> None:
     route = Route(lambda _: ApiResponse.json({"job": 1}))
-
     assert call(route, headers={"if-none-match": "None, *, "})["statusCode"] == 200
 
 
 def test_encoded_body_is_decoded() -> None:
     body = base64.b64encode("é".encode()).decode()
     route = Route(lambda request: ApiResponse(body=request.body))
-
     assert call(route, body=body, isBase64Encoded=True)["body"] == "é"
 
 
@@ -171,7 +166,6 @@ def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
 
 def test_empty_list_parameter_counts_as_missing() -> None:
     empty = dict.fromkeys(("status", "type", "from", "to", "cursor"), "")
-
     missing = dict.fromkeys(("status", "job_type", "since", "until", "cursor"))
     assert vars(ListQuery.from_query_string(empty)) == {**missing, "limit": 25}
 

@@ -29,7 +29,6 @@ def test_idempotency_key_names_job_step_and_number() -> None:
 @given(limit=LIMIT, number=NUMBER, step=STEP)
 def test_idempotency_key_is_stable_and_within_limit(limit: int, number: int, step: str) -> None:
     key = idempotency_key(LONGEST, step, number, max_length=limit)
-
     assert len(key) <= limit
     assert key == idempotency_key(LONGEST, step, number, max_length=limit)
 
@@ -49,7 +48,6 @@ def test_idempotency_key_differs_by_step_and_number(
 @pytest.mark.parametrize(("length", "is_plain"), [(255, True), (256, False)])
 def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: bool) -> None:
     step = "s" * (length - len(f"{LONGEST}::1"))
-
     assert (idempotency_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
 
 
@@ -95,7 +93,6 @@ def test_lookup_uses_idempotency_key_of_effect() -> None:
 @given(limit=LIMIT)
 def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
     first, second = (job_key("payment.charge", *parts) for parts in (("1",), ("1", 2)))
-
     keys = {idempotency_key(one, "create", 2, max_length=limit) for one in (first, second)}
     assert len(keys) == 2
 
@@ -112,5 +109,4 @@ def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
 
 def test_call_keeps_idempotency_key_within_provider_limit() -> None:
     call = EffectCall(job=make_job(), facts=None, max_key_length=32)
-
     assert len(call.idempotency_key("create")) == 32

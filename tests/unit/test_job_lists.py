@@ -91,16 +91,13 @@ def test_list_filters_by_job_type_and_time() -> None:
 
 def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MAX_ROWS_READ", 12)
-
     pages = read_all_pages(many_reviews(60), job_type="sync.push", limit=25)
-
     assert sum(map(len, pages)) == 6
     assert len(pages) == 5
 
 
 def test_whole_list_is_returned_page_by_page() -> None:
     pages = list(many_reviews(250).inspector().iter_pages(status="needs_review"))
-
     assert [len(page.jobs) for page in pages] == [100, 100, 50]
     assert len({view.job.job_key for page in pages for view in page.jobs}) == 250
     assert {page.cursor for page in pages} == {None}
@@ -186,7 +183,6 @@ def test_default_list_has_jobs_that_need_attention() -> None:
     world = many_reviews(6)
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
-
     assert {view.job.status for view in world.inspector().list_page().jobs} == ATTENTION
 
 
@@ -278,15 +274,12 @@ def test_counts_are_serialized_by_name() -> None:
 @pytest.mark.parametrize("limit", [None, 1, inspect.MAX_PAGE_SIZE])
 def test_page_has_requested_size_or_25_jobs(limit: int | None) -> None:
     asked: Any = {} if limit is None else {"limit": limit}
-
     assert len(many_reviews(150).inspector().list_page(**asked).jobs) == (limit or 25)
 
 
 def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     moment = START + timedelta(seconds=5)
-
     page = many_reviews(10).inspector().list_page(since=moment, until=moment)
-
     assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
 
 
@@ -300,9 +293,7 @@ class _RecordingIndex(MemoryJobIndex):
 def test_deleted_job_in_stale_index_is_left_out() -> None:
     world = many_reviews(3)
     inspector = replace(world.inspector(), job_index=_RecordingIndex(world.store))
-
     shown = [view.job.job_key for view in inspector.list_page(status="needs_review").jobs]
-
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
 
@@ -336,7 +327,5 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
 def test_contract_that_cannot_describe_row_hides_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with_paid_job()
     monkeypatch.setattr(PaymentCharge, "success_summary", lambda job: job.result["no such field"])
-
     (view,) = world.inspector().list_page(status="finished").jobs
-
     assert view.headline == "Done."

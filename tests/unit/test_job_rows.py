@@ -84,7 +84,6 @@ def test_any_job_is_unchanged_after_round_trip(job: Job) -> None:
 @given(job=JOBS)
 def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
     row = serialize_job(job)
-
     assert json.loads(json.dumps(row)) == row
     assert {"NULL": True} not in row.values()
 
@@ -92,7 +91,6 @@ def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
 @given(one=TIMES, other=TIMES)
 def test_times_sort_as_text(one: datetime, other: datetime) -> None:
     texts = [serialize_field("due_at", at)["S"] for at in (one, other)]
-
     assert (texts[0] < texts[1]) is (one < other)
     assert all(re.fullmatch(r"[-0-9]{10}T[:0-9]{8}\.\d{3}Z", text) for text in texts)
 
@@ -121,13 +119,11 @@ def test_row_attributes_match_stored_format() -> None:
 
 def test_field_without_value_has_no_attribute() -> None:
     row = serialize_job(make_job(due_at=None, owner=None))
-
     assert not {"due_at", "owner", "result", "expires_at"} & row.keys()
 
 
 def test_field_at_default_has_no_attribute_except_version() -> None:
     row = serialize_job(make_job(fence=0, attempts=0, timeouts=0, key_number=1, version=1))
-
     left_out = {"fence", "attempts", "timeouts", "unreachable", "paused_seconds", "key_number"}
     assert not (left_out | {"evidence"}) & row.keys()
     assert row["version"] == {"N": "1"}
@@ -135,13 +131,11 @@ def test_field_at_default_has_no_attribute_except_version() -> None:
 
 def test_attribute_of_later_version_is_ignored() -> None:
     row: dict[str, Any] = {**serialize_job(make_job()), "later": {"S": "unknown here"}}
-
     assert deserialize_job(row) == make_job()
 
 
 def test_numbers_of_business_row_are_whole_where_possible() -> None:
     row = {"amount": {"N": "1250"}, "rate": {"N": "0.5"}, "tags": {"L": [{"N": "1.0"}]}}
-
     assert deserialize_row(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
 
 
@@ -189,7 +183,6 @@ def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # n
 
 def test_time_without_zone_is_in_utc() -> None:
     edited = {**serialize_job(make_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
-
     assert deserialize_job(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -32,7 +32,6 @@ def test_order_is_found_in_any_spelling(text: str) -> None:
 @pytest.mark.parametrize("text", ["18452", "#18452", "order_18452"])
 def test_prefixed_order_id_is_found_in_any_spelling(order_id: str, text: str) -> None:
     found = world_with_paid_job(order_id).inspector().search(text)
-
     assert [view.subject for view in found.jobs] == [order_id]
 
 
@@ -52,7 +51,6 @@ def test_unknown_id_finds_nothing(text: str) -> None:
 def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
     untouched: Any = object()
     inspector = replace(InMemoryStack().inspector(), store=untouched, job_index=untouched)
-
     assert inspector.search(text) == SearchResults(query=text, jobs=())
 
 
@@ -106,9 +104,7 @@ class _RecordingIndex(MemoryJobIndex):
 def test_each_matching_row_is_read_once(text: str) -> None:
     world = world_with_paid_job()
     finder = _RecordingIndex(world.store)
-
     replace(world.inspector(), job_index=finder).search(text)
-
     assert finder.requested_keys == (KEY,)
 
 

@@ -161,9 +161,7 @@ def test_view_of_one_job_is_complete() -> None:
 
 
 def test_view_shows_null_for_missing_values() -> None:
-    job = make_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None)
-
-    view = view_of(job)
+    view = view_of(make_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None))
 
     shown = view.to_json()
     nothing = ("result", "request_id", "last_error", "claimed_at", "amount_label", "expires_at")
@@ -212,9 +210,7 @@ def test_headline_follows_status_in_one_sentence(job: Job, headline: str) -> Non
 @pytest.mark.parametrize("deployed", [True, False])
 def test_unreadable_review_needs_reference_only_for_known_type(*, deployed: bool) -> None:
     job = make_job(status=Status.NEEDS_REVIEW, message={"job": "payment.charge", "v": 99})
-
     view = build_view(job, ContractRegistry(CONTRACTS if deployed else ()), now=NOW)
-
     needing = {one.repair for one in view.repairs if one.needs_reference}
     assert needing == ({Repair.MARK_FINISHED} if deployed else set())
 
@@ -222,5 +218,4 @@ def test_unreadable_review_needs_reference_only_for_known_type(*, deployed: bool
 def test_job_type_without_resubmission_offers_none() -> None:
     message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
     job = make_job(status=Status.FAILED, job_type="receipt.send", message=message)
-
     assert not any(one.allowed for one in view_of(job).repairs)

@@ -26,9 +26,7 @@ def test_enqueued_job_is_ready_and_due() -> None:
 def test_claim_creates_missing_row() -> None:
     claim = make_claim()
 
-    job = apply_claim(None, claim)
-
-    assert job == Job(
+    assert apply_claim(None, claim) == Job(
         job_key=claim.job_key,
         job_type=claim.job_type,
         status=Status.STARTED,
@@ -92,9 +90,7 @@ def test_claim_keeps_fingerprint_and_even_empty_key_scope(
     row: dict[str, object], claim: dict[str, object]
 ) -> None:
     before = make_job(status=Status.READY, **row)
-
     job = apply_claim(before, make_claim(**claim))
-
     assert job is not None
     assert (job.fingerprint, job.key_scope) == (before.fingerprint, before.key_scope)
 
@@ -110,7 +106,6 @@ def test_claim_with_other_business_values_fails() -> None:
 
 def test_lease_expires_exactly_at_its_end_time() -> None:
     job = make_job(lease_until=LATER)
-
     assert not job.lease_expired(LATER - TICK)
     assert job.lease_expired(LATER)
 

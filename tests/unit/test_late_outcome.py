@@ -34,9 +34,7 @@ STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
 def test_late_outcome_changes_status_only_by_contradiction(
     status: Status, answer: Succeeded | Declined, event: Event
 ) -> None:
-    row = make_job(status=status, provider_ref="pi_1")
-
-    decision = on_late_outcome(row, answer, fence=3)
+    decision = on_late_outcome(make_job(status=status, provider_ref="pi_1"), answer, fence=3)
 
     assert decision.event is event
     assert decision.alert is (event is Event.CONTRADICT)
@@ -61,5 +59,4 @@ def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
 
 def test_note_changes_only_evidence() -> None:
     row = make_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
-    note = on_late_outcome(row, SAME, fence=1)
-    assert note.changes == {}
+    assert on_late_outcome(row, SAME, fence=1).changes == {}

@@ -49,8 +49,7 @@ def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> No
 
     job = world.job(KEY)
     assert isinstance(outcome, OwnershipLost)
-    assert job.status is Status.FINISHED
-    assert job.evidence[-1].event == "note"
+    assert (job.status, job.evidence[-1].event) == (Status.FINISHED, "note")
     assert "late worker" in job.evidence[-1].reason
     assert world.payments.charges == ["pi_1"]
 
@@ -113,9 +112,7 @@ def test_evidence_added_during_run_survives_commit(world: InMemoryStack) -> None
         noted = job.apply(Event.NOTE, now=now, actor="support", reason="customer called")
         world.store.compare_and_swap(job, noted)
 
-    outcome = run_slowly(world, "execute", add_note)
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(run_slowly(world, "execute", add_note), Finished)
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]
 
 
@@ -126,8 +123,6 @@ def test_expired_lease_makes_job_unknown_without_any_call(world: InMemoryStack) 
     calls = len(world.payments.calls)
     world.clock.advance(hours=1)
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Unknown)
+    assert isinstance(world.run(charge_message()), Unknown)
     assert world.job(KEY).due_at == world.clock.now()
     assert len(world.payments.calls) == calls

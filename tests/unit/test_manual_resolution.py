@@ -32,9 +32,7 @@ from tests.unit.samples import make_job
 def test_mark_finished_pays_order_in_same_write() -> None:
     world = world_with_review_job()
 
-    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
-
-    assert isinstance(outcome, Repaired)
+    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1"), Repaired)
     assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_pi_1")
     assert "charge_requested_at" not in world.order()
     job = world.job(KEY)
@@ -142,8 +140,7 @@ def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) ->
 def test_business_rows_are_changed_when_precheck_differs(
     standing: PrecheckResult[str], why: str | None
 ) -> None:
-    row = make_job(fingerprint=fingerprint(PROCEED.values))
-    assert values_changed_since(row, standing) == why
+    assert values_changed_since(make_job(fingerprint=fingerprint(PROCEED.values)), standing) == why
 
 
 def world_with_review(checks: Callable[[], PrecheckResult[str]]) -> InMemoryStack:
@@ -187,7 +184,6 @@ def test_mark_finished_conflicts_without_matching_rows(
 ) -> None:
     world = world_with_review(checks)
     outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
-
     fix = "fix them, or undo it at the provider and mark it as failed"
     assert outcome == BusinessRowConflict(f"{why}: {fix}")
 
@@ -230,9 +226,8 @@ def test_lost_close_is_retried_without_confirming_payment() -> None:
     world.payments.fail_next("close", ProviderFault.TIMEOUT_BEFORE)
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
-    job = world.run_until_idle(KEY)
 
-    assert job.status is Status.FAILED
+    assert world.run_until_idle(KEY).status is Status.FAILED
     assert world.payments.intents["pi_1"].status == "canceled"
     assert world.payments.charges == []
 

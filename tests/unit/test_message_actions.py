@@ -63,6 +63,5 @@ def test_message_is_acked_when_row_resends() -> None:
 
 def test_unalerted_conflict_is_redelivered_before_rejection() -> None:
     other = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
-
     assert action_for(other, near_receive_limit=False) == LeaveInvisible()
     assert action_for(other, near_receive_limit=True) == Reject("other amount")

@@ -27,14 +27,12 @@ def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> Non
             continue
         reply = page.file(version=page.version, file=path.name)
 
-        assert reply.status == 200
-        assert reply.body == path.read_text(encoding="utf-8")
+        assert (reply.status, reply.body) == (200, path.read_text(encoding="utf-8"))
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
 def test_index_is_revalidated_and_names_versioned_files(page: PageFiles) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', page.index.body)
-
     for reply in (page.index, page.config):
         assert reply.headers["cache-control"] == "no-cache"
     assert set(named) == {f"/page/{page.version}/{name}" for name in page.files}

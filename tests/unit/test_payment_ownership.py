@@ -1,7 +1,7 @@
-"""A saved reference proves nothing: only a payment that is this job's own is ever confirmed."""
+"""Only a payment that is this job's own is confirmed, and its own state resolves an error."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,16 +9,14 @@ from urllib.parse import urlsplit
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import Anomalous, Json, Prepared, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, Prepared, Succeeded
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.fake import FakeIntent
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -41,14 +39,12 @@ INTENT = {
 }
 
 
-class CannedStripe(stripe.HTTPClient):
-    name = "canned"
+class ScriptedStripe(stripe.HTTPClient):
+    name = "scripted"
 
-    def __init__(self, body: Mapping[str, object]) -> None:
+    def __init__(self, respond: Callable[[str, str], tuple[str, int]]) -> None:
         super().__init__()
-        self.body = json.dumps(body)
-        listed = {"object": "list", "url": "/", "has_more": False, "data": [body]}
-        self.listed = json.dumps(listed)
+        self.respond = respond
 
     def request(
         self,
@@ -60,13 +56,24 @@ class CannedStripe(stripe.HTTPClient):
         _usage: list[str] | None = None,
     ) -> tuple[str, int, Mapping[str, str]]:
         del headers, post_data
-        lists = method == "get" and urlsplit(url).path.endswith("/payment_intents")
-        return self.listed if lists else self.body, 200, {}
+        return *self.respond(method, url), {}
+
+
+def scripted_payments(respond: Callable[[str, str], tuple[str, int]]) -> StripePayments:
+    http = ScriptedStripe(respond)
+    client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
+    return StripePayments(client, livemode=False)
 
 
 def payments_with_response(**changes: object) -> StripePayments:
-    client = stripe.StripeClient("sk_test_1", http_client=CannedStripe({**INTENT, **changes}))
-    return StripePayments(client, livemode=False)
+    intent = {**INTENT, **changes}
+    intents = {"object": "list", "url": "/", "has_more": False, "data": [intent]}
+
+    def respond(method: str, url: str) -> tuple[str, int]:
+        lists = method == "get" and urlsplit(url).path.endswith("/payment_intents")
+        return json.dumps(intents if lists else intent), 200
+
+    return scripted_payments(respond)
 
 
 def add_forged_row(world: InMemoryStack) -> None:
@@ -92,23 +99,11 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
     world.payments.intents["pi_victim"] = FakeIntent("pi_victim", replace(OURS, **changes))
     add_forged_row(world)
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
     assert world.payments.calls == [("verify", "pi_victim")]
     assert world.order()["status"] == "payment_pending"
     assert world.alerts.sent
-
-
-def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
-    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
-    world.run(charge_message())
-
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
-    assert world.payments.charges == ["pi_1"]
 
 
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
@@ -116,17 +111,12 @@ def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> N
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
-def test_replayed_payment_is_verified_before_confirmation() -> None:
+def test_replayed_payment_is_verified_before_confirmation(world: InMemoryStack) -> None:
     """Such as after a restore: a replay shows the payment as it was made, not as it is."""
-    world = InMemoryStack()
-    world.add_order()
     made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
-    changed = replace(OURS, customer="cus_victim")
-    world.payments.intents[made.ref] = FakeIntent(made.ref, changed)
+    world.payments.intents[made.ref] = FakeIntent(made.ref, replace(OURS, customer="cus_victim"))
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
     assert world.payments.calls[-1] == ("verify", made.ref)
 
@@ -160,7 +150,6 @@ def test_foreign_intent_is_anomaly_in_every_stripe_response(changes: dict[str, o
 
 def test_own_intent_is_no_anomaly() -> None:
     provider = payments_with_response()
-
     assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
     executed = provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k"))
     assert isinstance(executed, Succeeded)
@@ -180,3 +169,37 @@ def test_own_intent_is_no_anomaly() -> None:
 )
 def test_api_key_prefix_determines_livemode(api_key: str, *, livemode: bool | None) -> None:
     assert is_live_key(api_key) is livemode
+
+
+def confirm_outcome(status: int, code: str, state: str | None) -> object:
+    error = json.dumps({"error": {"code": code, "message": code}}), status
+    received = 1250 if state == "succeeded" else 0
+    unread = {"last_payment_error": None, "latest_charge": None}
+    intent = {**INTENT, **unread, "amount_received": received, "status": state}
+    read = error if state is None else (json.dumps(intent), 200)
+    payments = scripted_payments(lambda method, _: read if method.lower() == "get" else error)
+    key = IdempotencyKey("confirm:1")
+    return payments.execute("pi_1", OURS, idempotency_key=key, verified=True)
+
+
+REJECTED = [(401, "invalid_api_key"), (403, "more_permissions_required")]
+LOCKED = (429, "lock_timeout")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "state", "expected"),
+    [
+        *((*error, "succeeded", Succeeded) for error in (*REJECTED, LOCKED)),
+        *((*error, "requires_confirmation", NotSent) for error in REJECTED),
+        (*LOCKED, "requires_confirmation", Ambiguous),
+        *((*error, None, Ambiguous) for error in (*REJECTED, LOCKED)),
+        (429, "rate_limit", None, NotSent),
+    ],
+)
+def test_confirm_error_is_resolved_by_payment_state(
+    status: int, code: str, state: str | None, expected: type
+) -> None:
+    outcome = confirm_outcome(status, code, state)
+    assert isinstance(outcome, expected)
+    if isinstance(outcome, NotSent):
+        assert outcome.credentials_rejected is (status != 429)

@@ -108,7 +108,6 @@ def test_default_retention_follows_safety_and_money(
         policy = replace(TERMS, safety=safety)
 
     Sample.takes_money = takes_money
-
     assert Sample.effective_retention(row_retention) == expected
 
 

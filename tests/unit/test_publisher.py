@@ -164,9 +164,7 @@ def test_publishing_twice_changes_nothing() -> None:
     publish_job(world)
     before = world.job(KEY)
 
-    again = publish_job(world)
-
-    assert not again
+    assert not publish_job(world)
     assert world.job(KEY) == before
     assert len(world.bus.published) == 1
 

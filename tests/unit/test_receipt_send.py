@@ -31,9 +31,7 @@ def world_with_paid_order() -> InMemoryStack:
 def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
     world = world_with_paid_order()
 
-    outcome = world.run(RECEIPT)
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(RECEIPT), Finished)
     assert len(world.mail.sent) == 1
     assert "12.50 EUR" in world.mail.sent[0].text
     assert world.job(KEY).provider_ref
@@ -117,11 +115,8 @@ def test_order_without_address_gets_no_receipt(world: InMemoryStack) -> None:
 
 def test_finished_payment_is_followed_by_receipt(world: InMemoryStack) -> None:
     world.run(charge_message())
-
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
-    outcome = world.run(world.outbox.sent.pop())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
     assert len(world.mail.sent) == 1
 
 

@@ -63,8 +63,7 @@ def test_crash_after_charge_is_resolved_after_lease_expires() -> None:
 
 def test_leased_job_is_left_alone() -> None:
     world = world_crashed_after_charge()
-    done = world.reconcile(KEY)
-    assert done.outcome == "nothing"
+    assert world.reconcile(KEY).outcome == "nothing"
     assert world.job(KEY).status is Status.STARTED
 
 
@@ -120,9 +119,7 @@ def test_dry_run_reports_outcome_and_writes_nothing() -> None:
     before: Job = world.job(KEY)
     order = world.order()
 
-    done = world.reconcile(KEY, dry_run=True)
-
-    assert done.to_status is Status.FINISHED
+    assert world.reconcile(KEY, dry_run=True).to_status is Status.FINISHED
     assert world.job(KEY) == before
     assert world.order() == order
     assert world.outbox.sent == []
@@ -169,9 +166,7 @@ def test_lost_message_is_resent_if_values_agree(world: InMemoryStack, *, changed
         world.add_order(amount=9900)
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
-    done = world.reconcile(KEY)
-
-    assert done.to_status is (Status.NEEDS_REVIEW if changed else Status.READY)
+    assert world.reconcile(KEY).to_status is (Status.NEEDS_REVIEW if changed else Status.READY)
     assert len(world.outbox.sent) == int(not changed)
     assert changed or (world.job(KEY).due_at or world.clock.time) > world.clock.time
 
@@ -202,19 +197,14 @@ def test_lost_message_is_resent_without_values_to_compare() -> None:
     world.outbox.sent.clear()
     world.clock.advance(hours=1)
 
-    done = world.reconcile(key)
-
-    assert (done.outcome, len(world.outbox.sent)) == ("ready", 1)
+    assert (world.reconcile(key).outcome, len(world.outbox.sent)) == ("ready", 1)
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
 
 
 def test_job_needs_review_when_its_type_is_not_deployed() -> None:
     world = world_with_unknown_job()
     world.contracts = ()
-
-    done = world.reconcile(KEY)
-
-    assert done.to_status is Status.NEEDS_REVIEW
+    assert world.reconcile(KEY).to_status is Status.NEEDS_REVIEW
     assert world.alerts.sent
 
 
@@ -226,9 +216,7 @@ def test_review_alert_is_retried_after_delivery_failure() -> None:
     world.alerts.fails = False
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
-    done = world.reconcile(KEY)
-
-    assert done.outcome == "needs_review"
+    assert world.reconcile(KEY).outcome == "needs_review"
     assert len(world.alerts.sent) == 1
     assert world.job(KEY).due_at is None
     assert world.reconcile(KEY).outcome == "nothing"
@@ -255,9 +243,7 @@ def test_changed_order_needs_review(became: str, order: dict[str, Any]) -> None:
     assert (dry.to_status, dry.needs_alert) == (Status.NEEDS_REVIEW, False)
     assert world.alerts.sent == []
 
-    done = world.reconcile(KEY)
-
-    assert done.to_status is Status.NEEDS_REVIEW
+    assert world.reconcile(KEY).to_status is Status.NEEDS_REVIEW
     assert world.order()["status"] == "payment_pending"
     (alert,) = world.alerts.sent
     assert "changed" in alert.text
@@ -270,9 +256,7 @@ def test_two_charges_for_one_job_need_review() -> None:
     assert isinstance(second, Prepared)
     world.payments.complete(second.ref, status="succeeded")
 
-    done = world.reconcile(KEY)
-
-    assert done.to_status is Status.NEEDS_REVIEW
+    assert world.reconcile(KEY).to_status is Status.NEEDS_REVIEW
     assert "pi_2" in world.alerts.sent[0].text
     assert world.order()["status"] == "payment_pending"
 
@@ -288,9 +272,7 @@ def test_lookups_back_off_through_outage_without_escalation() -> None:
         world.clock.time = world.job(KEY).due_at or world.clock.time
     world.payments.faults.clear()
 
-    done = world.reconcile(KEY)
-
-    assert done.to_status is Status.FINISHED
+    assert world.reconcile(KEY).to_status is Status.FINISHED
     assert asked < 10  # more and more seldom
     assert world.alerts.sent == []
 
@@ -307,8 +289,7 @@ def test_resolution_reports_stored_review_reason() -> None:
 
 def test_orphaned_outcome_needs_alert() -> None:
     world = world_with_unknown_job()
-    provider = world.payments
-    world.payments = InterruptingPort(provider, "lookup", lambda: world.store.expire(KEY))
+    world.payments = InterruptingPort(world.payments, "lookup", lambda: world.store.expire(KEY))
 
     done = world.reconciler().resolve(JobKey(KEY))
 
@@ -335,10 +316,7 @@ def test_early_absence_stays_unknown_when_lookup_is_slow() -> None:
     world = world_with_unknown_job(charged=False)
     provider = world.payments
     world.payments = InterruptingPort(provider, "lookup", lambda: world.clock.advance(minutes=1))
-
-    done = world.reconcile(KEY)
-
-    assert done.to_status is Status.UNKNOWN
+    assert world.reconcile(KEY).to_status is Status.UNKNOWN
 
 
 def test_job_is_due_later_when_publishing_fails(world: InMemoryStack) -> None:
@@ -374,7 +352,5 @@ def test_unreadable_job_alert_is_retried_after_failure() -> None:
     world.alerts.fails = False
     world.clock.advance(hours=1)
 
-    done = world.reconcile(KEY)
-
-    assert done.outcome == "needs_review"
+    assert world.reconcile(KEY).outcome == "needs_review"
     assert len(world.alerts.sent) == 1

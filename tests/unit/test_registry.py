@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import field_validator
 
-from oncely.contract import MAX_MESSAGE_BYTES, AnyContract
+from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
@@ -14,6 +15,7 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
+from tests.unit.errand_contract import Errand, ErrandMessage
 from tests.unit.report_contract import ReportBuild, report_message
 
 REGISTRY = ContractRegistry([PaymentCharge])
@@ -62,8 +64,7 @@ def test_repeated_name_is_invalid_at_any_depth() -> None:
 
 def test_message_is_valid_up_to_size_limit() -> None:
     registry = ContractRegistry([ReportBuild])
-    frame = len(json.dumps(report_message("t", text="")))
-    longest = "x" * (MAX_MESSAGE_BYTES - frame)
+    longest = "x" * (MAX_MESSAGE_BYTES - len(json.dumps(report_message("t", text=""))))
 
     registry.parse_body(json.dumps(report_message("t", text=longest)))
 
@@ -147,3 +148,39 @@ def test_non_json_constant_is_invalid(constant: str) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "amount": ' + constant + "}"
     with pytest.raises(InvalidMessageError, match="is not JSON"):
         ContractRegistry([PaymentCharge]).parse_body(body)
+
+
+class UntypedMessage(Message):
+    """A message that does not say which job it asks for."""
+
+    errand_id: str
+
+
+class OtherJobMessage(ErrandMessage):
+    job: Literal["errand.walk"]  # type: ignore[assignment]  # the mistake
+
+
+class RejectingMessage(ErrandMessage):
+    @field_validator("errand_id")
+    @classmethod
+    def never(cls, value: str) -> str:
+        raise ValueError("an errand is never run twice")
+
+
+@pytest.mark.parametrize("message", [UntypedMessage, OtherJobMessage])
+def test_contract_is_invalid_when_message_names_other_job(message: type[Message]) -> None:
+    contract = type("Wrong", (Errand,), {"message": message})
+    with pytest.raises(InvariantError, match=r"contract Wrong: the field job of its message"):
+        ContractRegistry([contract])
+
+
+def test_custom_validation_error_keeps_its_words() -> None:
+    contract = type("PickyErrand", (Errand,), {"message": RejectingMessage})
+    body = json.dumps({"job": "errand.run", "v": 1, "errand_id": "secret"})
+
+    with pytest.raises(InvalidMessageError) as caught:
+        ContractRegistry([contract]).parse_body(body)
+
+    assert str(caught.value) == (
+        "not a valid errand.run message: errand_id is invalid: an errand is never run twice"
+    )

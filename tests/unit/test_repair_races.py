@@ -56,9 +56,7 @@ def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
     version = world.job(KEY).version
     slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
 
-    outcome = repair_job(slow, Repair.REOPEN, version=version)
-
-    assert isinstance(outcome, StaleVersion)
+    assert isinstance(repair_job(slow, Repair.REOPEN, version=version), StaleVersion)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 

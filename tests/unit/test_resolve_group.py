@@ -161,26 +161,17 @@ class _ConcurrencyProbe:
         return getattr(self._payments, name)
 
 
-def test_operator_is_alerted_when_job_needs_review(world: InMemoryStack) -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_reviewed_job_is_due_until_alert_is_delivered(world: InMemoryStack, *, fails: bool) -> None:
+    world.alerts.fails = fails
     job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
 
     (handled,) = resolve_group(world, [job.job_key])
 
-    assert handled.alert_delivery is AlertDelivery.DELIVERED
-    assert [alert.job_key for alert in world.alerts.sent] == [job.job_key]
-    assert world.job(job.job_key).due_at is None
-
-
-def test_alert_that_cannot_be_delivered_leaves_its_job_due(world: InMemoryStack) -> None:
-    world.alerts.fails = True
-    job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
-    world.store.create(job)
-
-    (handled,) = resolve_group(world, [job.job_key])
-
-    assert handled.alert_delivery is AlertDelivery.FAILED
-    assert world.job(job.job_key).due_at is not None
+    assert handled.alert_delivery is (AlertDelivery.FAILED if fails else AlertDelivery.DELIVERED)
+    assert [alert.job_key for alert in world.alerts.sent] == [job.job_key] * (not fails)
+    assert (world.job(job.job_key).due_at is not None) is fails
 
 
 def test_dry_run_alerts_nobody(world: InMemoryStack) -> None:

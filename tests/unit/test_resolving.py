@@ -116,10 +116,7 @@ def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
 def test_lost_job_is_sent_once_when_producer_enqueues_meanwhile() -> None:
     world = world_with()
     store = InterruptingPort(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
-
-    done = replace(world.reconciler(), store=store).resolve(KEY, message=BODY)
-
-    assert done.outcome == "ready"
+    assert replace(world.reconciler(), store=store).resolve(KEY, message=BODY).outcome == "ready"
     assert len(world.outbox.sent) == 1
 
 
@@ -155,7 +152,6 @@ def test_contract_writes_nothing_without_facts() -> None:
     world = world_with(Status.UNKNOWN)
     settled = AlreadyResolved[str](outcome=Succeeded("run before"))
     fails = raising_step(AssertionError("asked"))
-    contract = errand_type(checks=lambda: settled, local_writes=fails)
-    world.contracts = (contract,)
+    world.contracts = (errand_type(checks=lambda: settled, local_writes=fails),)
 
     assert resolve_job(world).to_status is Status.NEEDS_REVIEW

@@ -76,8 +76,7 @@ class FakeRowScan:
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         del after
-        jobs = tuple(self.store.jobs.values())
-        yield RowPage(jobs=jobs, unreadable=self.unreadable, after=None)
+        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=self.unreadable, after=None)
 
 
 @dataclass
@@ -168,8 +167,7 @@ def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
     assert rig.replace_table().unresolved == 1
     row = rig.row()
     assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
-    assert row.provider_ref == "pi_1"
-    assert row.evidence[-1].event is Event.RESTORE
+    assert (row.provider_ref, row.evidence[-1].event) == ("pi_1", Event.RESTORE)
     assert row.age_starts_at == LATER
 
 
@@ -398,10 +396,7 @@ def test_published_row_is_restored_as_published() -> None:
 
 
 def test_unpublished_row_of_copy_expires() -> None:
-    owing = replace(FINISHED, due_at=NOW, expires_at=None)
-
-    found = park_copied_row(owing, now=LATER)
-
+    found = park_copied_row(replace(FINISHED, due_at=NOW, expires_at=None), now=LATER)
     assert found is not None
     assert found.due_at is None
     assert found.expires_at == LATER + MONEY_RETENTION

@@ -19,17 +19,14 @@ SECOND = "payment.charge:order_18452:2"
 def test_resubmission_after_decline_charges_once() -> None:
     world = world_with_declined_job()
 
-    outcome = world.run(charge_message(attempt=2))
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(charge_message(attempt=2)), Finished)
     assert world.payments.intents["pi_1"].status == "canceled"
     assert world.payments.charges == ["pi_2"]
     assert world.order()["status"] == "paid"
 
 
 def test_resubmission_conflicts_without_failed_first_job(world: InMemoryStack) -> None:
-    outcome = world.run(charge_message(attempt=2))
-    assert isinstance(outcome, Conflict)
+    assert isinstance(world.run(charge_message(attempt=2)), Conflict)
     assert world.store.get(SECOND) is None
     assert world.payments.calls == []
 
@@ -42,8 +39,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     world.store.expire(SECOND)
     first = world.job(FIRST)
     why = {"actor": "worker", "reason": "paid after all"}
-    contradicted = first.apply(Event.CONTRADICT, now=world.clock.now(), **why)
-    world.store.compare_and_swap(first, contradicted)
+    world.store.compare_and_swap(first, first.apply(Event.CONTRADICT, now=world.clock.now(), **why))
 
     outcome = world.run(charge_message(attempt=2))
 
@@ -54,10 +50,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
 def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
-
-    outcome = world.run(charge_message(attempt=2))
-
-    assert isinstance(outcome, Conflict)
+    assert isinstance(world.run(charge_message(attempt=2)), Conflict)
     assert world.payments.charges == ["pi_1"]
 
 

@@ -102,8 +102,7 @@ def test_evidence_added_during_alert_does_not_repeat_it() -> None:
 
     def somebody_leaves_a_note() -> None:
         row = world.job(KEY)
-        now = world.clock.now()
-        after = row.apply(Event.NOTE, now=now, actor="support", reason="called")
+        after = row.apply(Event.NOTE, now=world.clock.now(), actor="support", reason="called")
         world.store.compare_and_swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_leaves_a_note)  # type: ignore[assignment]  # the same port
@@ -157,9 +156,7 @@ def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str,
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_moves_it)  # type: ignore[assignment]  # the same port
 
-    delivery = world.alerter().alert_if_due(KEY)
-
-    assert delivery is AlertDelivery.DELIVERED
+    assert world.alerter().alert_if_due(KEY) is AlertDelivery.DELIVERED
     assert world.job(KEY).evidence[-1].event is event
 
 
@@ -169,8 +166,7 @@ def test_alert_recording_gives_up_after_five_writes() -> None:
 
     def somebody_notes() -> None:
         row, now = world.job(KEY), world.clock.now()
-        text = f"note {next(swaps)}"
-        store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=text)
+        store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=f"note {next(swaps)}")
 
     restless = InterruptingPort(store, "compare_and_swap", somebody_notes)
     delivery = world.alerter(store=restless).alert_if_due(KEY)

@@ -132,7 +132,6 @@ def test_once_unknown_payment_stays_under_two_write_units(fault: ProviderFault) 
 
 
 def test_smallest_job_stays_under_half_write_unit() -> None:
-    world = make_world(contracts=(Ping,))
-    world.run(ping_message(1))
+    make_world(contracts=(Ping,)).run(ping_message(1))
     assert len(sizes["test.ping"]) == 2, "claim, end"
     assert max(sizes["test.ping"]) < LIMIT / 2

@@ -24,8 +24,7 @@ NEVER = raising_step(AssertionError("the provider was called"))
 
 def ready_job(**changes: object) -> Job:
     named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
-    given = {"status": Status.READY, "fingerprint": None, **named, **changes}
-    return make_job(**given)
+    return make_job(**{"status": Status.READY, "fingerprint": None, **named, **changes})
 
 
 def test_claim_stores_key_scope() -> None:
@@ -53,8 +52,7 @@ def test_lease_expires_when_last_call_must_have_ended() -> None:
 def test_claim_stores_no_key_scope_when_already_resolved() -> None:
     done = AlreadyResolved[str](outcome=Succeeded("run before"))
     asked = raising_step(AssertionError("asked"))
-    contract = errand_type(checks=lambda: done, acts=NEVER, scope=asked)
-    world = InMemoryStack(contracts=(contract,))
+    world = InMemoryStack(contracts=(errand_type(checks=lambda: done, acts=NEVER, scope=asked),))
 
     world.run(BODY)
 
@@ -102,8 +100,7 @@ class _RacingStore(MemoryJobStore):
 
 
 def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
-    world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore())
-    outcome = world.run(BODY)
+    outcome = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore()).run(BODY)
     assert isinstance(outcome, NotAttempted)
     assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
 

@@ -46,9 +46,7 @@ def test_settings_have_defaults_and_parse_numbers() -> None:
 def test_provider_settings_are_read_by_plugin_name() -> None:
     given = {"STRIPE_API_BASE": "http://local", "HUBSPOT_ID_PROPERTY": "our_id"}
 
-    settings = Settings.from_env({**PAYMENTS, **given}, (PaymentCharge, SyncPush))
-
-    assert settings.providers == {
+    assert Settings.from_env({**PAYMENTS, **given}, (PaymentCharge, SyncPush)).providers == {
         "hubspot": HubSpotSettings(id_property="our_id"),
         "stripe": StripeSettings(api_base="http://local"),
     }

@@ -1,14 +1,17 @@
-"""sync.contact: the newest version wins, whatever the order of delivery."""
+"""sync.contact: the newest version wins in any order of delivery; which contact is gone."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from oncely.jobs.sync_contact import SyncContact
 from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryBusinessRows
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
+from tests.unit.samples import make_job
 
 OLD, NEW = "2026-11-16T03:00:00Z", "2026-11-16T04:00:00+01:00"  # NEW is the same instant as OLD
 LATER = "2026-11-16T05:30:00+02:00"  # 03:30 UTC: later than OLD, though it sorts before nothing
@@ -86,9 +89,7 @@ def test_repeated_event_is_duplicate(world: InMemoryStack) -> None:
 def test_contact_is_fetched_when_message_has_no_record(world: InMemoryStack) -> None:
     contact_id = world.crm.add(email="ada@example.com")
 
-    outcome = world.run({**contact_message("1"), "source_id": contact_id})
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run({**contact_message("1"), "source_id": contact_id}), Finished)
     row = world.dependencies.rows.get("records", {"record_id": f"hubspot#{contact_id}"})
     assert row is not None
     assert row["source_id"] == contact_id
@@ -97,9 +98,7 @@ def test_contact_is_fetched_when_message_has_no_record(world: InMemoryStack) -> 
 def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
     world.run(contact_message("1", record=crm_record()))
 
-    outcome = world.run(contact_message("2"))
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(contact_message("2")), Finished)
     assert import_result(world, "2") == "gone"
     assert stored_contact(world)["gone"] is True
     assert stored_contact(world)["record"]["properties"]["email"] == "ada@example.com"
@@ -107,8 +106,7 @@ def test_missing_contact_is_marked_gone_and_kept(world: InMemoryStack) -> None:
 
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
     world.crm.fail_next("get_contact", ProviderFault.TIMEOUT_BEFORE)
-    outcome = world.run(contact_message("1"))
-    assert isinstance(outcome, NotAttempted)
+    assert isinstance(world.run(contact_message("1")), NotAttempted)
     assert stored_contact(world) is None
 
 
@@ -210,3 +208,76 @@ def test_newer_record_brings_gone_contact_back(world: InMemoryStack) -> None:
     assert [import_result(world, event) for event in ("2", "3")] == ["updated", "updated"]
     assert stored_contact(world)["gone"] is False
     assert "gone_at" not in stored_contact(world)
+
+
+EARLY, SAME, LATE = "2026-11-16T01:00:00Z", "2026-11-16T02:00:00Z", "2026-11-16T02:30:00Z"
+SOURCE = {"source": "hubspot", "source_id": "4419"}
+
+
+def run(world: InMemoryStack, event_id: str, record: dict[str, object] | None = None) -> object:
+    given = {} if record is None else {"record": record}
+    outcome = world.run({"job": "sync.contact", "v": 1, **SOURCE, "event_id": event_id, **given})
+    assert isinstance(outcome, Finished)
+    return outcome.result["result"]
+
+
+def make_contact(at: str, *, archived: bool = False) -> dict[str, object]:
+    return {"id": "4419", "properties": {}, "updatedAt": at, "archived": archived}
+
+
+def stored_record(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any columns
+    return world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
+
+
+@pytest.mark.parametrize(
+    ("at", "result"), [(EARLY, "skipped_stale"), (SAME, "gone"), (LATE, "gone")]
+)
+def test_archived_contact_is_gone_unless_newer_one_is_stored(at: str, result: str) -> None:
+    world = InMemoryStack()
+    run(world, "1", make_contact(SAME))
+    assert run(world, "2", make_contact(at, archived=True)) == result
+    assert stored_record(world)["gone"] is (result == "gone")
+
+
+def test_archived_record_applies_after_later_lookup() -> None:
+    world = InMemoryStack()
+    run(world, "1", make_contact(EARLY))
+    run(world, "2")
+
+    assert run(world, "3", make_contact(SAME, archived=True)) == "gone"
+    assert stored_record(world)["source_updated_at"].startswith("2026-11-16T02:00:00")
+
+
+def test_contact_missing_twice_is_marked_once() -> None:
+    world = InMemoryStack()
+    run(world, "1", make_contact(SAME))
+    assert [run(world, event) for event in ("2", "3")] == ["gone", "gone"]
+    assert (stored_record(world)["gone"], stored_record(world)["version"]) == (True, 2)
+
+
+def test_contact_merged_into_another_is_gone() -> None:
+    world = InMemoryStack()
+    merged = world.crm.add(email="ada@example.com")
+    world.crm.contacts["4419"] = replace(world.crm.contacts[merged], record_id=merged)
+
+    assert run(world, "1") == "gone"
+    assert stored_record(world)["gone"] is True
+
+
+def test_marker_of_missing_contact_names_its_source() -> None:
+    world = InMemoryStack()
+    run(world, "1")
+
+    row = stored_record(world)
+    assert {name: row[name] for name in SOURCE} == SOURCE
+    assert (row["gone"], row["version"]) == (True, 1)
+    assert row["gone_at"] == "2026-11-16T03:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [({"result": "skipped_stale"}, "skipped stale"), (None, "noted"), ({}, "noted")],
+)
+def test_success_summary_names_result(result: dict[str, str] | None, words: str) -> None:
+    summary = SyncContact.success_summary(make_job(result=result))
+    assert summary == f"The contact's event was handled: {words}."

@@ -52,9 +52,7 @@ def test_import_resumes_after_crash_between_pages(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
     world.run(IMPORT)
 
-    outcome = world.run(IMPORT)
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(IMPORT), Finished)
     assert sorted(set(contacts_sent(world)), key=int) == ids
     assert len(contacts_sent(world)) == 1000
     assert pages_read(world) == 10

@@ -40,6 +40,12 @@ def crm_emails(world: InMemoryStack) -> list[str]:
     return [str(one.body["properties"]["email"]) for one in world.crm.contacts.values()]
 
 
+def lose_push(world: InMemoryStack, fault: ProviderFault) -> None:
+    add_record(world)
+    world.crm.fail_next("upsert_contact", fault)
+    world.run(push_message())
+
+
 def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
     add_record(world)
 
@@ -68,9 +74,7 @@ def test_accepted_push_is_found_after_timeout(world: InMemoryStack) -> None:
 
 
 def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStack) -> None:
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_AFTER)
     looks = iter(["before the question", "after the answer"])
 
     def somebody_changes_it() -> None:
@@ -87,9 +91,7 @@ def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStac
 
 
 def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStack) -> None:
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_AFTER)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_AFTER)
 
     def change_record() -> None:
         world.store.business_rows.rows["records", (RECORD,)]["version"] += 1
@@ -105,13 +107,9 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStac
 
 
 def test_lost_push_is_resent_after_timeout(world: InMemoryStack) -> None:
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_BEFORE)
 
-    job = world.run_until_idle(key(1))
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(key(1)).status is Status.FINISHED
     assert len(world.crm.contacts) == 1
 
 
@@ -164,9 +162,7 @@ def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert list(world.crm.contacts) == [crm_id]
     assert crm_emails(world) == ["v1@example.com"]
 
@@ -179,9 +175,7 @@ def test_missing_record_or_future_version_needs_review(world: InMemoryStack) -> 
 
 
 def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> None:
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_BEFORE)
     kept = record_row(world)
     moved = {name: kept[name] for name in kept if not name.startswith("push_")}
     put_record(world, {**moved, "version": 2})

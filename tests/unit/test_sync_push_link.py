@@ -12,7 +12,7 @@ from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.test_sync_push import RECORD, add_record, key, push_message, record_row
+from tests.unit.test_sync_push import RECORD, add_record, key, lose_push, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1
 
@@ -42,9 +42,7 @@ def test_contact_with_same_address_is_linked_once(world: InMemoryStack, *, named
     world.crm.update(crm_id, email=ADDRESS)
     add_record(world)
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert list(world.crm.contacts) == [crm_id]
     assert world.crm.writes == {crm_id: 1}
     assert contact_properties(world, crm_id)["oncely_id"] == RECORD
@@ -71,9 +69,7 @@ def test_next_version_goes_directly_to_linked_contact(world: InMemoryStack) -> N
     kept = {**record_row(world), "version": 2}
     world.dependencies.rows.put("records", {"record_id": RECORD}, kept)
 
-    outcome = world.run(push_message(version=2))
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message(version=2)), Finished)
     assert crm_calls(world) == [("upsert_contact", RECORD)]
     assert world.crm.writes == {crm_id: 2}
 
@@ -134,10 +130,7 @@ def test_missing_contact_is_never_linked(world: InMemoryStack) -> None:
 def test_unnamed_contact_needs_review_after_one_write(world: InMemoryStack) -> None:
     add_record(world)
     world.crm = ConflictingCrm(world.crm, None)
-
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, NeedsReview)
+    assert isinstance(world.run(push_message()), NeedsReview)
     assert crm_calls(world) == [("upsert_contact", RECORD)]
 
 
@@ -201,9 +194,7 @@ def test_own_contact_is_written_only_when_version_differs(there: str, writes: in
     world.crm = ConflictingCrm(world.crm, crm_id)
     world.crm.update(crm_id, oncely_id=RECORD, **{VERSION_PROPERTY: there})
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert world.crm.writes.total() == writes
     assert record_row(world)["crm_id"] == crm_id
 
@@ -227,9 +218,7 @@ def test_deleted_contact_is_replaced_by_new_one(world: InMemoryStack) -> None:
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert crm_calls(world) == [("upsert_contact", RECORD), ("upsert_contact", RECORD)]
     assert record_row(world)["crm_id"] not in {None, gone}
     assert world.crm.writes.total() == 1
@@ -241,9 +230,7 @@ def test_replacement_of_deleted_contact_is_linked(world: InMemoryStack) -> None:
     new = world.crm.add(email=ADDRESS)
     add_record(world, crm_id=gone)
 
-    outcome = world.run(push_message())
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(world.run(push_message()), Finished)
     assert record_row(world)["crm_id"] == new
     assert world.crm.writes == {new: 1}
 
@@ -295,9 +282,7 @@ def test_second_write_is_not_sent_when_time_is_short(
 
 def test_reconciler_only_reads(world: InMemoryStack) -> None:
     world.crm.add(email=ADDRESS)
-    add_record(world)
-    world.crm.fail_next("upsert_contact", ProviderFault.TIMEOUT_BEFORE)
-    world.run(push_message())
+    lose_push(world, ProviderFault.TIMEOUT_BEFORE)
     world.crm.calls.clear()
     world.clock.advance(minutes=5)
 

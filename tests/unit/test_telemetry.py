@@ -41,8 +41,7 @@ def emit(capsys: pytest.CaptureFixture[str]) -> EmitSignals:
         # A logger of this name is made once per process, with the stream of that time.
         handler.stream = lines = io.StringIO()
         given: Any = {"delivery": DELIVERY, "outcome": outcome, "action": Ack(), **more}
-        worked = ProcessedDelivery(acked=True, **given)
-        made.record_deliveries([worked])
+        made.record_deliveries([ProcessedDelivery(acked=True, **given)])
         made.metrics.flush_metrics()
         return EmittedSignals(logs=_json(lines.getvalue()), metrics=_json(capsys.readouterr().out))
 
@@ -60,9 +59,7 @@ def test_every_outcome_has_event_and_metric() -> None:
 
 def test_only_duplicate_outcomes_share_metric() -> None:
     repeated = {"Duplicate", "LeasedElsewhere", "AwaitingResolution", "Conflict"}
-
     metrics = [signal_for(one).metric for name, one in BY_NAME.items() if name not in repeated]
-
     assert {signal_for(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
     assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1
 

@@ -111,9 +111,8 @@ def test_payment_of_other_deployment_is_not_canceled() -> None:
     world = make_world("dev", FakePayments(declines=True))
     world.payments.fail_next("close", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
-    copy = copy_world(world)
 
-    assert isinstance(copy.run(charge_message()), NeedsReview)
+    assert isinstance(copy_world(world).run(charge_message()), NeedsReview)
     assert world.payments.intents["pi_1"].status == "declined"
 
 

@@ -17,7 +17,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
@@ -104,9 +104,7 @@ def rig() -> DecisionHarness:
 
 
 def test_result_and_business_rows_are_written_together(rig: DecisionHarness) -> None:
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job == rig.row
+    assert rig.write_decision(CHARGED, local=PAID).job == rig.row
     assert (rig.row.status, rig.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "paid"}
     assert rig.alerts.sent == []
@@ -116,8 +114,7 @@ def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> N
     rig.write_decision(Anomalous("two were found", "pi_1"))
 
     (alert,) = rig.alerts.sent
-    assert alert.job_key == KEY
-    assert alert.subject == f"Oncely: {KEY} needs review"
+    assert (alert.job_key, alert.subject) == (KEY, f"Oncely: {KEY} needs review")
     lines = alert.text.splitlines()
     assert "Reason: two were found" in lines
     assert "Known: provider reference: pi_1" in lines
@@ -140,9 +137,7 @@ def test_job_is_due_until_alert_is_delivered(rig: DecisionHarness) -> None:
 def test_business_row_conflict_needs_review_with_outcome(rig: DecisionHarness) -> None:
     rig.store.business_rows.put("orders", ORDER, {"status": "cancelled"})
 
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is not None
+    assert rig.write_decision(CHARGED, local=PAID).job is not None
     assert rig.row.status is Status.NEEDS_REVIEW
     assert (rig.row.provider_ref, rig.row.result) == ("pi_1", {"charge_id": "ch_1"})
     assert "charged as ch_1, but a business write failed: orders 18452" in rig.alerts.sent[0].text
@@ -159,11 +154,8 @@ def test_concurrent_evidence_is_kept(rig: DecisionHarness) -> None:
 def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
 
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is None
-    assert rig.row.status is Status.UNKNOWN
-    assert rig.row.evidence[-1].event is Event.NOTE
+    assert rig.write_decision(CHARGED, local=PAID).job is None
+    assert (rig.row.status, rig.row.evidence[-1].event) == (Status.UNKNOWN, Event.NOTE)
     assert "charged as ch_1" in rig.row.evidence[-1].reason
     assert rig.store.business_rows.get("orders", ORDER) == {**ORDER, "status": "pending"}
 
@@ -171,16 +163,12 @@ def test_definite_outcome_of_late_worker_is_noted(rig: DecisionHarness) -> None:
 def test_ambiguous_outcome_of_late_worker_changes_nothing(rig: DecisionHarness) -> None:
     rig.apply_event(Event.MARK_UNKNOWN)
     before = rig.row
-    result = rig.write_decision(Ambiguous("timeout"))
-    assert (result.job, rig.row) == (None, before)
+    assert (rig.write_decision(Ambiguous("timeout")).job, rig.row) == (None, before)
 
 
 def test_second_owner_is_never_overwritten(rig: DecisionHarness) -> None:
     rig.store.jobs[KEY] = replace(rig.row, owner="owner-2", version=3, fence=2)
-
-    result = rig.write_decision(CHARGED, local=PAID)
-
-    assert result.job is None
+    assert rig.write_decision(CHARGED, local=PAID).job is None
     assert (rig.row.status, rig.row.owner) == (Status.STARTED, "owner-2")
     assert rig.row.evidence[-1].event is Event.NOTE
 
@@ -195,7 +183,6 @@ def test_contradicting_outcome_needs_review_and_never_expires(rig: DecisionHarne
 def test_agreeing_outcome_is_noted(rig: DecisionHarness) -> None:
     rig.apply_event(Event.CONFIRM, provider_ref="pi_1")
     rig.write_decision(CHARGED)
-
     assert (rig.row.status, rig.row.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert rig.alerts.sent == []
 
@@ -228,3 +215,62 @@ def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:
     rig.write_decision(Anomalous("order 1\nNext: do something foolish #", "pi_1"))
     (alert,) = rig.alerts.sent
     assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1
+
+
+BEFORE = make_job(version=1)
+WRITE = BEFORE.apply(
+    Event.CONFIRM, now=NOW, actor="worker", reason="charged", provider_ref="pi_1", due_at=NOW
+)
+NOTE = BEFORE.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker reports")
+LATER = NOW + timedelta(minutes=1)
+
+
+def _add_note(job: Job, reason: str = "another late worker") -> Job:
+    return job.apply(Event.NOTE, now=LATER, actor="worker", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(WRITE, True, id="the row is what we wrote"),
+        pytest.param(_add_note(WRITE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(_add_note(WRITE), "once more"), True, id="twice"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+        pytest.param(_add_note(BEFORE), False, id="someone left evidence instead"),
+        pytest.param(_add_note(_add_note(BEFORE), "once more"), False, id="and once more"),
+        pytest.param(replace(WRITE, owner="owner-9"), False, id="another owner"),
+        pytest.param(replace(WRITE, version=1), False, id="another write of that version"),
+        pytest.param(
+            BEFORE.apply(Event.MARK_UNKNOWN, now=NOW, actor="reconciler", reason="lease over"),
+            False,
+            id="someone else moved the row",
+        ),
+        pytest.param(
+            replace(WRITE, provider_ref="pi_2", version=5), False, id="with another reference"
+        ),
+        pytest.param(
+            replace(WRITE, status=Status.NEEDS_REVIEW, version=3), False, id="and moved on since"
+        ),
+    ],
+)
+def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:
+    assert is_our_write(row, before=BEFORE, write=WRITE) is arrived
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(NOTE, True, id="the row is what we wrote"),
+        pytest.param(_add_note(NOTE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(BEFORE), False, id="someone else's note stands, and not ours"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+    ],
+)
+def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
+    assert is_our_write(row, before=BEFORE, write=NOTE) is arrived
+
+
+def test_version_only_write_is_ours_if_row_is_equal() -> None:
+    write = replace(BEFORE, version=2)
+    assert is_our_write(write, before=BEFORE, write=write)
+    assert not is_our_write(replace(write, timeouts=1), before=BEFORE, write=write)

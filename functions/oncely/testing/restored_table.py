@@ -123,6 +123,7 @@ class RestorableTable:
         # Without the history, business rows are restored too: only the provider knows the rest.
         jobs, rows = self.snapshots[-1 - back]
         self.restored, self.table_id = True, "T2"
+        self.store.was_restored = True
         self.store.jobs.clear()
         self.store.jobs.update(jobs)
         if self.scenario.restore is RestoreMode.LAGGING:
