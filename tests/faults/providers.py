@@ -74,8 +74,8 @@ class StaleReadPayments(FakePayments):
         self._record_state(made.ref, "requires_confirmation")
         return made
 
-    def _become(self, ref: str, status: str) -> None:
-        super()._become(ref, status)
+    def complete(self, ref: str, *, status: str) -> None:
+        super().complete(ref, status=status)
         self._record_state(ref, status)
 
     def _record_state(self, ref: str, status: str) -> None:
@@ -129,13 +129,13 @@ class DeclineFirstConfirmPayments(FakePayments):
         self.declines = ref not in self.tried
         self.tried.add(ref)
         if self.intents[ref].status == "declined":
-            self._become(ref, "requires_confirmation")
+            self.complete(ref, status="requires_confirmation")
         return super()._confirm(ref)
 
     def late_confirmations_arrive(self) -> None:
         for intent in list(self.intents.values()):
             if intent.status == "declined":
-                self._become(intent.ref, "succeeded")
+                self.complete(intent.ref, status="succeeded")
 
 
 @dataclass
