@@ -1,6 +1,5 @@
 """`oncely restore-proofs`: the newest image of each job, nothing that could act twice."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,18 +19,17 @@ from oncely.domain.jobs import MONEY_RETENTION, Job, mark_published
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.restore import park_copied_row, restore_row
-from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.domain.table_identity import TableIdentity
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
-from oncely.ports import RowPage, SwapResult
+from oncely.ports import SwapResult
 from oncely.testing.history import MemoryHistory
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock
+from tests.unit.restored_table import T1, T2, FakeIdentityTable, FakeRowScan
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
 LATER = NOW + timedelta(hours=5)
-T1 = TableIdentity(deployment="dev", table_id="T1")
-T2 = TableFacts(name="jobs", table_id="T2", has_stream=True, has_ttl=True, has_recovery=True)
 MESSAGE = {"job": "payment.charge", "v": 1, "order_id": "18452"}
 
 
@@ -44,39 +42,6 @@ def make_line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields
     made = history_line(None, of, generation="T1", at=NOW)
     assert made is not None
     return replace(made, **changes)
-
-
-@dataclass
-class FakeIdentityTable:
-    item: TableIdentity | None = T1
-    table: TableFacts = T2
-    writes: list[TableIdentity] = field(default_factory=list)
-
-    def identity(self) -> TableIdentity | None:
-        return self.item
-
-    def facts(self) -> TableFacts:
-        return self.table
-
-    def with_protection(self, facts: TableFacts) -> TableFacts:
-        return facts
-
-    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
-        if self.item != replacing:
-            return False
-        self.item = identity
-        self.writes.append(identity)
-        return True
-
-
-@dataclass
-class FakeRowScan:
-    store: MemoryJobStore
-    unreadable: tuple[tuple[str, int | None], ...] = ()
-
-    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        del after
-        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=self.unreadable, after=None)
 
 
 @dataclass
