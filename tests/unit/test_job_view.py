@@ -137,6 +137,7 @@ def test_view_of_one_job_is_complete() -> None:
         "currency": "eur",
         "amount_label": "12.50 EUR",
         "provider_ref": "pi_1",
+        "provider_url": "https://dashboard.stripe.com/payments/pi_1",
         "request_id": "req_1",
         "result": {"request_id": "req_1", "to": ["e***@x.io", 7, None], "code": "declined"},
         "message": {"job": "payment.charge", "v": 1, "order_id": "18452"},
@@ -219,3 +220,20 @@ def test_job_type_without_resubmission_offers_none() -> None:
     message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
     job = make_job(status=Status.FAILED, job_type="receipt.send", message=message)
     assert not any(one.allowed for one in view_of(job).repairs)
+
+
+@pytest.mark.parametrize(
+    ("ref", "scope", "url"),
+    [
+        ("pi_1", "stripe:live:ab12", "https://dashboard.stripe.com/payments/pi_1"),
+        ("pi_1", "stripe:test:ab12", "https://dashboard.stripe.com/test/payments/pi_1"),
+        ("../x?pi_1", "stripe:live:ab12", None),
+        (None, "stripe:live:ab12", None),
+    ],
+)
+def test_view_links_to_payment_in_provider_console(
+    world: InMemoryStack, ref: str | None, scope: str, url: str | None
+) -> None:
+    job = make_job(provider_ref=ref, key_scope=scope)
+    view = build_view(job, world.registry, now=NOW)
+    assert view.to_json()["provider_url"] == url

@@ -17,6 +17,7 @@ _DETAILS: Final = {
     "customer": "customer_id",
     "subject": "subject",
     "reference": "provider_ref",
+    "provider page": "provider_url",
     "request id": "request_id",
     "attempts": "attempts",
     "last error": "last_error",

@@ -26,6 +26,7 @@ class JobView:
     subject: str | None
     repairs: tuple[RepairOption, ...]
     contract: ContractDescription | None  # None if the job type is no longer deployed
+    provider_url: str | None = None  # the effect in the provider's console
     matched_by: str | None = None
 
     @property
@@ -61,6 +62,7 @@ class JobView:
             "currency": job.currency,
             "amount_label": self.amount_label,
             "provider_ref": job.provider_ref,
+            "provider_url": self.provider_url,
             "request_id": _text((job.result or {}).get("request_id")),
             "attempts": job.attempts,
             "last_error": None if job.last_error is None else mask_emails(job.last_error),
@@ -96,7 +98,18 @@ def build_view(job: Job, registry: ContractRegistry, *, now: datetime) -> JobVie
         subject=job.subject or _subject(job, registry),
         repairs=_repairs(job, contract_type, registry, now),
         contract=None if contract_type is None else contract_type.describe_fields(),
+        provider_url=None if contract_type is None else _provider_url(job, contract_type),
     )
+
+
+def _provider_url(job: Job, contract_type: type[AnyContract]) -> str | None:
+    if job.provider_ref is None:
+        return None
+    urls = (
+        plugin.console_url(job.provider_ref, key_scope=job.key_scope or "")
+        for plugin in contract_type.resources.providers
+    )
+    return next((url for url in urls if url), None)
 
 
 def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | None:

@@ -79,11 +79,17 @@ function renderRepairResult({ label, job, ...details }) {
   );
 }
 
+function providerLink(href) {
+  const attributes = { href, target: "_blank", rel: "noopener noreferrer" };
+  return el("a", attributes, "Open at the provider");
+}
+
 function renderFacts(job) {
   const reference = job.provider_ref && [
     el("span.code", {}, job.provider_ref),
     " ",
     copyButton("Copy", job.provider_ref, "Copy provider reference"),
+    ...(job.provider_url ? [" ", providerLink(job.provider_url)] : []),
   ];
   const exactTime = (stamp) => stamp && timeElement(stamp, { exact: true });
   const rows = [

@@ -145,7 +145,8 @@ class StripePayments:
         return cls(client, credential, is_live_key(api_key))
 
     def key_scope(self) -> str:
-        return f"stripe:{self.credential}"
+        mode = {True: "live", False: "test", None: "any"}[self.livemode]
+        return f"stripe:{mode}:{self.credential}"
 
     def prepare(
         self, payment: Payment, *, idempotency_key: IdempotencyKey

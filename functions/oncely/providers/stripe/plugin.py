@@ -1,5 +1,6 @@
 """The Stripe plug-in."""
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +82,9 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
         )
 
     def console_url(self, reference: str, *, key_scope: str) -> str | None:
-        mode = "" if key_scope.endswith("live") else "test/"
+        if not re.fullmatch(r"pi_\w{1,100}", reference, re.ASCII):
+            return None  # a row may have been edited
+        mode = "test/" if key_scope.startswith("stripe:test:") else ""
         return f"https://dashboard.stripe.com/{mode}payments/{reference}"
 
 
