@@ -71,7 +71,9 @@ def use_admin_page(stack: StackClient) -> None:
         assert view.get(path, token=token, status="in_progress").status == 200
     for path in ("/api/jobs", "/api/export"):
         wait_for(
-            lambda path=path: "order_18452" in view.get(path, token=token, status="finished").text,  # type: ignore[misc]  # bound now
+            lambda path=path: (
+                "payment.charge:" in view.get(path, token=token, status="finished").text
+            ),  # type: ignore[misc]  # bound now
             f"{path} shows what is done, from the history",
         )
     for text in (key, "never-seen", "customer_none"):

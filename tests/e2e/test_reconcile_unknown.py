@@ -103,7 +103,7 @@ def test_two_charges_for_one_job_need_review(deployment: StackClient) -> None:
         (
             "paid-otherwise",
             lambda stack, _: put_order(stack, "paid-otherwise", status="paid", charge_id="ch_2"),
-            "the local rows refuse",
+            "but a business write failed",
         ),
     ],
 )
