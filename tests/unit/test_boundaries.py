@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,15 @@ def test_engine_names_no_vendor() -> None:
     ]
 
     assert hits == []
+
+
+def test_reading_function_imports_no_repair_code() -> None:
+    code = "import sys, oncely.handlers.read_jobs; print('oncely.operate.repairer' in sys.modules)"
+    roots = {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=roots, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_no_file_is_over_400_lines() -> None:
