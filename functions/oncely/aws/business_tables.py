@@ -1,4 +1,4 @@
-"""Business rows on DynamoDB, as a contract reads and reserves them."""
+"""Business tables on DynamoDB."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,7 +20,7 @@ _PAGE_SIZE: Final = 100
 
 @dataclass(frozen=True)
 class DynamoBusinessTable:
-    """One table, read one row at a time."""
+    """One business table."""
 
     client: "DynamoDBClient"
     name: str
@@ -38,7 +38,7 @@ class DynamoBusinessTable:
     def query_index(
         self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        """Query a sparse index, each partition the oldest first; pages are read as needed."""
+        """Query a sparse index, each partition oldest first, reading pages as needed."""
         name, values = partitions
         with self._translate_errors():
             for value in values:

@@ -29,13 +29,13 @@ _T = TypeVar("_T")
 
 
 def new_identity() -> str:
-    """An identity that no other deployment has."""
+    """Create a unique identity."""
     return secrets.token_hex(_IDENTITY_BYTES)
 
 
 @dataclass(frozen=True)
 class DynamoTableIdentity:
-    """The job table as the guard sees it, and the only two writes of its identity item."""
+    """The job table as the guard reads it, with the only two writes of its identity item."""
 
     client: "DynamoDBClient"
     table: str

@@ -24,7 +24,7 @@ _MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class DynamoDueIndex:
-    """Rows that have a due time; a row without one is not in the index."""
+    """The rows that have a due time."""
 
     client: "DynamoDBClient"
     table: str
@@ -47,7 +47,7 @@ class DynamoDueIndex:
         due_at = times[0]
         for page in pages:
             for row in map(deserialize_row, page["Items"]):
-                # One that was edited into no time stands where the index has it: it stops nobody.
+                # An edited due time keeps its place in the index and blocks no other row.
                 with suppress(ValueError):
                     due_at = parse_time(row["due_at"])
                 yield DueEntry(job_key=JobKey(str(row["job_key"])), due_at=due_at)

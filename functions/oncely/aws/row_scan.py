@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DynamoRowScan:
-    """A scan that can be interrupted; items that are no jobs are left out."""
+    """A scan that can be resumed. It skips items that are not jobs."""
 
     client: "DynamoDBClient"
     table: str

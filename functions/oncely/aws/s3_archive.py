@@ -1,4 +1,4 @@
-"""The archive on S3: rejected messages, each with its reason, under the day it came."""
+"""The archive on S3: rejected messages, each with its reason, by day."""
 
 import json
 from collections.abc import Mapping

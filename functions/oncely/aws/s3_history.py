@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BUCKET_CHECK: Final = "that it exists and that this role may use it"
 HISTORY_PREFIX: Final = "history/"
 SUFFIX: Final = ".jsonl.gz"
-# A gap is an object, and so is its end: who records a gap twice does not open it again.
+# A gap is an object, and so is its closing: recording a gap twice does not reopen it.
 GAPS_PREFIX: Final = f"{HISTORY_PREFIX}gaps/"
 OPEN_GAP_SUFFIX: Final = ".gap.json"
 CLOSED_GAP_SUFFIX: Final = ".closed.json"
@@ -33,7 +33,7 @@ class S3HistoryStore:
     bucket: str
 
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
-        """Write one object; the same name takes the place of what it held."""
+        """Write one object. The same name replaces it."""
         text = "".join(json.dumps(line.to_dict(), separators=(",", ":")) + "\n" for line in lines)
         with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
             self.client.put_object(
@@ -65,6 +65,6 @@ class S3HistoryStore:
 
 
 def history_prefix(day: date, job_type: str | None = None) -> str:
-    """Where the objects of a day are, or of one job type on that day."""
+    """The prefix of a day's objects, or of one job type on that day."""
     of_day = f"{HISTORY_PREFIX}day={day.isoformat()}/"
     return of_day if job_type is None else f"{of_day}job_type={job_type}/"

@@ -40,7 +40,7 @@ _LINE_PRECISION: Final = timedelta(milliseconds=1)  # a line tells no less
 
 @dataclass(frozen=True)
 class S3HistoryReader:
-    """Reads what `S3HistoryStore` wrote; several objects at once."""
+    """Reads what `S3HistoryStore` wrote, several objects concurrently."""
 
     client: "S3Client"
     bucket: str
@@ -48,7 +48,7 @@ class S3HistoryReader:
     def lines(
         self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
     ) -> Iterator[HistoryLine]:
-        """Every line of these days, both included, as it was written: some may come twice."""
+        """Every line of these days, both included. Some lines may repeat."""
         names = (
             name
             for day in self._days()
@@ -67,7 +67,7 @@ class S3HistoryReader:
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
     ) -> list[HistoryLine]:
-        """The jobs that had ended at `until`, and did so after `since`, the latest first.
+        """The jobs that ended between `since` and `until`, the latest first.
 
         Reads the newest objects first, and no more than the limit asks for.
         """
@@ -75,7 +75,7 @@ class S3HistoryReader:
         ended: list[HistoryLine] = []
         names = iter(self._newest_first(since=since, until=until, job_type=job_type))
         while batch := list(islice(names, MAX_CONCURRENCY)):
-            # Whatever is still unread is not newer than the last line of this object.
+            # No unread line is newer than the last line of this object.
             reached = _last_at(batch[-1]) + _NAME_PRECISION
             for line in self._read(batch):
                 if line.at < until and is_newer(line, newest.get(line.job_key)):
@@ -113,7 +113,7 @@ class S3HistoryReader:
     def _newest_first(
         self, *, since: datetime, until: datetime, job_type: str | None
     ) -> Iterator[str]:
-        """The objects of this time; the lines of none are newer than those of the one before."""
+        """The objects of this period, newest first."""
         first, last = since.astimezone(UTC), until.astimezone(UTC)
         day = last.date()
         while day >= first.date():
@@ -146,7 +146,7 @@ class S3HistoryReader:
             yield from (name for name in names if name.endswith(suffix))
 
     def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
-        """The lines of these objects; a few objects at a time are in memory."""
+        """The lines of these objects, with a few objects in memory at a time."""
         waiting = iter(names)
         with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
             while batch := list(islice(waiting, MAX_CONCURRENCY)):
@@ -161,7 +161,7 @@ class S3HistoryReader:
 
 @dataclass(frozen=True)
 class HistoryFinishedJobs:
-    """Lists done jobs; the history gives failed ones as well, and the row tells them apart."""
+    """Lists ended jobs from the history. The rows distinguish finished from failed ones."""
 
     history: HistoryReader
 

@@ -1,4 +1,4 @@
-"""What Lambda tells of a part of the stream that it gave up on, as a gap of the history."""
+"""Turns Lambda's report of a dropped part of the stream into a gap of the history."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ _NAME_LENGTH: Final = 32
 
 
 def gap_from_failure(body: str, *, recorded_at: datetime) -> HistoryGap:
-    """The gap of a failure message; one that cannot be read is a gap of which nothing is known."""
+    """The gap of a failure message. An unreadable message is a gap without details."""
     try:
         failure: Any = json.loads(body)
         batch = failure["DDBStreamBatchInfo"]

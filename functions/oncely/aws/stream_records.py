@@ -1,4 +1,4 @@
-"""Records of the job table's stream, as the changes of rows that they are."""
+"""Parses records of the job table's stream as row changes."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,17 +11,17 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
 from oncely.publish.archive_history import RowChange
 
-# Who removes a row whose time to live is over, as the stream names it.
+# The stream's name for the service that removes expired rows.
 _TTL: Final = "dynamodb.amazonaws.com"
 
 
 def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:
-    """The changes of job rows; other items of the table, such as leases, are no jobs."""
+    """The changes of job rows, without other items of the table, such as leases."""
     return [_to_row_change(one) for one in records if is_job_type(_key(one).partition(":")[0])]
 
 
 def batch_name(records: Sequence[Mapping[str, Any]], *, generation: str) -> str:
-    """What names a batch: the same when it is retried, and another in every other case."""
+    """The name of a batch: the same for a retry, different for every other batch."""
     first, last = (records[place]["dynamodb"]["SequenceNumber"] for place in (0, -1))
     return f"{generation[:8]}-{first}-{last}"
 
@@ -37,7 +37,7 @@ def _to_row_change(record: Mapping[str, Any]) -> RowChange:
     old, new = content.get("OldImage"), content.get("NewImage")
     try:
         if new is not None:
-            # An old row that cannot be read makes a line more, never one less.
+            # An unreadable old row may add a line, never lose one.
             return RowChange(
                 job_key=key, at=at, old=_deserialize_or_none(old), new=deserialize_job(new)
             )

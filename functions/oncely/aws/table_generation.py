@@ -1,4 +1,4 @@
-"""The generation of the job table: DynamoDB's id of it, which a restored copy does not share."""
+"""The generation of the job table: its DynamoDB id, which a restored copy does not share."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableGenerationReader:
-    """Asked once for each stream: a table that takes the place of another has a new stream."""
+    """Read once per stream: a replacement table has a new stream."""
 
     client: "DynamoDBClient"
     table: str
     _known: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, stream_arn: str | None = None) -> str:
-        """Give the `TableId` of the table that has this stream.
+        """Return the `TableId` of the table with this stream.
 
         The records of a stream outlive their table by a day. Nobody can say any more which table
         those were of, so the stream itself is named instead.

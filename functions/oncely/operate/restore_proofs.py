@@ -1,4 +1,4 @@
-"""Declares a job table a replacement or a copy, after its rows are made safe to work with.
+"""Declares a job table a replacement or a copy, after it has made the rows safe to run.
 
 Safe to interrupt and to run again: every write is conditional, and the identity item comes last.
 """
@@ -31,14 +31,14 @@ class DeclarableTable(Protocol):
 
 @dataclass(frozen=True)
 class RestoreRefused:
-    """Nothing was declared; the table stays refused."""
+    """Nothing was declared. The table stays blocked."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What was done, or would be; `identity` is the item that opens the table."""
+    """The result, or that of a dry run. `identity` is the item that unblocks the table."""
 
     identity: TableIdentity
     rows_read: int = 0  # rows of the table
@@ -51,7 +51,7 @@ ReportProgress = Callable[[Declaration], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ProofRestorer:
-    """Both ways to open a table that is not the one of its identity item."""
+    """The two ways to unblock a table that does not match its identity item."""
 
     table: DeclarableTable
     store: JobStore
@@ -125,7 +125,7 @@ class ProofRestorer:
         dry_run: bool,  # noqa: FBT001  # the same
         report: ReportProgress,
     ) -> Declaration | RestoreRefused:
-        """Write each changed row over the one that was read; then the identity item."""
+        """Replace each changed row if it is still the one that was read, then the identity item."""
         identity = TableIdentity(deployment=deployment, table_id=self.table.facts().table_id)
         declaration = Declaration(identity=identity)
         for before, after in changes:
@@ -166,7 +166,7 @@ class ProofRestorer:
             for row in page.jobs:
                 yield row, park_copied_row(row, now=self.clock.now())
             for key, _ in page.unreadable:
-                # One that is open and was never claimed would run here as well, once it is read.
+                # An open job that was never claimed would run in the copy, too.
                 raise UnreadableRowError(
                     f"the row of {key} cannot be read by this version, so it is not parked: deploy "
                     "the version that wrote it, and run this again"
@@ -181,7 +181,7 @@ class ProofRestorer:
 def _choose_deployment(
     found: TableIdentity | None, lines: Iterable[HistoryLine], identity: str | None
 ) -> str | RestoreRefused:
-    """The identity to keep: the item's; without one, the one that the history knows."""
+    """The identity to keep: the item's, or the one in the history if there is no item."""
     known = {line.deployment for line in lines if line.deployment is not None}
     if found is not None:
         known.add(found.deployment)

@@ -1,4 +1,4 @@
-"""First setup: gives an empty job table its identity, once, when its stack is made."""
+"""First setup: writes the identity of an empty job table when its stack is created."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from oncely.domain.table_identity import TableFacts, TableIdentity
 
 
 class SetupResult(StrEnum):
-    """What came of a first setup."""
+    """The result of a first setup."""
 
     CREATED = "made"  # the table was empty, and has an identity now
     ALREADY_SET_UP = "there"  # it has an identity already; the guard judges it
@@ -17,7 +17,7 @@ class SetupResult(StrEnum):
 
 
 class InitializableTable(Protocol):
-    """What a first setup needs of the job table."""
+    """The job table as a first setup needs it."""
 
     def identity(self) -> TableIdentity | None: ...
 
@@ -31,7 +31,7 @@ class InitializableTable(Protocol):
 
 @dataclass(frozen=True)
 class TableInitializer:
-    """Writes the identity item of a new table; of any other table it leaves the guard closed."""
+    """Writes the identity item of an empty table. Any other table stays blocked."""
 
     table: InitializableTable
     new_identity: Callable[[], str]
