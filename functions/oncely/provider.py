@@ -1,4 +1,4 @@
-"""The plug-in of a provider: one object that engine, CLI, constructs and sandbox read."""
+"""The plug-in of a provider: one object that engine, CLI and constructs read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,7 @@ class IamGrant:
 class Provider(ABC, Generic[T_co, S]):
     """A plug-in: everything that differs between two providers, and the client that jobs call."""
 
-    name: ClassVar[str]  # such as `acme`: names its secret, settings and sandbox
+    name: ClassVar[str]  # such as `acme`: names its secret and settings
     profile: ClassVar[ProviderProfile]
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True
@@ -72,8 +72,6 @@ class Provider(ABC, Generic[T_co, S]):
     max_test_reads_per_second: ClassVar[int | None] = None
     # Modules that the first call imports; loaded at start where the provider is used.
     preload: ClassVar[tuple[str, ...]] = ()
-    # `module:class` of its API in the local sandbox.
-    sandbox: ClassVar[str | None] = None
     # The environment variable that botocore reads its address from, if it is an AWS service.
     endpoint_env_var: ClassVar[str | None] = None
 

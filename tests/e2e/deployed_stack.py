@@ -108,7 +108,7 @@ class StackClient:
         return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
 
     def wait_for_alert(self, key: str) -> str:
-        (told,) = wait_for(lambda: self.alerts_about(key), f"a person is told of {key}")
+        (told,) = wait_for(lambda: self.alerts_about(key), f"an alert about {key}")
         return told
 
     def backdate(self, key: str, time: str) -> None:

@@ -265,7 +265,7 @@ def worker_crashed(stack: StackClient) -> dict[str, Any]:
 
 
 def worker_crashed_without_order(stack: StackClient) -> dict[str, Any]:
-    """A worker died with a payment, and its order is gone: a person is told by the reconciler."""
+    """A worker died with a payment, and its order is gone: the reconciler alerts."""
     key = "payment.charge:order_gone"
     claim_as_other_worker(stack, key, charge_message("gone"), lease=-timedelta(minutes=1))
     stack.reconcile(key=key)

@@ -19,7 +19,7 @@ class ViolationKind(StrEnum):
 def find_violations(
     ground: BaseSimulation, answers: Sequence[Mapping[str, Any]], *, escalated: bool, lost: bool
 ) -> Iterator[ViolationKind]:
-    """What is wrong when all is quiet; an order that a person was told of is known about."""
+    """What is wrong when all is quiet; an order that an alert names is not lost."""
     (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
     charges: list[str] = ground.providers["stripe"].charges
     status = order["status"]

@@ -11,7 +11,7 @@ class SimulatedCrashError(BaseException):
 
 @dataclass
 class CrashPlan:
-    crash_at: int | str  # the how-manieth of all, or the first of this name
+    crash_at: int | str  # the number of the call, or the first with this name
     crash_after: bool
     calls: list[str] = field(default_factory=list)
     has_crashed: bool = False

@@ -86,7 +86,6 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
     layer = "sync"
     max_reads_per_second = 10
     preload = ("oncely.providers.hubspot.crm",)
-    sandbox = "oncely.providers.hubspot.sandbox.api:HubSpotApi"
 
     def connect(self, access: ProviderAccess[HubSpotSettings]) -> "Crm":
         """Build the client from the SDK, which is only in the sync functions."""

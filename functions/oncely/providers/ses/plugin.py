@@ -47,7 +47,6 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     profile = PROFILE
     settings_type = SesSettings
     has_api_key = False
-    sandbox = "oncely.providers.ses.sandbox.api:SesApi"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
     def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":

@@ -71,7 +71,6 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
     max_reads_per_second = 100
     max_test_reads_per_second = 25
     preload = ("oncely.providers.stripe.payments",)
-    sandbox = "oncely.providers.stripe.sandbox.api:StripeApi"
 
     def connect(self, access: ProviderAccess[StripeSettings]) -> "PaymentProvider":
         """Build the client from the SDK, which is only in the functions that charge."""
