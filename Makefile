@@ -8,6 +8,7 @@ ARGS ?=
 VENV := .venv
 ENGINE_VENV := .venv-engine
 LOCK_VENV := .venv-lock
+AUDIT_VENV := .venv-audit
 UV_VERSION := 0.13.7
 SOURCES := functions infra tests
 
@@ -15,7 +16,10 @@ SOURCES := functions infra tests
 DEV := $(VENV)/.installed-dev
 NODE := $(VENV)/.installed-node
 ENGINE := $(ENGINE_VENV)/.installed
+AUDIT := $(AUDIT_VENV)/.installed
 CDK := node_modules/.installed
+# In the package of the constructs: its wheel builds the layers, too.
+LAYER_PINS := infra/oncely_cdk/requirements
 LAMBDA_LAYERS := .build/layers/.built-lambda
 LOCAL_LAYERS := .build/layers/.built-local
 
@@ -29,28 +33,50 @@ INSTALL = $(PYTHON) infra/install.py
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test unit check faults mutants soak bench synth deploy destroy docs fmt lock clean
+.PHONY: help setup demo local test unit check faults mutants consumer soak bench synth deploy destroy docs fmt audit lock clean
 
-help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+help:
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print (n++ ? "\n" : "") substr($$0, 5) ":" } \
+	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(LOCAL_STACK) ## Install all dependencies (other targets do this on demand)
+##@ To use Oncely
+
+setup: $(LOCAL_STACK) ## Install everything into this folder (other targets do this on demand)
 
 # Everything runs on this machine, and ends with the command.
 RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m oncely_local
 
-demo: $(LOCAL_STACK) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
+demo: $(LOCAL_STACK) ## Run hundreds of jobs under faults; ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
 	$(RUN_LOCAL) demo $(ARGS)
 
-local: $(LOCAL_STACK) ## Run the stack until Ctrl-C; ARGS=redeploy or ARGS=logs from another terminal
+local: $(LOCAL_STACK) ## Run the stack on this machine until Ctrl-C; ARGS=redeploy or ARGS=logs from another terminal
 	$(RUN_LOCAL) local $(ARGS)
 
+# The stage to deploy. Its settings are in stages/$(STAGE).toml.
+STAGE ?= dev
+RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m oncely_local.cdk_cli
+
+synth: $(AWS_STACK) ## Build the layers and write the template of STAGE to cdk.out
+	$(RUN_CDK) synth --quiet -c stage=$(STAGE) $(ARGS)
+
+deploy: $(AWS_STACK) ## Deploy STAGE to your AWS account, with the settings in stages/STAGE.toml
+	$(RUN_CDK) deploy -c stage=$(STAGE) $(ARGS)
+
+destroy: $(AWS_STACK) ## Delete the stack of STAGE; the archive is retained, and in production all data is
+	$(RUN_CDK) destroy -c stage=$(STAGE) $(ARGS)
+
+##@ To work on Oncely itself
+
+# Bytecode is kept, also where the environment says otherwise: each of about 100 processes that a run
+# starts would compile the engine, and each worker all tests.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n auto
+
 # One worker per core; ARGS="-n 0" runs in this process, for a debugger.
-test: $(LOCAL_STACK) ## Run the tests; make test ARGS="-k claim" runs some of them
-	@$(WITH_VENV) $(VENV)/bin/python -m pytest -n auto $(ARGS)
+test: $(LOCAL_STACK) ## Run every test; ARGS="-k claim" runs some of them
+	@$(WITH_VENV) $(PYTEST) $(ARGS)
 
 unit: check ## Run the linters, the type checker and the unit tests: the inner loop
-	@$(VENV)/bin/python -m pytest -n auto tests/unit $(ARGS)
+	@$(PYTEST) tests/unit $(ARGS)
 
 check: $(DEV) ## Run the linters, the type checker and the import rules
 	@echo "ruff check" && $(VENV)/bin/ruff check $(SOURCES)
@@ -58,42 +84,38 @@ check: $(DEV) ## Run the linters, the type checker and the import rules
 	@echo "mypy" && $(VENV)/bin/mypy
 	@echo "import-linter" && PYTHONPATH=functions $(VENV)/bin/lint-imports --no-logo
 
-# The stage to deploy; settings follow in ARGS: make deploy STAGE=prod ARGS="-c alert_email=…"
-STAGE ?= dev
-RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m oncely_local.cdk_cli
-
-synth: $(AWS_STACK) ## Build the layers and write the template of STAGE to cdk.out
-	$(RUN_CDK) synth --quiet -c stage=$(STAGE) $(ARGS)
-
-deploy: $(AWS_STACK) ## Deploy STAGE to the AWS account that you are signed in to
-	$(RUN_CDK) deploy -c stage=$(STAGE) $(ARGS)
-
-destroy: $(AWS_STACK) ## Delete STAGE; the archive stays, and in prod all data does
-	$(RUN_CDK) destroy -c stage=$(STAGE) $(ARGS)
-
 # A schedule to play again, as `make faults` printed it.
 REPLAY ?=
 
 faults: $(DEV) ## Explore fault schedules for every job (ARGS=--beside compares with Powertools; REPLAY='…' replays one)
 	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
 
-mutants: $(DEV) $(ENGINE) ## Break guards in a copy of the code, and see a test fail; ARGS="lease", or ARGS="--random 60 --seed N"
+mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code and check that a test fails; ARGS=lease, or ARGS="--random 60 --seed N"
 	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.mutants $(ARGS)
 
-bench: $(LOCAL_STACK) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
-	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.bench
+bench: $(LOCAL_STACK) ## Measure Oncely and Powertools, and write docs/benchmarks.md (minutes); ARGS=gate measures only the gate
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.bench $(ARGS)
 
-soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
-	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m mass
+consumer: $(DEV) $(NODE) $(ENGINE) $(CDK) ## Use the built wheel as a team would, and follow the quickstart in a fresh clone
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.consumer
+
+soak: $(LOCAL_STACK) ## Run the slow tests, then thousands of jobs in processes that are killed; ARGS="--minutes 5 --jobs 2000 --seed 1"
+	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m "mass or slow"
 	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.soak $(ARGS)
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.soak.outage --minutes 2
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.soak.audit
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.soak.pause
 
 docs: $(DEV) ## Regenerate the docs pages built from code, and count what jobs cost
 	@$(VENV)/bin/python -m oncely.cli.render_docs
 	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.bench.cost_pages
 
-fmt: $(DEV) ## Format the code and repair what the linter can repair
+fmt: $(DEV) ## Format the code and fix what the linter can fix
 	@$(VENV)/bin/ruff check --fix-only $(SOURCES)
 	@$(VENV)/bin/ruff format $(SOURCES)
+
+audit: $(AUDIT) ## Write an SBOM of what ships to Lambda, and look up known vulnerabilities
+	@$(AUDIT_VENV)/bin/python infra/audit.py
 
 # uv only compiles; installing needs pip alone. Its environment is thrown away again.
 # No index address is written: where packages come from is the business of the machine that installs.
@@ -104,33 +126,34 @@ COMPILE = $(LOCK_VENV)/bin/uv pip compile --no-config --python $(LOCK_VENV)/bin/
 # The Lambda runtime brings botocore and what only botocore needs; a layer that carried them would be three times the size.
 IN_RUNTIME := botocore python-dateutil six urllib3
 
-# The payments and sync layers are always laid over the runtime layer, so they leave out what is there already.
+# The groups `layer-…` of pyproject.toml with the providers' SDKs.
+PROVIDER_LAYERS := $(filter-out runtime,$(shell sed -n 's/^layer-\([a-z]*\) = .*/\1/p' pyproject.toml))
+
+# These layers are always laid over the runtime layer, so they leave out what is there already.
 # (A command for the recipe, not $(shell): make would run that before the file is written.)
-IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/layer-runtime.txt
+IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' $(LAYER_PINS)/layer-runtime.txt
 
-# HubSpot's SDK names requests for a helper that nothing here imports.
-UNUSED_IN_SYNC := charset-normalizer idna requests
+UNUSED_IN = $(shell sed -n 's/^layer-$(1) = .*\# unused: //p' pyproject.toml)
 
-lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
-	@echo "Pinning the versions in requirements/"
+lock: ## Pin the versions from pyproject.toml; ARGS=--upgrade raises them
+	@echo "Pinning the versions in requirements/ and $(LAYER_PINS)/"
 	@$(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(COMPILE) --group dev --output-file requirements/dev.txt
-	@$(COMPILE) --group engine --output-file requirements/engine.txt
+	@$(COMPILE) --group engine --output-file infra/oncely_local/requirements.txt
+	@$(COMPILE) --group audit --output-file requirements/audit.txt
 	@$(COMPILE) --group node --output-file requirements/node.txt
 	@$(COMPILE) --group layer-runtime --constraint requirements/dev.txt \
-	  $(addprefix --no-emit-package ,$(IN_RUNTIME)) --output-file requirements/layer-runtime.txt
-	@$(COMPILE) --group payments --constraint requirements/dev.txt \
-	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-payments.txt
-	@$(COMPILE) --group sync --constraint requirements/dev.txt \
-	  $$($(IN_RUNTIME_LAYER)) $(addprefix --no-emit-package ,$(UNUSED_IN_SYNC)) \
-	  --output-file requirements/layer-sync.txt
+	  $(addprefix --no-emit-package ,$(IN_RUNTIME)) --output-file $(LAYER_PINS)/layer-runtime.txt
+	@$(foreach layer,$(PROVIDER_LAYERS),$(COMPILE) --group layer-$(layer) --constraint requirements/dev.txt \
+	  $$($(IN_RUNTIME_LAYER)) $(addprefix --no-emit-package ,$(call UNUSED_IN,$(layer))) \
+	  --output-file $(LAYER_PINS)/layer-$(layer).txt &&) true
 	@$(COMPILE) --group runtime --constraint requirements/dev.txt \
-	  --output-file requirements/layer-local.txt
+	  --output-file $(LAYER_PINS)/layer-local.txt
 	@rm -rf $(LOCK_VENV)
 
-clean: ## Remove the environments and the tools' caches
-	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) node_modules .build cdk.out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove everything that was installed or built
+	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) $(AUDIT_VENV) node_modules .build cdk.out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEV): requirements/dev.txt
@@ -143,8 +166,12 @@ $(NODE): requirements/node.txt $(DEV)
 	  $(INSTALL) $(VENV) requirements/node.txt --what "Node"; }
 	@touch $@
 
-$(ENGINE): requirements/engine.txt
-	@$(INSTALL) $(ENGINE_VENV) requirements/engine.txt --what "Local AWS engine"
+$(ENGINE): infra/oncely_local/requirements.txt
+	@$(INSTALL) $(ENGINE_VENV) infra/oncely_local/requirements.txt --what "Local AWS engine"
+	@touch $@
+
+$(AUDIT): requirements/audit.txt
+	@$(INSTALL) $(AUDIT_VENV) requirements/audit.txt --what "Audit tools"
 	@touch $@
 
 $(CDK): package-lock.json $(NODE)
@@ -154,7 +181,7 @@ $(CDK): package-lock.json $(NODE)
 	@touch $@
 
 # A layer is built once for each set of pins.
-LAYER_INPUTS := $(wildcard requirements/layer-*.txt) infra/oncely_cdk/layers.py
+LAYER_INPUTS := $(wildcard $(LAYER_PINS)/layer-*.txt) infra/oncely_cdk/layers.py
 BUILD_LAYERS = @$(VENV)/bin/python -m oncely_cdk.layers
 
 $(LAMBDA_LAYERS): $(LAYER_INPUTS) $(DEV)

@@ -1,4 +1,4 @@
-"""Synthesizes the stack: `cdk synth -c stage=prod -c alert_email=…`, or `python infra/app.py`."""
+"""Synthesizes the stack of a stage: `cdk synth -c stage=prod` reads `stages/prod.toml`."""
 
 import json
 import os
@@ -10,17 +10,31 @@ from typing import Any
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from oncely.jobs import CONTRACTS
-from oncely_cdk.guardrails import UnsafeStageError
-from oncely_cdk.layers import LayerError
-from oncely_cdk.packaging import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
+from oncely.domain.errors import OncelyError
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely_cdk import (
+    BytecodeError,
+    LayerError,
+    OncelySettings,
+    OncelyStack,
+    StageError,
+    UnsafeStageError,
+    read_stage_file,
+)
+from oncely_cdk.packaging import MISSING_PYTHON_WARNING, lambda_python
 from oncely_cdk.paths import REPOSITORY
-from oncely_cdk.stack import OncelyStack
-from oncely_cdk.stages import Stage, StageError
 
 
-def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
-    """Build the app of the context's stage. Findings of cdk-nag are errors."""
+def build_app(
+    settings: OncelySettings | None = None,
+    *,
+    context: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> App:
+    """Build the app with these settings, or those of the stage that the context names.
+
+    Findings of cdk-nag are errors.
+    """
     # The CDK CLI passes these flags too, but `python infra/app.py` does not.
     flags = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
     app = App(
@@ -28,14 +42,19 @@ def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None =
         outdir=None if folder is None else str(folder),
         analytics_reporting=False,
     )
-    stage = Stage.from_context(app.node.get_all_context(), CONTRACTS)
-    OncelyStack(app, f"Oncely-{stage.name}", stage=stage, contracts=CONTRACTS, env=_environment())
+    stage = settings or read_stage_file(_stage_file(app))
+    OncelyStack(app, f"Oncely-{stage.name}", jobs=SHIPPED_JOBS, settings=stage, env=_environment())
     # The local engine uses plain HTTP, which cdk-nag rejects.
     if not stage.is_local:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
         if lambda_python() is None:
             sys.stderr.write(f"{MISSING_PYTHON_WARNING}\n")
     return app
+
+
+def _stage_file(app: App) -> Path:
+    """The file of the stage that the context names. Other names in the context are the CDK's."""
+    return Path("stages", f"{app.node.try_get_context('stage') or 'dev'}.toml")
 
 
 def _environment() -> Environment | None:
@@ -48,7 +67,7 @@ def main() -> None:
     """Write the cloud assembly, or print why that is not possible."""
     try:
         build_app().synth()
-    except (BytecodeError, UnsafeStageError, LayerError, StageError) as error:
+    except (BytecodeError, LayerError, OncelyError, StageError, UnsafeStageError) as error:
         sys.exit(f"Cannot synthesize the stack: {error}")
 
 

@@ -1,9 +1,12 @@
 """Engines and tables for every suite; sockets reach this machine only."""
 
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it ships no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # as above
 
@@ -14,6 +17,16 @@ from tests.support.dynamo import NO_PROFILE, DynamoFixture
 # End-to-end suites that deploy a stack of their own; the others share one.
 _OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
 _SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
+
+# Each of hundreds of sessions would parse the descriptions of the same services.
+_parse_once = cache(JSONFileLoader().load_file)
+
+
+def _load_file(self: JSONFileLoader, file_path: str) -> Any:  # noqa: ANN401  # whatever the file has
+    return _parse_once(file_path)
+
+
+JSONFileLoader.load_file = _load_file  # type: ignore[method-assign]  # for all of them
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above

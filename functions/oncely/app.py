@@ -1,81 +1,50 @@
 """The composition root: builds every service from settings, job types and ports."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from oncely.app_ports import Ports
+from oncely.contract import providers_of
 from oncely.domain.errors import NotConfiguredError
-from oncely.ports import (
-    Clock,
-    Dependencies,
-    DueIndex,
-    EventBus,
-    FinishedJobs,
-    JobIndex,
-    MessageSource,
-    Notifier,
-    RejectQueue,
-    SweepLeases,
-    Sweeps,
-    TableGuard,
-    UniqueWindows,
-)
-from oncely.provider import AnyProvider
 from oncely.registry import ContractRegistry
 from oncely.settings import Settings
 
 if TYPE_CHECKING:
     from oncely.enqueue.enqueuer import Enqueuer
+    from oncely.operate.audit_payments import PaymentAuditor
+    from oncely.operate.bulk_repairer import BulkRepairer
+    from oncely.operate.daily_audit import DailyAudit
+    from oncely.operate.erase import Eraser
     from oncely.operate.job_queries import JobQueries
+    from oncely.operate.overview import Overview
+    from oncely.operate.page_access import TextDigester
+    from oncely.operate.pauses import PauseSwitch
+    from oncely.operate.provider_search import ProviderSearch
+    from oncely.operate.rejects import RejectedMessages
     from oncely.operate.repairer import Repairer
+    from oncely.operate.restore_proofs import ProofRestorer
+    from oncely.operate.set_up_table import TableInitializer
+    from oncely.operate.verdict_lookup import VerdictLookup
+    from oncely.publish.archive_history import Backfill, HistoryWriter
     from oncely.publish.publisher import EndedJobPublisher
+    from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
     from oncely.reconcile.reconciler import Reconciler
     from oncely.reconcile.resolve_group import GroupResolver, SweepFinisher
+    from oncely.reconcile.webhooks import WebhookReceiver
+    from oncely.run.budgeted_notifier import BudgetedNotifier
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
     from oncely.run.review_alerts import ReviewAlerter
     from oncely.run.run_job import JobRunner
 
 
-class Ports(Dependencies, Protocol):
-    """The ports of all services, implemented for AWS, in memory, and with injected faults."""
-
-    def jitter(self) -> float: ...
-    def new_token(self) -> str: ...
-    def preload(self, providers: tuple[AnyProvider, ...]) -> None: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def notifier(self) -> Notifier: ...
-    @property
-    def message_source(self) -> MessageSource: ...
-    @property
-    def reject_queue(self) -> RejectQueue: ...
-    @property
-    def event_bus(self) -> EventBus: ...
-    @property
-    def due_index(self) -> DueIndex: ...
-    @property
-    def job_index(self) -> JobIndex: ...
-    @property
-    def finished_jobs(self) -> FinishedJobs: ...
-    @property
-    def unique_windows(self) -> UniqueWindows: ...
-    @property
-    def sweep_leases(self) -> SweepLeases: ...
-    @property
-    def sweeps(self) -> Sweeps: ...
-    @property
-    def table_guard(self) -> TableGuard: ...
-
-
 @dataclass(frozen=True)
 class App:
     """The services of Oncely, each imported and built on first use.
 
-    app_from_env(os.environ, CONTRACTS).batch_processor
+    app_from_env(os.environ, jobs_from_env(os.environ)).batch_processor
     """
 
     settings: Settings
@@ -92,17 +61,14 @@ class App:
         if not tuple(registry):
             # Otherwise every message would be rejected as unknown.
             raise NotConfiguredError(
-                f"no contract uses the queue {self.settings.queue_name!r}: correct QUEUE_NAME and "
-                "deploy again"
+                f"no contract uses the queue {self.settings.queue_name!r}: correct QUEUE_NAME"
             )
         resources = [contract_type.resources for contract_type in registry]
-        self.settings.require(
-            *("jobs_table", "alert_topic_arn", "rejects_queue_url", "retention_days"),
-            *sorted({f"tables.{name}" for one in resources for name in one.table_names}),
-            *sorted({f"secrets.{name}" for one in resources for name in one.secret_names}),
-            *sorted({f"queues.{name}" for one in resources for name in one.sends_to}),
-        )
-        self.ports.preload(tuple(plugin for one in resources for plugin in one.providers))
+        providers = tuple(filter(self.ports.is_configured, providers_of(registry)))
+        self.settings.require_for_worker(resources, providers)
+        for settings_type in filter(None, (one.settings for one in resources)):
+            self.ports.job_settings(settings_type)  # a missing one is reported before the first job
+        self.ports.preload(providers)
         return BatchProcessor(
             runner=App(self.settings, registry, self.ports).job_runner,
             message_source=self.ports.message_source,
@@ -116,34 +82,47 @@ class App:
     @cached_property
     def job_runner(self) -> "JobRunner":
         """The service that runs one message."""
-        from oncely.run.run_job import JobRunner
+        from oncely.run.run_job import ACTOR, JobRunner
 
         return JobRunner(
             registry=self.registry,
             dependencies=self.ports,
             store=self.ports.job_store(),
-            notifier=self.ports.notifier,
+            alerter=self.review_alerter(ACTOR),
             clock=self.ports.clock,
             new_token=self.ports.new_token,
             jitter=self.ports.jitter,
             guard=self.ports.table_guard,
+            gate=self.ports.gate,
+            resubmission_limit=self.settings.resubmission_limit,
+            row_retention=self.settings.row_retention,
+        )
+
+    @cached_property
+    def notifier(self) -> "BudgetedNotifier":
+        """The channel to the operator that every service uses."""
+        from oncely.run.budgeted_notifier import BudgetedNotifier
+
+        return BudgetedNotifier(
+            notifier=self.ports.notifier,
+            budget=self.ports.alert_budget,
+            clock=self.ports.clock,
             stack=self.settings.stack_name,
-            row_retention=self._row_retention,
+            archive_bucket=self.settings.archive_bucket or "",
         )
 
     @cached_property
     def dead_letter_handler(self) -> "DeadLetterHandler":
         """The service that brings the jobs of dead letters to a known status."""
-        from oncely.run.dead_letters import DeadLetterHandler
+        from oncely.run.dead_letters import ACTOR, DeadLetterHandler
 
         return DeadLetterHandler(
             registry=self.registry,
             store=self.ports.job_store(),
-            notifier=self.ports.notifier,
+            alerter=self.review_alerter(ACTOR),
             reject_queue=self.ports.reject_queue,
             clock=self.ports.clock,
             guard=self.ports.table_guard,
-            stack=self.settings.stack_name,
         )
 
     @cached_property
@@ -158,7 +137,7 @@ class App:
             event_bus=self.ports.event_bus,
             sender_for_queue=self.ports.message_sender,
             clock=self.ports.clock,
-            row_retention=self._row_retention,
+            row_retention=self.settings.row_retention,
         )
 
     @cached_property
@@ -175,31 +154,19 @@ class App:
             sender_for_queue=self.ports.message_sender,
             publisher=self.publisher,
             guard=self.ports.table_guard,
-        )
-
-    @cached_property
-    def review_alerter(self) -> "ReviewAlerter":
-        """The service that alerts the operator about jobs that need review."""
-        from oncely.reconcile.reconciler import ACTOR
-        from oncely.run.review_alerts import ReviewAlerter
-
-        return ReviewAlerter(
-            store=self.ports.job_store(),
-            notifier=self.ports.notifier,
-            clock=self.ports.clock,
-            actor=ACTOR,
-            stack=self.settings.stack_name,
-            jitter=self.ports.jitter,
+            gate=self.ports.gate,
         )
 
     @cached_property
     def group_resolver(self) -> "GroupResolver":
         """The service that resolves a group of jobs concurrently."""
+        from oncely.reconcile.reconciler import ACTOR
         from oncely.reconcile.resolve_group import GroupResolver
 
         return GroupResolver(
             reconciler=self.reconciler,
-            alerter=self.review_alerter,
+            alerter=self.review_alerter(ACTOR),
+            notifier=self.notifier,
             concurrency=self.settings.sweep_jobs_at_once,
         )
 
@@ -217,6 +184,7 @@ class App:
             leases=self.ports.sweep_leases,
             clock=self.ports.clock,
             guard=self.ports.table_guard,
+            gate=self.ports.gate,
             page_size=self.settings.sweep_page_size,
         )
 
@@ -228,6 +196,20 @@ class App:
         return SweepFinisher(leases=self.ports.sweep_leases, sweeps=self.ports.sweeps)
 
     @cached_property
+    def event_intake(self) -> "EventIntake":
+        """The service that receives the events of providers."""
+        from oncely.reconcile.event_intake import EventIntake
+
+        return EventIntake.from_settings(self.settings, self.group_resolver)
+
+    @cached_property
+    def webhook_receiver(self) -> "WebhookReceiver":
+        """The service that verifies what arrives at the HTTPS endpoint for events."""
+        from oncely.reconcile.webhooks import WebhookReceiver
+
+        return WebhookReceiver.from_settings(self.settings, self.registry, self.ports)
+
+    @cached_property
     def enqueuer(self) -> "Enqueuer":
         """The producer's service: it writes the row, then sends the message."""
         from oncely.enqueue.enqueuer import Enqueuer
@@ -235,7 +217,7 @@ class App:
         return Enqueuer(
             registry=self.registry,
             store=self.ports.job_store(),
-            windows=self.ports.unique_windows,
+            inserter=self.ports.job_inserter,
             sender_for_queue=self.ports.message_sender,
             clock=self.ports.clock,
             new_token=self.ports.new_token,
@@ -244,6 +226,7 @@ class App:
     @cached_property
     def job_queries(self) -> "JobQueries":
         """The read-only service that searches and lists jobs."""
+        from oncely.operate.console_links import ConsoleLinks
         from oncely.operate.job_queries import JobQueries
 
         return JobQueries(
@@ -253,16 +236,165 @@ class App:
             due_index=self.ports.due_index,
             finished_jobs=self.ports.finished_jobs,
             clock=self.ports.clock,
+            links=ConsoleLinks.from_settings(self.settings),
         )
+
+    @cached_property
+    def overview(self) -> "Overview":
+        """The read-only service of the overview."""
+        from oncely.operate.overview import Overview
+
+        return Overview(registry=self.registry, ports=self.ports, queries=self.job_queries)
+
+    @cached_property
+    def provider_search(self) -> "ProviderSearch":
+        """The read-only service that finds jobs by the providers' own ids."""
+        from oncely.operate.provider_search import ProviderSearch
+
+        return ProviderSearch(registry=self.registry, ports=self.ports, queries=self.job_queries)
+
+    @cached_property
+    def rejected_messages(self) -> "RejectedMessages":
+        """The service that lists rejected messages and sends corrected ones."""
+        from oncely.operate.rejects import RejectedMessages
+
+        ports = self.ports
+        return RejectedMessages(self.registry, ports.stored_rejects, self.enqueuer, ports.clock)
+
+    @cached_property
+    def verdict_lookup(self) -> "VerdictLookup":
+        """The read-only service that asks the provider about one job."""
+        from oncely.operate.verdict_lookup import VerdictLookup
+
+        return VerdictLookup(registry=self.registry, dependencies=self.ports)
+
+    @cached_property
+    def payment_auditor(self) -> "PaymentAuditor":
+        """The read-only service that compares our jobs with the providers' lists."""
+        from oncely.operate.audit_payments import PaymentAuditor
+
+        links = self.job_queries.links
+        return PaymentAuditor(registry=self.registry, ports=self.ports, links=links)
+
+    @cached_property
+    def daily_audit(self) -> "DailyAudit":
+        """The service that audits the payments of the day before."""
+        from oncely.operate.daily_audit import DailyAudit
+
+        return DailyAudit(
+            auditor=self.payment_auditor,
+            reports=self.ports.audit_reports,
+            notifier=self.notifier,
+            clock=self.ports.clock,
+            stack=self.settings.stack_name,
+        )
+
+    @cached_property
+    def text_digester(self) -> "TextDigester":
+        """The service that keeps typed text out of the access log."""
+        from oncely.operate.page_access import TextDigester
+
+        return TextDigester(self.ports.access_log_key)
 
     @cached_property
     def repairer(self) -> "Repairer":
         """The service that repairs one job for an operator."""
+        from oncely.domain.second_operator import SecondOperatorRule
         from oncely.operate.repairer import Repairer
 
-        return Repairer(reconciler=self.reconciler, enqueuer=self.enqueuer)
+        return Repairer(
+            reconciler=self.reconciler,
+            enqueuer=self.enqueuer,
+            resubmission_limit=self.settings.resubmission_limit,
+            second_operator=SecondOperatorRule.parse(self.settings.second_operator_above),
+        )
 
-    @property
-    def _row_retention(self) -> timedelta:
-        self.settings.require("retention_days")
-        return timedelta(days=self.settings.retention_days or 0)
+    @cached_property
+    def pause_switch(self) -> "PauseSwitch":
+        """The service that pauses and resumes effects for an operator."""
+        from oncely.operate.pauses import PauseSwitch
+
+        table, clock = self.ports.gate_table, self.ports.clock
+        return PauseSwitch(registry=self.registry, table=table, clock=clock)
+
+    @cached_property
+    def bulk_repairer(self) -> "BulkRepairer":
+        """The service that repairs many jobs."""
+        from oncely.operate.bulk_repairer import BulkRepairer
+
+        runs, new_run_id = self.ports.bulk_runs, self.ports.new_identity
+        return BulkRepairer(self.job_queries, self.repairer, runs, new_run_id)
+
+    @cached_property
+    def history_writer(self) -> "HistoryWriter":
+        """The service that writes the changes of rows to the history."""
+        from oncely.publish.archive_history import HistoryWriter
+
+        return HistoryWriter(self.ports.history_store, self.ports.erasure_log, self.ports.clock)
+
+    @cached_property
+    def backfill(self) -> "Backfill":
+        """The service that closes gaps in the history with a scan of the table."""
+        from oncely.publish.archive_history import Backfill
+
+        return Backfill(
+            scan=self.ports.row_scan,
+            store=self.ports.history_store,
+            reader=self.ports.history_reader,
+            clock=self.ports.clock,
+            erasure_log=self.ports.erasure_log,
+        )
+
+    @cached_property
+    def table_initializer(self) -> "TableInitializer":
+        """The service that gives an empty job table its identity."""
+        from oncely.operate.set_up_table import TableInitializer
+
+        return TableInitializer(self.ports.table_identity, self.ports.new_identity)
+
+    @cached_property
+    def proof_restorer(self) -> "ProofRestorer":
+        """The service that opens a job table that was restored or copied."""
+        from oncely.operate.restore_proofs import ProofRestorer
+
+        return ProofRestorer(
+            table=self.ports.table_identity,
+            store=self.ports.job_store(),
+            scan=self.ports.row_scan,
+            history=self.ports.history_reader,
+            erasure_log=self.ports.erasure_log,
+            clock=self.ports.clock,
+            new_identity=self.ports.new_identity,
+        )
+
+    @cached_property
+    def eraser(self) -> "Eraser":
+        """The service that erases a person's data."""
+        from oncely.operate.erase import Eraser
+
+        return Eraser(
+            registry=self.registry,
+            dependencies=self.ports,
+            erasable_table=self.ports.erasable_table,
+            store=self.ports.job_store(),
+            job_index=self.ports.job_index,
+            due_index=self.ports.due_index,
+            log=self.ports.erasure_log,
+            guard=self.ports.table_guard,
+            archive=self.ports.erasable_archive,
+            clock=self.ports.clock,
+        )
+
+    def review_alerter(self, actor: str) -> "ReviewAlerter":
+        """Return the service that alerts the operator about jobs that need review."""
+        from oncely.run.review_alerts import ReviewAlerter
+
+        return ReviewAlerter(
+            store=self.ports.job_store(),
+            notifier=lambda: self.notifier,
+            clock=self.ports.clock,
+            actor=actor,
+            stack=self.settings.stack_name,
+            can_look_up=self.registry.can_look_up,
+            jitter=self.ports.jitter,
+        )

@@ -1,27 +1,31 @@
 """The contract: the one class that defines a job type."""
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
-from oncely.domain.contract_description import RETRY_DESCRIPTIONS, ContractDescription
+from oncely.domain.contract_description import (
+    RETRY_DESCRIPTIONS,
+    ContractDescription,
+    Description,
+)
 from oncely.domain.effect_outcomes import (
     Anomalous,
     BusinessWrite,
     EffectOutcome,
     Json,
     LookupUnsupported,
+    Pending,
     Prepared,
+    Reserved,
     Succeeded,
 )
-from oncely.domain.jobs import MONEY_RETENTION, PROOF_RETENTION, Job
+from oncely.domain.ended_jobs import MONEY_RETENTION, PROOF_RETENTION
+from oncely.domain.erasure import DataOwner
+from oncely.domain.jobs import Job
 from oncely.domain.keys import (
     MAX_IDEMPOTENCY_KEY_LENGTH,
     IdempotencyKey,
@@ -32,37 +36,11 @@ from oncely.domain.keys import (
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.text import format_duration
+from oncely.message import Message
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
-from oncely.table_schema import TableSchema
-
-# Ample for a message that refers to data by id, and far below the 400 kB limit of a row.
-MAX_MESSAGE_BYTES: Final = 64 * 1024
-
-
-# Lone surrogates and the two characters that SQS rejects; escaped, they can be sent and read.
-_UNSENDABLE_CHARACTERS: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
-
-
-class Message(BaseModel):
-    """The message of a producer. Strict: a wrong type is rejected, never coerced."""
-
-    # Build lazily: a worker imports every contract but runs only those of one queue.
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
-
-    job: str
-    v: int
-
-    def to_dict(self) -> dict[str, Json]:
-        """Return the message as the row stores it: only the fields that the producer set."""
-        return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-
-
-def encode_message(message: Mapping[str, object]) -> str:
-    """Encode a message for a queue, never longer than its producer sent it."""
-    text = json.dumps(dict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSENDABLE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
+from oncely.resources import Resources
 
 M = TypeVar("M", bound=Message)
 F = TypeVar("F")
@@ -74,6 +52,8 @@ class Proceed(Generic[F]):
 
     facts: F
     values: Mapping[str, object]  # the resolved business values; the fingerprint covers these
+    # The name of the plug-in, if business rows choose one of `policies`. Part of `values` as well.
+    provider: str | None = None
     customer_id: str | None = None  # makes the job searchable by it, for one index entry a job
     money: Money | None = None  # the amount that the effect moves, for the admin page
     requires_failed: JobKey | None = None
@@ -86,9 +66,20 @@ class AlreadyResolved(Generic[F]):
     outcome: Succeeded | Anomalous
     facts: F | None = None
     values: Mapping[str, object] | None = None
+    provider: str | None = None
     customer_id: str | None = None
     money: Money | None = None
     writes: tuple[BusinessWrite, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotThereYet(Generic[F]):
+    """A precheck of business rows that may still come. Retried for the contract's grace period."""
+
+    waits_for: str  # completes "waits for …": "order 18452 to exist"
+    facts: F | None = None  # if they suffice to look up an earlier run
+    values: None = None
+    provider: None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,7 @@ class Mismatch:
     reason: str
 
 
-PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | Mismatch
+PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | NotThereYet[F] | Mismatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,60 +115,58 @@ class EffectCall(Generic[F]):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """The resources of a job type. The stack is derived from them."""
-
-    queue: str
-    # Business tables; a table that another stack owns is a short name without a schema.
-    tables: tuple[TableSchema | str, ...] = ()
-    providers: tuple[AnyProvider, ...] = ()
-    secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
-    sends_to: tuple[str, ...] = ()  # queues that its effect or its follow-ups send to
-
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        """Short names of its business tables."""
-        return tuple(one if isinstance(one, str) else one.name for one in self.tables)
-
-    @cached_property
-    def secret_names(self) -> tuple[str, ...]:
-        """Short names of its own secrets and the API keys of its providers."""
-        return (*self.secrets, *(one.secret_name for one in self.providers if one.secret_name))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Description:
-    """The contract in plain language, for the admin page and the docs."""
-
-    effect: str  # what can happen at the provider
-    business_rows: str  # which rows change
-    success: str  # when the job is finished
-    failure: str  # when the provider has declined
-    review_when: tuple[str, ...] = ()  # beyond the rules for every job type
-    done_verb: str = "done"  # "was I charged?": "not charged yet"
-
-
+@dataclass(eq=False)
 class Contract(ABC, Generic[M, F]):
     """A job type. Class attributes define it; an instance runs it."""
 
     job_type: ClassVar[str]
     # A class variable cannot be typed with M.
     message: ClassVar[type[Message]]
-    # The shortest message that a producer would send. Use `model_construct`: it skips validation
-    # on a cold start, and a test validates the example.
+    # The shortest message of a producer, by `model_construct`: a test validates it, no cold start.
     example: ClassVar[Message]
     policy: ClassVar[RetryPolicy]
+    # By the name of the plug-in, if business rows choose it. An instance has its job's policy.
+    policies: ClassVar[Mapping[str, RetryPolicy]] = {}
     resources: ClassVar[Resources]
     description: ClassVar[Description]
     takes_money: ClassVar[bool] = False  # included in the answer to "was I charged twice?"
+    returns_money: ClassVar[bool] = False  # an audit looks for its refunds
     # How long the row of an ended job is kept as proof that it ran. The default is the stage's row
     # retention for a natural effect, 7 years for one that takes money, and 400 days otherwise.
     proof_retention: ClassVar[timedelta | None] = None
+    limits_resubmissions: ClassVar[bool] = False  # `requires_failed` obeys the stage's limits
     publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
+    # Optional fields of the message that the row drops when the job ends. What comes later does
+    # without them: follow-ups, events, a resubmission, a reopened job. The key must not use them.
+    dropped_when_ended: ClassVar[frozenset[str]] = frozenset()
+    personal_fields: ClassVar[tuple[str, ...]] = ()  # of the message: personal data
+    owner: ClassVar[DataOwner | None] = None  # the person by whom `oncely erase` finds the rows
 
-    def __init__(self, dependencies: Dependencies) -> None:
-        self.dependencies = dependencies
+    dependencies: Dependencies
+    provider: str | None = None  # of the job that this instance runs or looks up
+
+    def __post_init__(self) -> None:
+        """Use the policy and the secrets of the job's provider."""
+        self.secret_names = self.resources.secret_names
+        if self.policies:
+            self.secret_names = self.resources.secrets_by_provider.get(self.provider or "", ())
+            vars(self)["policy"] = self.policies.get(self.provider or "", self.policy)
+
+    @classmethod
+    def policy_of(cls, job: Job) -> RetryPolicy:
+        """Return the policy of a job, by the provider in its row."""
+        return cls.policies.get(job.provider or "", cls.policy)
+
+    @classmethod
+    def all_policies(cls) -> tuple[RetryPolicy, ...]:
+        """Return the policies of all its providers."""
+        return tuple(cls.policies.values()) or (cls.policy,)
+
+    @classmethod
+    @cache
+    def max_duration(cls) -> timedelta:
+        """Return how long a run may take at the slowest of its providers."""
+        return max(policy.max_duration for policy in cls.all_policies())
 
     @classmethod
     @abstractmethod
@@ -231,6 +220,15 @@ class Contract(ABC, Generic[M, F]):
         return f"Done: {cls.description.success}"
 
     @classmethod
+    def tenant(cls, values: Mapping[str, Json]) -> str | None:
+        """Return whose jobs these are, for a fair share of the queue. Returns None for no share.
+
+        `values` are the fields of the message, and the customer of a claimed job.
+        """
+        customer = values.get("customer_id")
+        return customer if isinstance(customer, str) else None
+
+    @classmethod
     def uniqueness_key(cls, message: M) -> str:
         """Return what `unique_for` keeps unique: the key, or a part of it for a repeatable job."""
         return cls.key(message)
@@ -243,8 +241,8 @@ class Contract(ABC, Generic[M, F]):
         """Return the scope in which idempotency keys are unique now. A retry needs the same."""
         return ""
 
-    def prepare(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
-        """Create the reference to save before `execute`. Returns None if it needs none."""
+    def prepare(self, call: EffectCall[F]) -> Prepared | Reserved | EffectOutcome | None:
+        """Create what to save before `execute`: a reference, or a reservation. None if nothing."""
         del call
         return None
 
@@ -265,6 +263,12 @@ class Contract(ABC, Generic[M, F]):
         del call
         return LookupUnsupported()
 
+    @classmethod
+    def references(cls, outcome: EffectOutcome) -> frozenset[str]:
+        """Return the ids by which an operator may name this effect, such as a charge id."""
+        ref = outcome.ref if isinstance(outcome, Succeeded | Anomalous) else None
+        return frozenset(() if ref is None else (ref,))
+
     def close(self, call: EffectCall[F]) -> EffectOutcome:
         """Close the prepared reference, so that it can never take effect (`leaves_open` only)."""
         del call
@@ -273,7 +277,8 @@ class Contract(ABC, Generic[M, F]):
     def lookup_closed(self, job: Job) -> EffectOutcome:
         """Look up whether the prepared reference is closed, without the business rows. Read-only.
 
-        Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it.
+        Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it, and
+        `NotFound` if the reference is unknown or not this job's.
         """
         del job
         return LookupUnsupported()
@@ -288,6 +293,16 @@ class Contract(ABC, Generic[M, F]):
         del facts, job
         return ()
 
+    def on_cancel(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
+        """Return the business writes of a job that an operator cancelled."""
+        del facts, job
+        return ()
+
+    def on_pending(self, facts: F) -> tuple[BusinessWrite, ...]:
+        """Return the business writes that show progress. They are left out if the rows changed."""
+        del facts
+        return ()
+
     def business_writes(
         self, event: Event, facts: F, job: Job, outcome: EffectOutcome
     ) -> tuple[BusinessWrite, ...]:
@@ -298,6 +313,10 @@ class Contract(ABC, Generic[M, F]):
                 return (*self.on_success(facts, job), *outcome_writes)
             case Event.DECLINE | Event.RESOLVE_FAILED:
                 return self.on_failure(facts, job)
+            case Event.CANCEL | Event.CLOSE:
+                return self.on_cancel(facts, job)
+            case Event.MARK_UNKNOWN | Event.RECHECK if isinstance(outcome, Pending):
+                return self.on_pending(facts)
             case _:
                 return ()
 
@@ -321,12 +340,14 @@ class Contract(ABC, Generic[M, F]):
         """Describe the contract as fields, for the admin page and `--json`."""
         limits = cls.policy.limits
         timeouts = f"{limits.max_consecutive_timeouts} timeouts in a row"
-        hours = f"{limits.max_age.total_seconds() / 3600:g} hours"
+        hours = format_duration(limits.max_age)
         stops = (
             f"after {timeouts}, {limits.max_attempts} attempts, or {hours} without an outcome",
             "when the same key comes with other business values",
             "when the effect is done but the business rows reject the write",
         )
+        rows, grace = cls.description.waits_for, format_duration(limits.grace_period)
+        waits = () if rows is None else (f"when it waited {grace} for {rows}",)
         return ContractDescription(
             job_type=cls.job_type,
             queue=cls.resources.queue,
@@ -334,8 +355,20 @@ class Contract(ABC, Generic[M, F]):
             business_rows=cls.description.business_rows,
             success=cls.description.success,
             failure=cls.description.failure,
-            retry=RETRY_DESCRIPTIONS[cls.policy.safety],
-            review_when=(*stops, *cls.description.review_when),
+            retry=cls._describe_retries(),
+            review_when=(*stops, *waits, *cls.description.review_when),
+        )
+
+    @classmethod
+    def _describe_retries(cls) -> str:
+        by_safety: dict[RetrySafety, list[str]] = {}
+        for policy in cls.all_policies():
+            by_safety.setdefault(policy.safety, []).append(policy.profile.name)
+        if len(by_safety) == 1:
+            return RETRY_DESCRIPTIONS[cls.policy.safety]
+        return " ".join(
+            f"{' and '.join(names)}: {RETRY_DESCRIPTIONS[safety]}"
+            for safety, names in by_safety.items()
         )
 
     @classmethod
@@ -345,3 +378,9 @@ class Contract(ABC, Generic[M, F]):
 
 
 AnyContract: TypeAlias = Contract[Any, Any]
+
+
+def providers_of(contracts: Iterable[type[AnyContract]]) -> tuple[AnyProvider, ...]:
+    """Return the plug-ins that contracts call, each once, sorted by name."""
+    plugins = {plugin.name: plugin for one in contracts for plugin in one.resources.providers}
+    return tuple(plugins[name] for name in sorted(plugins))

@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from oncely.domain.alert_budget import AlertKind
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
 from oncely.domain.effect_outcomes import BusinessWrite, Json
-from oncely.domain.gaps import BackfillProgress, HistoryGap
-from oncely.domain.history import HistoryLine
+from oncely.domain.event_records import EventRecord
+from oncely.domain.gate import GateSnapshot, GateState, Pause, Slots
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.provider_events import EffectChange
+from oncely.job_settings import JobSettings
 from oncely.provider import AnyProvider, Provider
 
 T = TypeVar("T")
+S = TypeVar("S", bound=JobSettings)
 JobResult: TypeAlias = Mapping[str, Json]
 
 
@@ -26,17 +29,21 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True)
-class Claimed:
-    """A successful claim: this worker is the owner."""
-
+class _WithJob:
     job: Job
 
 
 @dataclass(frozen=True)
-class ClaimFailed:
-    """A claim that lost to another row, which the same call returned."""
-
+class _WithRow:
     row: Job
+
+
+class Claimed(_WithJob):
+    """A successful claim: this worker is the owner."""
+
+
+class ClaimFailed(_WithRow):
+    """A claim that lost to another row, which the same call returned."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,8 @@ class PrerequisiteNotMet:
     other: Job | None
 
 
-@dataclass(frozen=True)
-class Swapped:
+class Swapped(_WithJob):
     """A row that was written."""
-
-    job: Job
 
 
 @dataclass(frozen=True)
@@ -67,18 +71,12 @@ class BusinessWriteConflict:
     reason: str
 
 
-@dataclass(frozen=True)
-class Created:
+class Created(_WithJob):
     """A new row."""
 
-    job: Job
 
-
-@dataclass(frozen=True)
-class AlreadyExists:
+class AlreadyExists(_WithRow):
     """A row that existed before."""
-
-    row: Job
 
 
 ClaimResult: TypeAlias = Claimed | ClaimFailed | PrerequisiteNotMet
@@ -97,6 +95,12 @@ class JobStore(Protocol):
 
     def claim(self, claim: Claim) -> ClaimResult:
         """Claim a row that is absent or ready, in one write."""
+
+    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
+        """Make an unknown job due now. Returns False if the row stays as it is."""
+
+    def save_event(self, row: Job, event: EventRecord) -> bool:
+        """Save an event, whatever the status. Returns False if another was saved since."""
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
@@ -171,116 +175,22 @@ class Sweeps(Protocol):
         """Start the state machine with this input."""
 
 
-@dataclass(frozen=True)
-class JobListEntry:
-    """A job in a list, before its row is read, with the time that orders the list."""
+class GateTable(Protocol):
+    """The gates of all providers, and the pauses of operators."""
 
-    job_key: JobKey
-    at: datetime
+    def read(self) -> GateSnapshot:
+        """Read everything. It is a handful of items."""
 
-    @property
-    def job_type(self) -> str:
-        """The prefix of the key."""
-        return self.job_key.partition(":")[0]
+    def lease(
+        self, gate: str, *, count: int, interval: timedelta, now: datetime, latest: datetime
+    ) -> tuple[GateState, Slots | None]:
+        """Lease slots. Returns the gate, and None if every slot before `latest` is taken."""
 
+    def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
+        """Open, probe or close a circuit, if nobody else did since it was read."""
 
-@dataclass(frozen=True)
-class UnreadableRow:
-    """A row that this deployment cannot parse: edited by hand, or written by a newer version."""
-
-    job_key: JobKey
-    reason: str
-
-
-class JobIndex(Protocol):
-    """The search index of jobs. Its cost grows with the results, not with the table."""
-
-    def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
-        """Find the jobs of a business id, the newest first."""
-
-    def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
-        """Find the jobs of a customer, the newest first."""
-
-    def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
-        """Find the jobs with a provider reference."""
-
-    def by_status(
-        self,
-        statuses: Sequence[Status],
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        oldest_first: bool = False,
-    ) -> Iterator[JobListEntry]:
-        """Yield the jobs in these statuses lazily, by the time that each entered its status."""
-
-    def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
-        """Count the jobs that entered these statuses since then, up to `limit`."""
-
-    def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, Job | UnreadableRow]":
-        """Read these rows consistently. Missing rows are left out."""
-
-
-class HistoryStore(Protocol):
-    """The writer of the history: objects of lines, by day and job type."""
-
-    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
-        """Write one object, or replace the one with this name."""
-
-    def record_gap(self, gap: HistoryGap) -> None:
-        """Record that a part of the history is missing, until a backfill closes it."""
-
-    def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
-        """Record that a backfill has covered a gap."""
-
-    def save_backfill(self, progress: BackfillProgress) -> None:
-        """Save the progress of a backfill."""
-
-
-class HistoryReader(Protocol):
-    """The reader of the history. It returns duplicate lines once."""
-
-    def newest(self) -> Mapping[str, HistoryLine]:
-        """Return the newest line of each job in the history, by job key."""
-
-    def recent(
-        self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
-    ) -> list[HistoryLine]:
-        """Return the jobs that ended after `since` and by `until`, the latest first."""
-
-    def open_gaps(self) -> list[HistoryGap]:
-        """Return the gaps that no backfill has closed, the oldest first."""
-
-    def backfill_progress(self) -> BackfillProgress | None:
-        """Return the progress of the last backfill. Returns None if there was none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowPage:
-    """A page of a scan of the job table."""
-
-    jobs: tuple[Job, ...]
-    unreadable: tuple[tuple[str, int | None], ...]  # keys and versions
-    after: str | None  # continues the scan; None on the last page
-
-
-class RowScan(Protocol):
-    """A scan of the whole job table. Its cost grows with the table."""
-
-    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        """Read every row consistently, page by page, starting behind the key `after`."""
-
-
-class FinishedJobs(Protocol):
-    """The list of finished jobs, from the history: the table has no index of them."""
-
-    def recent(
-        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> Sequence[JobListEntry]:
-        """Return the jobs that ended in this period, bounds included, the latest first.
-
-        Failed jobs may be among them: check the status in the row.
-        """
+    def write_pause(self, before: Pause | None, after: Pause) -> bool:
+        """Pause or resume, if nobody else did since it was read."""
 
 
 class EventBus(Protocol):
@@ -289,10 +199,13 @@ class EventBus(Protocol):
     def publish(self, job: Job) -> None:
         """Publish that a job has ended. Subscribers may receive it more than once."""
 
+    def publish_change(self, job: Job, change: EffectChange) -> None:
+        """Publish that the effect of a job changed later, also more than once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class UniqueWindow:
-    """A period in which only one job of this name may be enqueued, until that job starts."""
+    """A period in which only one job of a type and this name may be enqueued, until it starts."""
 
     name: str
     now: datetime
@@ -306,13 +219,15 @@ class WindowTaken:
     holder: JobKey
 
 
-class UniqueWindows(Protocol):
-    """The store of unique windows and their holders."""
+class JobInserter(Protocol):
+    """Inserts new rows, and can replace none."""
 
-    def create(
+    def insert(self, job: Job) -> CreateResult: ...
+
+    def insert_unique(
         self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
-        """Write a new row and its window, if the window is free, expired, or `replacing`'s."""
+        """Insert a row and its window, if the window is free, expired, or `replacing`'s."""
 
 
 class BusinessTable(Protocol):
@@ -336,7 +251,9 @@ class Alert:
 
     subject: str
     text: str
-    job_key: JobKey | None = None
+    kind: AlertKind | None = None  # None: outside the budget, such as a digest
+    names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
+    once: bool = False  # one alert per job: nothing else keeps it from being repeated
 
 
 class Notifier(Protocol):
@@ -356,28 +273,49 @@ class MessageSource(Protocol):
 class RejectQueue(Protocol):
     """The queue of messages that can never be processed."""
 
-    def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        """Send a message with the reason."""
+    def reject(
+        self, body: str, *, reason: str, message_id: str, job_key: str | None = None
+    ) -> None:
+        """Send a message with the reason, and the job that it names."""
+
+
+class RejectArchive(Protocol):
+    """The archive of rejected messages."""
+
+    def save_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None: ...
 
 
 class MessageSender(Protocol):
     """The queue that a producer sends to."""
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
-        """Send each body. Returns for each whether the queue accepted it."""
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
+        """Send each body. Returns for each whether the queue accepted it.
+
+        `groups` names the tenant of each body: one tenant's backlog does not delay the others.
+        """
 
 
 class Dependencies(Protocol):
     """What a contract may use. Each is created on first use."""
 
+    @property
+    def clock(self) -> Clock:
+        """The clock, for a precheck that depends on the time."""
+
     def table(self, name: str) -> BusinessTable:
         """Return a business table by its short name, such as `orders`."""
+
+    def retention(self, table: str) -> timedelta:
+        """Return how long rows of a business table are kept, if its schema has a default."""
 
     def job_store(self) -> JobStore:
         """Return the job table, to read other jobs."""
 
     def secret(self, name: str) -> str:
         """Return a secret by its short name, such as `acme`."""
+
+    def job_settings(self, settings_type: type[S]) -> S:
+        """Return the settings that the contract's resources declare."""
 
     def message_sender(self, queue: str) -> MessageSender:
         """Return the sender of a queue by its short name, such as `sync`."""

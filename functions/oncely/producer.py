@@ -1,5 +1,6 @@
 """The producer's API: what an application imports to enqueue jobs."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,17 @@ if TYPE_CHECKING:
 def create_producer(
     jobs: Iterable[type[AnyContract]],
     *,
-    jobs_table: str,
-    queue_urls: Mapping[str, str],
+    jobs_table: str | None = None,
+    queue_urls: Mapping[str, str] | None = None,
     session: "boto3.Session | None" = None,
 ) -> Enqueuer:
-    """Create an enqueuer; `queue_urls` maps short names, as in `{"payments": "https://…"}`."""
-    settings = Settings(jobs_table=jobs_table, queues=queue_urls)
+    """Create an enqueuer; `queue_urls` maps short names, as in `{"payments": "https://…"}`.
+
+    What is not given comes from the variables that the construct's `grant_send` sets.
+    """
+    jobs = tuple(jobs)
+    settings = Settings.from_env(os.environ, jobs)
+    given = {"jobs_table": jobs_table, "queues": queue_urls}
+    settings = settings.model_copy(update={name: one for name, one in given.items() if one})
     ports = AwsPorts(settings, AwsClients(session))
     return App(settings, ContractRegistry(jobs), ports).enqueuer

@@ -8,10 +8,13 @@ from typing import Final, NoReturn, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message, encode_message
+from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidMessageError, InvariantError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
-from oncely.domain.profiles import RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.message import MAX_MESSAGE_BYTES, Message, encode_message
+from oncely.provider import AnyProvider
 
 
 class ContractRegistry:
@@ -33,6 +36,11 @@ class ContractRegistry:
             known = ", ".join(sorted(self._by_type)) or "none"
             _raise_invalid_message(f"unknown job type {job_type[:80]!r}; known job types: {known}")
 
+    def can_look_up(self, job_type: str) -> bool:
+        """Whether an alert may suggest a lookup. A job type of another version may have one."""
+        types = [one for one in self if one.job_type == job_type]
+        return all(policy.can_look_up for one in types for policy in one.all_policies())
+
     def parse_body(self, body: str) -> tuple[type[AnyContract], Message]:
         """Parse a queue message into its contract and message, or raise InvalidMessageError."""
         size = len(body.encode(errors="surrogatepass"))
@@ -52,6 +60,17 @@ class ContractRegistry:
             reason = f"the message, a {name}, cannot be encoded as a JSON object: {error}"
             _raise_invalid_message(reason)
         return self.parse_body(body)
+
+    def parse_row(self, job: Job) -> tuple[type[AnyContract], Message]:
+        """Parse the message of a row. It must be the message of this job.
+
+        Rights are limited by key. A row that could carry another job's message would give its
+        writer the rights of that job type.
+        """
+        contract, message = self.parse_mapping(job.message)
+        if (key := contract.key(message)) != job.job_key or contract.job_type != job.job_type:
+            _raise_invalid_message(f"the row of {job.job_key} holds the message of {key}")
+        return contract, message
 
 
 def _job_type(body: str) -> str:
@@ -137,23 +156,72 @@ def _raise_invalid_message(reason: str) -> NoReturn:
 def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
     # Report a contract author's mistake at import, not at the first message.
     checked: dict[str, type[AnyContract]] = {}
+    plugins: dict[str, type[AnyProvider]] = {}
     for contract in contracts:
-        name, profile = contract.job_type, contract.policy.profile
+        name = contract.job_type
         fault = None
         if not is_job_type(name):
             fault = f"job_type {name!r} must have the form 'payment.charge'"
         elif name in checked:
             fault = f"{name} is registered twice"
-        elif contract.policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
-            fault = f"a keyed effect needs a key_ttl in the {profile.name} profile"
         elif get_args(contract.message.model_fields["job"].annotation) != (name,):
             fault = f"the field job of its message must be Literal[{name!r}]"
-        elif contract.policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
-            fault = f"a lookup effect needs a lookup_lag in the {profile.name} profile"
+        elif lost := sorted(contract.dropped_when_ended - _optional_fields(contract)):
+            fault = f"dropped_when_ended names {lost[0]}, no optional field of its message"
+        else:
+            faults = (
+                _personal_data_fault(contract),
+                *map(_profile_fault, contract.all_policies()),
+                *(_provider_fault(one, plugins) for one in contract.resources.providers),
+            )
+            fault = next(filter(None, faults), None)
         if fault is not None:
             raise InvariantError(f"contract {contract.__name__}: {fault}")
         checked[name] = contract
     return list(checked.values())
+
+
+# Names that hardly ever hold anything but personal data.
+_PERSONAL_NAMES: Final = frozenset(
+    {"address", "customer_id", "email", "first_name", "full_name", "last_name", "phone"}
+)
+
+
+def _personal_data_fault(contract: type[AnyContract]) -> str | None:
+    """Why `oncely erase` could not find a person's data in the rows of a contract."""
+    names, declared = set(contract.message.model_fields), set(contract.personal_fields)
+    if unknown := declared - names:
+        return f"personal_fields names {', '.join(sorted(unknown))}, which its message lacks"
+    if missing := (names & _PERSONAL_NAMES) - declared:
+        return f"name {', '.join(sorted(missing))} of its message in personal_fields"
+    if declared and contract.owner is None:
+        return "its rows hold personal data: set `owner` to say whose, such as DataOwner.CUSTOMER"
+    return None
+
+
+def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) -> str | None:
+    """Why a plug-in would get another one's client and API key, which are found by name."""
+    other = known.setdefault(plugin.name, type(plugin))
+    if other is type(plugin):
+        return None
+    return (
+        f"{type(plugin).__name__} has the name {plugin.name!r}, as {other.__name__} does: give "
+        "each provider its own name"
+    )
+
+
+def _optional_fields(contract: type[AnyContract]) -> set[str]:
+    fields = contract.message.model_fields.items()
+    return {name for name, field in fields if not field.is_required()}
+
+
+def _profile_fault(policy: RetryPolicy) -> str | None:
+    profile = policy.profile
+    if policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
+        return f"a keyed effect needs a key_ttl in the {profile.name} profile"
+    if policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
+        return f"a lookup effect needs a lookup_lag in the {profile.name} profile"
+    return None
 
 
 # DynamoDB's limits for one number and for one attribute.

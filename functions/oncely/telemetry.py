@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, wraps
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from aws_lambda_powertools import Logger, Metrics
@@ -12,17 +13,19 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely import lambda_init, signals
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import IN_REVIEW, Status
 from oncely.domain.text import redacted_line
 from oncely.lambda_init import once
 from oncely.run.outcomes import (
     AwaitingResolution,
+    Cancelled,
     Conflict,
     Continued,
     Duplicate,
     DuplicateReason,
     Failed,
     Finished,
+    Held,
     InternalError,
     InvalidMessage,
     LeasedElsewhere,
@@ -32,23 +35,37 @@ from oncely.run.outcomes import (
     OwnershipLost,
     RowMissing,
     RunOutcome,
+    Scheduled,
     TableFenced,
     Unknown,
+    Waiting,
 )
+from oncely.throttles import THROTTLED_REQUESTS
 
 if TYPE_CHECKING:
     # Each function imports only its own service; here it would import all of them.
+    from oncely.domain.bulk_runs import BulkRun
     from oncely.domain.gaps import HistoryGap
+    from oncely.domain.gate import GateSnapshot, Pause
     from oncely.operate.repair_request import RepairOutcome as Repair
     from oncely.operate.repair_request import RepairRequest
+    from oncely.reconcile.event_intake import ReceivedEvent
     from oncely.reconcile.reconciler import Resolution
     from oncely.reconcile.resolve_group import HandledItem
+    from oncely.reconcile.webhooks import WebhookResponse
     from oncely.run.dead_letters import HandledDeadLetter
     from oncely.run.process_batch import ProcessedDelivery
     from oncely.run.review_alerts import AlertDelivery
 
 # If POWERTOOLS_SERVICE_NAME is not set.
 SERVICE: Final = "oncely"
+
+# The outcomes that a worker counts, too.
+_OUTCOME_METRICS: Final[Mapping[Status | None, str]] = {
+    Status.FINISHED: signals.FINISHED,
+    Status.FAILED: signals.FAILED,
+    Status.NEEDS_REVIEW: signals.NEEDS_REVIEW,
+}
 
 Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
 
@@ -99,7 +116,7 @@ class Telemetry:
         self._count(signals.PROCESSING_ERROR)
 
     def job_resolved(self, resolution: "Resolution", *, dry_run: bool) -> None:
-        level = "error" if resolution.to_status is Status.NEEDS_REVIEW else "info"
+        level = "error" if resolution.to_status in IN_REVIEW else "info"
         getattr(self.logger, level)(
             "job resolved",
             extra={
@@ -112,12 +129,9 @@ class Telemetry:
             },
         )
         self._count(signals.RESOLVED)
-        if (
-            resolution.to_status is Status.NEEDS_REVIEW
-            and resolution.from_status is not Status.NEEDS_REVIEW
-            and not dry_run
-        ):
-            self._count(signals.NEEDS_REVIEW)
+        is_change = resolution.to_status != resolution.from_status
+        if is_change and not dry_run and (metric := _OUTCOME_METRICS.get(resolution.to_status)):
+            self._count(metric)
         if resolution.lookup_failed:
             self._count(signals.PROVIDER_UNREACHABLE)
 
@@ -147,28 +161,96 @@ class Telemetry:
             self.logger.error("dead letter", extra=fields)
             self._count(signals.DEAD_LETTERS)
 
+    def events_received(self, received: "Sequence[ReceivedEvent]") -> None:
+        """Log and count events of providers: those that led to something, and the others."""
+        for one in received:
+            fields = {"outcome": str(one.outcome or "not processed")}
+            if one.event is not None:
+                fields["event_type"] = one.event.type
+                fields["event_id"] = redacted_line(one.event.event_id)
+                fields["object_id"] = redacted_line(one.event.object_id)
+            if one.error is not None:
+                self.logger.error("event not processed", exc_info=one.error, extra=fields)
+                self._count(signals.PROCESSING_ERROR)
+                continue
+            self.logger.info("event", extra=fields)
+            if not one.stays_in_queue:
+                self._count(signals.EVENTS_DROPPED if one.is_dropped else signals.EVENTS_USED)
+            if one.resolved is not None:
+                self.group_handled([one.resolved], dry_run=False)
+
+    def webhook_answered(self, provider: str, response: "WebhookResponse") -> None:
+        """Log a request at the HTTPS endpoint. One that is not signed is counted."""
+        fields = {"provider": redacted_line(provider), "answer": response.name.lower()}
+        self.logger.info("webhook", extra=fields)
+        if response >= HTTPStatus.BAD_REQUEST:
+            self._count(signals.WEBHOOK_REFUSED)
+
+    def throttles_counted(self, count: int) -> None:
+        """Record requests that DynamoDB throttled, also those that succeeded when repeated."""
+        with single_metric(
+            name=signals.THROTTLED, unit=MetricUnit.Count, value=count, namespace=signals.NAMESPACE
+        ) as throttled:
+            throttled.add_dimension(name="service", value=self.metrics.service)
+
     def repair_attempted(self, order: "RepairRequest", outcome: "Repair") -> None:
+        """Log a repair. Its reason is in the row, where an erasure reaches it."""
         self.logger.info(
             "repair",
             extra={
-                "job_key": order.key,
+                "job_key": redacted_line(order.key),
                 "repair": str(order.repair),
                 "actor": order.actor,
-                "reason": redacted_line(order.reason),
                 "dry_run": order.dry_run,
                 "outcome": type(outcome).__name__,
             },
         )
 
-    def first_setup_finished(self, outcome: str) -> None:
-        self.logger.info("first setup", extra={"outcome": outcome})
+    def pause_changed(self, pause: "Pause", *, actor: str) -> None:
+        """Log a pause or resume. Its reason is in the gate table."""
+        action = "pause" if pause.current is not None else "resume"
+        self.logger.info("pause", extra={"target": pause.target, "action": action, "actor": actor})
+
+    def gates_checked(self, snapshot: "GateSnapshot", *, now: datetime) -> None:
+        """Record what is held: how many pauses, and for how long each circuit is open."""
+        paused = sum(one.current is not None for one in snapshot.pauses.values())
+        if paused:  # a metric costs money while it is emitted
+            self.metrics.add_metric(name=signals.PAUSED, unit=MetricUnit.Count, value=float(paused))
+        open_since: dict[str, datetime] = {}
+        for name, state in snapshot.gates.items():
+            if state.opened_at is not None:
+                provider = name.partition(":")[0]
+                first = open_since.get(provider, state.opened_at)
+                open_since[provider] = min(first, state.opened_at)
+        for provider, since in sorted(open_since.items()):
+            self.logger.error(
+                "provider does not respond", extra={"provider": provider, "since": str(since)}
+            )
+            with single_metric(
+                name=signals.CIRCUIT_OPEN,
+                unit=MetricUnit.Seconds,
+                value=max((now - since).total_seconds(), 1.0),
+                namespace=signals.NAMESPACE,
+            ) as opened:
+                opened.add_dimension(name="service", value=self.metrics.service)
+                opened.add_dimension(name="provider", value=provider)
+
+    def bulk_run_started(self, run: "BulkRun") -> None:
+        """Log a bulk run. Its selection is in the archive, and each job has its own evidence."""
+        fields = {"run_id": run.run_id, "repair": str(run.repair), "jobs": len(run.jobs)}
+        self.logger.info("bulk run", extra={**fields, "actor": run.actor})
+
+    def reject_resent(self, name: str, job_key: str, *, actor: str) -> None:
+        """Log who resent a rejected message. Its new job has the reason."""
+        fields = {"reject": name, "job_key": job_key, "actor": actor}
+        self.logger.info("reject resent", extra=fields)
+
+    def first_setup_finished(self, deployment: str) -> None:
+        self.logger.info("first setup", extra={"deployment": deployment})
 
     def table_blocked(self, reason: str) -> None:
         self.logger.error("job table blocked", extra={"reason": reason})
         self._count(signals.TABLE_BLOCKED)
-
-    def jobs_exported(self, actor: str, query: Mapping[str, str]) -> None:
-        self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(query)})
 
     def publish_failed(self, key: str, error: Exception) -> None:
         extra = {"job_key": key, "error": redacted_line(str(error))}
@@ -234,6 +316,8 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
             return OutcomeSignal("job finished", signals.FINISHED)
         case Failed():
             return OutcomeSignal("job failed", signals.FAILED)
+        case Cancelled():
+            return OutcomeSignal("job cancelled", signals.CANCELLED)
         case Duplicate():
             return _duplicate(DuplicateReason.FINISHED)
         case LeasedElsewhere() | AwaitingResolution():
@@ -250,6 +334,12 @@ def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # 
             )
         case NotAttempted():
             return OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning")
+        case Scheduled():
+            return OutcomeSignal("runs later", signals.SCHEDULED)
+        case Waiting():
+            return OutcomeSignal("waits for business rows", signals.WAITING)
+        case Held():
+            return OutcomeSignal("held by the gate", signals.HELD)
         case Continued():
             return OutcomeSignal("job continued", signals.CONTINUED)
         case OwnershipLost():
@@ -297,7 +387,11 @@ def instrumented(function: Handler) -> Handler:
 
     @wraps(function)
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401  # Lambda's
-        return wrapped()(event, context)
+        try:
+            return wrapped()(event, context)
+        finally:
+            if THROTTLED_REQUESTS.count:
+                telemetry().throttles_counted(THROTTLED_REQUESTS.take())
 
     lambda_init.end()
     return handler

@@ -2,19 +2,21 @@
 
 from typing import Final
 
-from aws_cdk import CfnParameter, Fn, Stack
+from aws_cdk import CfnParameter, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_cognito as cognito
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
+from oncely_cdk import gate_items, job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import ENGINE_ADDRESS
-from oncely_cdk.table_schemas import DUE_INDEX, JOBS
+from oncely_cdk.table_schemas import DUE_INDEX, GATES, JOBS
 from oncely_cdk.user_pool import AdminUserPool
 
 # Requests per second; users click, so more is a bug or an attack.
@@ -24,9 +26,19 @@ BURST_LIMIT: Final = 40
 TIMEOUT_SECONDS: Final = 29
 
 PUBLIC_ROUTES: Final = ("/", "/config.json", "/page/{version}/{file}")
-READ_ROUTES: Final = ("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts")
+READ_ROUTES: Final = (
+    *("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts", "/api/gates"),
+    *("/api/overview", "/api/metrics", "/api/rejects", "/api/audits", "/api/audit"),
+)
+# Those of the function that has the API keys, read-only if there are such.
 REPAIR_ROUTES: Final = (
+    (apigateway.HttpMethod.GET, "/api/resolve"),
+    (apigateway.HttpMethod.GET, "/api/lookup"),
     (apigateway.HttpMethod.POST, "/api/repair"),
+    (apigateway.HttpMethod.POST, "/api/pause"),
+    (apigateway.HttpMethod.POST, "/api/bulk"),
+    (apigateway.HttpMethod.POST, "/api/bulk/continue"),
+    (apigateway.HttpMethod.POST, "/api/rejects/resend"),
     (apigateway.HttpMethod.GET, "/api/export"),
 )
 
@@ -47,6 +59,14 @@ def local_engine_parameter(stack: Stack) -> str:
     ).value_as_string
 
 
+def api_url(api: apigateway.HttpApi, engine: str | None) -> str:
+    """Return the address of an API: on AWS its own, locally a host name of the engine."""
+    if engine is None:
+        return api.api_endpoint
+    port = Fn.select(2, Fn.split(":", engine))
+    return f"http://{api.api_id}.execute-api.localhost:{port}"
+
+
 class AdminPage(Construct):
     """Everything that a browser reaches."""
 
@@ -55,7 +75,7 @@ class AdminPage(Construct):
         self._shared = shared
         self.user_pool = AdminUserPool(self, "Users", stage=shared.stage)
         # Known when the local engine runs, not at synthesis.
-        self._engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
+        self.engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
         self.api = apigateway.HttpApi(
             self,
             "Api",
@@ -64,6 +84,7 @@ class AdminPage(Construct):
             description="Oncely: admin page",
             create_default_stage=False,
         )
+        self.access_log_secret = self._create_access_log_secret()
         self._add_stage()
         client = self.user_pool.add_page_client(f"{self.url}/")
         self.reader = self._create_reader(client)
@@ -72,10 +93,28 @@ class AdminPage(Construct):
 
     @property
     def url(self) -> str:
-        if self._engine is None:
-            return self.api.api_endpoint
-        port = Fn.select(2, Fn.split(":", self._engine))
-        return f"http://{self.api.api_id}.execute-api.localhost:{port}"
+        return api_url(self.api, self.engine)
+
+    def _create_access_log_secret(self) -> str:
+        """Generate the key of the digests in the access log. Returns its ARN."""
+        retain = self._shared.stage.retain_data
+        secret = secretsmanager.Secret(
+            self,
+            "AccessLogKey",
+            description="Oncely: key of the digests in the access log of the admin page",
+            generate_secret_string=secretsmanager.SecretStringGenerator(
+                password_length=64, exclude_punctuation=True
+            ),
+            removal_policy=RemovalPolicy.RETAIN if retain else RemovalPolicy.DESTROY,
+        )
+        acknowledge(secret, "SMG4", "Digests of an earlier key could not be recognized.")
+        resource = secret.node.default_child
+        assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
+        # Not its reference: that is the ARN on AWS, but the name in the local engine.
+        return resource.attr_id
+
+    def _access_log_env_vars(self) -> dict[str, str]:
+        return {"ACCESS_LOG_SECRET": self.access_log_secret}
 
     def _add_stage(self) -> None:
         apigateway.CfnStage(
@@ -85,7 +124,11 @@ class AdminPage(Construct):
             stage_name="$default",
             auto_deploy=True,
             access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=create_log_group(self, stage=self._shared.stage).log_group_arn,
+                destination_arn=create_log_group(
+                    self,
+                    stage=self._shared.stage,
+                    retention_days=self._shared.stage.access_log_retention_days,
+                ).log_group_arn,
                 format=_ACCESS_LOG_FORMAT,
             ),
             default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
@@ -104,11 +147,22 @@ class AdminPage(Construct):
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
+            log_retention_days=shared.stage.access_log_retention_days,
             environment={
+                **shared.job_env_vars(),
                 **tables.env_vars(),
+                **tables.table_env_vars(GATES),
+                # For links to the consoles of providers.
+                **shared.stage.provider_env_vars(shared.required.configured_providers),
+                **self._access_log_env_vars(),
                 "ARCHIVE_BUCKET": shared.archive.name,
+                **shared.queues.env_vars(),
+                "DEAD_LETTER_QUEUE_URL": shared.queues.dead_letters.queue_url,
+                "REJECTS_QUEUE_URL": shared.queues.rejects.queue_url,
+                # The limits of their gates.
+                **shared.stage.provider_env_vars(shared.required.configured_providers),
                 # The local engine serves the sign-in pages of all pools at its own address.
-                "SIGN_IN_URL": self._engine or self.user_pool.sign_in_url,
+                "SIGN_IN_URL": self.engine or self.user_pool.sign_in_url,
                 "SIGN_IN_CLIENT_ID": client.user_pool_client_id,
                 "STACK_NAME": Stack.of(self).stack_name,
             },
@@ -116,7 +170,21 @@ class AdminPage(Construct):
         indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, ATTENTION_INDEX, DUE_INDEX)
         function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, *indexes))
         function.grant("dynamodb:GetItem", "dynamodb:BatchGetItem", resources=[tables.arn(JOBS)])
+        function.grant("dynamodb:Scan", resources=[tables.arn(GATES)])
+        queues = shared.queues
+        function.grant(
+            "sqs:GetQueueAttributes",
+            resources=[
+                *queues.arns(),
+                queues.dead_letters.queue_arn,
+                queues.rejects.queue_arn,
+            ],
+        )
+        # It supports neither resources nor conditions: it reads numbers of the whole account.
+        function.grant("cloudwatch:GetMetricData", resources=["*"])
+        function.grant("secretsmanager:GetSecretValue", resources=[self.access_log_secret])
         shared.archive.grant_read_history(function)
+        shared.archive.grant_read_reports(function)
         return function
 
     def _create_repairer(self) -> OncelyFunction:
@@ -131,15 +199,38 @@ class AdminPage(Construct):
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
             providers=required.providers,
-            environment={**shared.lookup_env_vars(), "ARCHIVE_BUCKET": shared.archive.name},
+            log_retention_days=shared.stage.access_log_retention_days,
+            environment={
+                **shared.lookup_env_vars(),
+                **self._access_log_env_vars(),
+                "USER_POOL_ID": self.user_pool.pool.user_pool_id,
+                **shared.resubmission_env_vars(),
+                **shared.second_operator_env_vars(),
+                "ARCHIVE_BUCKET": shared.archive.name,
+            },
         )
         shared.grant_lookup(function)
         function.grant(
-            "dynamodb:Query", resources=tables.index_arns(JOBS, ATTENTION_INDEX, DUE_INDEX)
+            "dynamodb:UpdateItem", resources=[tables.arn(GATES)], leading_keys=gate_items.PAUSES
+        )
+        # A resubmission is a new row. A dry run reads the rows that a repair would write.
+        shared.grant_jobs(function, "PartiQLInsert", leading_keys=[job_items.ANY_JOB])
+        function.grant("dynamodb:GetItem", resources=tables.arns(required.written_tables))
+        function.grant(
+            "dynamodb:Query",
+            resources=tables.index_arns(JOBS, ATTENTION_INDEX, BY_REFERENCE, DUE_INDEX),
         )
         function.grant("dynamodb:BatchGetItem", resources=[tables.arn(JOBS)])
         shared.archive.grant_read_history(function)
+        shared.archive.grant_bulk_runs(function)
+        shared.archive.grant_resend_rejects(function)
         function.grant("sqs:SendMessage", resources=shared.queues.arns())
+        function.grant("secretsmanager:GetSecretValue", resources=[self.access_log_secret])
+        # A token may be older than the removal of its user.
+        function.grant(
+            *("cognito-idp:AdminGetUser", "cognito-idp:AdminListGroupsForUser"),
+            resources=[self.user_pool.pool.user_pool_arn],
+        )
         return function
 
     def _add_routes(self, client: cognito.UserPoolClient) -> None:

@@ -9,14 +9,13 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
-from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from oncely import signals
 from oncely.alarm_description import AlarmDescription
 from oncely.settings import pascal_case
 from oncely_cdk.alerts import AlertTopic
-from oncely_cdk.stages import Stage
+from oncely_cdk.stages import OncelySettings
 
 PERIOD: Final = Duration.minutes(5)
 
@@ -27,19 +26,16 @@ class JobMetrics:
 
     service: str
 
-    def __call__(
-        self, name: str, *, statistic: str = "Sum", reason: str | None = None
-    ) -> cloudwatch.Metric:
-        """Return one metric. `reason` selects one value of a metric that is split by reason."""
-        by_reason = {} if reason is None else {"reason": reason}
+    def __call__(self, name: str, *, statistic: str = "Sum", **split_by: str) -> cloudwatch.Metric:
+        """Return one metric. `reason` or `provider` selects one value of a metric that is split."""
         return cloudwatch.Metric(
             namespace=signals.NAMESPACE,
             metric_name=name,
-            dimensions_map={"service": self.service, **by_reason},
+            dimensions_map={"service": self.service, **split_by},
             statistic=statistic,
             period=PERIOD,
             # An alarm's metric cannot have a label.
-            label=reason,
+            label=split_by.get("reason"),
         )
 
 
@@ -70,7 +66,7 @@ class Alarms(Construct):
         scope: Construct,
         id_: str,
         *,
-        stage: Stage,
+        stage: OncelySettings,
         alerts: AlertTopic,
         specs: Iterable[AlarmSpec],
     ) -> None:
@@ -142,17 +138,39 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
         ),
         runbook_section="high-duplicate-rate",
     )
-    for name in (signals.PROVIDER_UNREACHABLE, signals.NOTHING_SENT):
-        yield AlarmSpec(
-            name=name,
-            metric=metrics(name),
-            threshold=10,
-            evaluation_periods=3,
-            datapoints_to_alarm=2,
-            impact="No jobs are lost. A provider does not respond, and its jobs are retried.",
-            runbook_section="provider-unreachable",
-            next_step="list --status in_progress",
-        )
+    yield AlarmSpec(
+        name="HighFailureRate",
+        metric=_failure_flag(metrics),
+        impact=(
+            "More than 5 % of the jobs, and at least 20, failed in 15 minutes. "
+            "Nothing is lost, and each failure is definite: the provider declined, and nothing is "
+            "left open there."
+        ),
+        runbook_section="high-failure-rate",
+        next_step="list --status failed",
+    )
+    yield AlarmSpec(
+        name=signals.THROTTLED,
+        metric=metrics(signals.THROTTLED),
+        threshold=10,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact=(
+            "No job is lost, but jobs are delayed. DynamoDB throttles requests: a table or an "
+            "index gets more than its capacity."
+        ),
+        runbook_section="tables-throttled",
+    )
+    yield AlarmSpec(
+        name=signals.NOTHING_SENT,
+        metric=metrics(signals.NOTHING_SENT),
+        threshold=10,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact="No jobs are lost. A provider accepts no requests, and its jobs are retried.",
+        runbook_section="provider-unreachable",
+        next_step="list --status in_progress",
+    )
     yield AlarmSpec(
         name=signals.CREDENTIALS_REJECTED,
         metric=metrics(signals.CREDENTIALS_REJECTED),
@@ -268,21 +286,54 @@ def queue_alarms(
         )
 
 
-def reconciler_alarms(machine: sfn.StateMachine) -> Iterator[AlarmSpec]:
-    """Alarms on the executions of the reconciler."""
-    minute = Duration.minutes(1)
-    for name, metric in {
-        "SweepsFailed": machine.metric_failed(period=minute, statistic="Sum"),
-        "SweepsTimedOut": machine.metric_timed_out(period=minute, statistic="Sum"),
-    }.items():
-        yield AlarmSpec(
-            name=name,
-            metric=metric,
-            evaluation_periods=5,
-            datapoints_to_alarm=3,
-            impact="Unknown jobs are not resolved. The reconciler fails repeatedly.",
-            runbook_section="reconciler-failing",
-        )
+def function_alarms(*, api_id: str) -> Iterator[AlarmSpec]:
+    """Alarms on the functions and the API of the admin page."""
+    # An alarm reads at most 10 metrics and each costs, so these two count all functions of the
+    # account and Region. Throttles depend on the others anyway: they share one concurrency limit.
+    yield AlarmSpec(
+        name="FunctionErrors",
+        metric=_lambda_metric("Errors"),
+        threshold=3,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact=(
+            "No job is lost. Functions of this account crash, time out or run out of memory, so "
+            "jobs may be delayed. The count includes functions of other stacks."
+        ),
+        runbook_section="functions-failing",
+    )
+    yield AlarmSpec(
+        name="FunctionThrottles",
+        metric=_lambda_metric("Throttles"),
+        threshold=5,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact=(
+            "No job is lost, but jobs are delayed. Lambda does not start functions of this "
+            "account: their concurrency limit is reached."
+        ),
+        runbook_section="functions-throttled",
+    )
+    yield AlarmSpec(
+        name="AdminPageErrors",
+        metric=cloudwatch.Metric(
+            namespace="AWS/ApiGateway",
+            metric_name="5xx",
+            dimensions_map={"ApiId": api_id},
+            statistic="Sum",
+            period=PERIOD,
+        ),
+        threshold=5,
+        impact="No job is affected. The admin page answers requests with an internal error.",
+        runbook_section="admin-page-failing",
+    )
+
+
+def _lambda_metric(name: str) -> cloudwatch.Metric:
+    """A metric of all functions: it has no dimension."""
+    return cloudwatch.Metric(
+        namespace="AWS/Lambda", metric_name=name, statistic="Sum", period=PERIOD
+    )
 
 
 def history_alarms(writer: lambda_.Function, *, gaps: sqs.Queue) -> Iterator[AlarmSpec]:
@@ -323,4 +374,20 @@ def _duplicate_share(metrics: JobMetrics) -> cloudwatch.MathExpression:
         },
         period=PERIOD,
         label="share of duplicates",
+    )
+
+
+def _failure_flag(metrics: JobMetrics) -> cloudwatch.MathExpression:
+    """1 if more than 5 % of the jobs failed, and at least 20: a few would be a large share."""
+    failed = "FILL(failed, 0)"
+    return cloudwatch.MathExpression(
+        expression=(
+            f"IF({failed} >= 20 AND {failed} > 0.05 * ({failed} + FILL(finished, 0)), 1, 0)"
+        ),
+        using_metrics={
+            "finished": metrics(signals.FINISHED),
+            "failed": metrics(signals.FAILED),
+        },
+        period=Duration.minutes(15),
+        label="high failure rate",
     )

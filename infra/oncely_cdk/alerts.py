@@ -7,16 +7,19 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from oncely_cdk.job_function import OncelyFunction
-from oncely_cdk.stages import Stage
+from oncely_cdk.job_function import GrantedFunction
+from oncely_cdk.stages import OncelySettings
 
 
 class AlertTopic(Construct):
     """The topic, its KMS key and its email subscription."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(self, scope: Construct, id_: str, *, stage: OncelySettings) -> None:
         super().__init__(scope, id_)
-        alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
+        self._stage = stage
+        # Else the alarms of any account could publish here through CloudWatch.
+        own_account = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
+        alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=own_account)
         # CloudWatch alarms cannot use the AWS managed key of SNS.
         self.key = kms.Key(
             self,
@@ -40,15 +43,19 @@ class AlertTopic(Construct):
                 principals=[alarms],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
             )
         )
         if stage.alert_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
 
     def env_vars(self) -> dict[str, str]:
-        return {"ALERT_TOPIC_ARN": self.topic.topic_arn, "STACK_NAME": Stack.of(self).stack_name}
+        return {
+            "ALERT_TOPIC_ARN": self.topic.topic_arn,
+            "STACK_NAME": Stack.of(self).stack_name,
+            "MAX_ALERTS_PER_WINDOW": str(self._stage.max_alerts_per_window),
+            "ALERT_WINDOW_MINUTES": str(self._stage.alert_window_minutes),
+        }
 
-    def grant_publish(self, function: OncelyFunction) -> None:
+    def grant_publish(self, function: GrantedFunction) -> None:
         function.grant("sns:Publish", resources=[self.topic.topic_arn])
         function.grant("kms:Decrypt", "kms:GenerateDataKey", resources=[self.key.key_arn])

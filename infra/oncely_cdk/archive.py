@@ -1,4 +1,4 @@
-"""The archive: an S3 bucket with the history of jobs and the rejected messages."""
+"""The archive: an S3 bucket with the history of jobs, rejected messages and audit reports."""
 
 from typing import Final
 
@@ -6,20 +6,46 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge
-from oncely_cdk.stages import Stage
+from oncely_cdk.stages import OncelySettings
 
-_REJECTS: Final = "rejects/*"
-_HISTORY: Final = "history/*"
+_REJECTS_PREFIX: Final = "rejects/"
+_AUDITS_PREFIX: Final = "audits/"
+# A report names orders and amounts, and nobody erases them from it.
+_AUDIT_RETENTION: Final = Duration.days(90)
+REJECTS: Final = f"{_REJECTS_PREFIX}*"
+RESENT_REJECTS: Final = f"{_REJECTS_PREFIX}resent/*"
+HISTORY_OBJECTS: Final = "history/*"
+ERASURES: Final = "erasures/*"
+AUDITS: Final = f"{_AUDITS_PREFIX}*"
+_BULK_PREFIX: Final = "bulk/"
+BULK_RUNS: Final = f"{_BULK_PREFIX}*"
+# A run is continued within days. What it did is in the rows and in the history.
+_BULK_RETENTION: Final = Duration.days(90)
+# In a versioned bucket, expiry only hides an object. Its versions go a day later.
+_VERSIONS_RETENTION: Final = Duration.days(1)
 
 
 class ArchiveBucket(Construct):
-    """A bucket that `cdk destroy` does not delete."""
+    """A bucket that `cdk destroy` does not delete, or an existing one."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, stage: OncelySettings, given: s3.IBucket | None
+    ) -> None:
         super().__init__(scope, id_)
-        self.bucket = s3.Bucket(
+        name = stage.existing_archive_bucket
+        if given is None and name is not None:
+            given = s3.Bucket.from_bucket_name(self, "Bucket", name)
+        self.is_created = given is None
+        self.bucket = given or self._new_bucket(stage)
+        key = given and given.encryption_key
+        if key_arn := key.key_arn if key else stage.existing_keys.archive_bucket:
+            EncryptionKeys.of(self).add(key_arn, self.bucket.bucket_arn)
+
+    def _new_bucket(self, stage: OncelySettings) -> s3.Bucket:
+        bucket = s3.Bucket(
             self,
             "Bucket",
             versioned=True,
@@ -32,32 +58,65 @@ class ArchiveBucket(Construct):
                 s3.LifecycleRule(
                     noncurrent_version_expiration=Duration.days(365),
                     abort_incomplete_multipart_upload_after=Duration.days(1),
-                )
+                ),
+                *(
+                    s3.LifecycleRule(
+                        prefix=prefix,
+                        expiration=expiration,
+                        noncurrent_version_expiration=_VERSIONS_RETENTION,
+                    )
+                    for prefix, expiration in (
+                        (_REJECTS_PREFIX, Duration.days(stage.rejects_retention_days)),
+                        (_AUDITS_PREFIX, _AUDIT_RETENTION),
+                        (_BULK_PREFIX, _BULK_RETENTION),
+                    )
+                ),
             ],
         )
-        acknowledge(self.bucket, "S1", "Only our own functions have access; CloudTrail can log it.")
+        acknowledge(bucket, "S1", "Only our own functions have access; CloudTrail can log it.")
+        return bucket
 
     @property
     def name(self) -> str:
         return self.bucket.bucket_name
 
     def grant_write_rejects(self, function: OncelyFunction) -> None:
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_REJECTS)])
-        self._suppress_nag(function, _REJECTS)
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(REJECTS)])
+        self._suppress_nag(function, REJECTS)
 
     def grant_write_history(self, function: OncelyFunction) -> None:
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
-        self._suppress_nag(function, _HISTORY)
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(HISTORY_OBJECTS)])
+        # The names in the erasure log.
+        function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
+        self._suppress_nag(function, HISTORY_OBJECTS)
 
     def grant_read_history(self, function: OncelyFunction) -> None:
-        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
+        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(HISTORY_OBJECTS)])
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
-        self._suppress_nag(function, _HISTORY)
+        self._suppress_nag(function, HISTORY_OBJECTS)
+
+    def grant_write_audits(self, function: OncelyFunction) -> None:
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(AUDITS)])
+        self._suppress_nag(function, AUDITS)
+
+    def grant_read_reports(self, function: OncelyFunction) -> None:
+        for objects in (AUDITS, REJECTS):
+            function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(objects)])
+            self._suppress_nag(function, objects)
+
+    def grant_bulk_runs(self, function: OncelyFunction) -> None:
+        objects = [self.bucket.arn_for_objects(BULK_RUNS)]
+        function.grant("s3:GetObject", "s3:PutObject", resources=objects)
+        self._suppress_nag(function, BULK_RUNS)
+
+    def grant_resend_rejects(self, function: OncelyFunction) -> None:
+        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(REJECTS)])
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(RESENT_REJECTS)])
+        for objects in (REJECTS, RESENT_REJECTS):
+            self._suppress_nag(function, objects)
 
     def _suppress_nag(self, function: OncelyFunction, prefix: str) -> None:
-        resource = self.bucket.node.default_child
-        assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
-        function.suppress_nag(
-            f"IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
+        function.suppress_nag_for_pattern(
+            self.bucket.arn_for_objects(prefix),
             reason="Object names are known only when they are written, under this prefix.",
         )

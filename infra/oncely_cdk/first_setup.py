@@ -1,18 +1,28 @@
-"""First setup: gives the empty job table of a new stack its deployment identity."""
+"""First setup: gives a new job table its identity, and refuses to leave another one behind."""
 
-from aws_cdk import CustomResource
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aws_cdk import CustomResource, Stack, Token
 from constructs import Construct
 
-from oncely_cdk.job_function import OncelyFunction
+from oncely.operate.set_up_table import DEPLOYMENT
+from oncely_cdk import job_items
+from oncely_cdk.job_function import GrantedFunction, OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import JOBS
+from oncely_cdk.stages import OncelySettings
+from oncely_cdk.table_schemas import ATTENTION_INDEX, DUE_INDEX, JOBS
+
+_ARCHIVE: Final = "archive_bucket"
+# An attribute of the response of oncely/handlers/set_up_table.py, which needs the layer to import.
+_DEPLOYMENT_ATTRIBUTE: Final = "Deployment"
 
 
 class FirstSetupConstruct(Construct):
-    """A custom resource that acts only when it is created.
+    """A custom resource that sets up the table of a new stack.
 
-    An update can bring another table, for example an empty one because a setting was forgotten.
-    That table gets no identity, so no job can be claimed in it.
+    An update can bring another table, for example an empty one because a setting was removed. The
+    custom resource then fails, and the deployment is rolled back before it updates a function.
     """
 
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
@@ -22,20 +32,95 @@ class FirstSetupConstruct(Construct):
             self,
             "SetUp",
             entry="set_up_table",
-            description="gives a new job table its identity",
+            description="sets up a new job table, and checks each deployment",
             layers=shared.layers,
-            environment=tables.table_env_vars(JOBS),
+            environment=tables.env_vars(),
         )
-        self.function.grant(
-            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan", "dynamodb:DescribeTable"),
-            resources=[tables.arn(JOBS)],
-        )
-        resource = CustomResource(
+        jobs = [tables.arn(JOBS)]
+        self.function.grant("dynamodb:Scan", "dynamodb:DescribeTable", resources=jobs)
+        identity = [job_items.IDENTITY]
+        shared.grant_jobs(self.function, "GetItem", "PutItem", leading_keys=identity)
+        # Whether a job type that is removed has open jobs.
+        indexes = tables.index_arns(JOBS, DUE_INDEX, ATTENTION_INDEX)
+        self.function.grant("dynamodb:Query", resources=indexes)
+        stack_id = Stack.of(self).stack_id
+        self.function.grant("cloudformation:DescribeStacks", resources=[stack_id])
+        names = {_ARCHIVE: shared.archive.name} | {
+            _table_key(name): table.table_name for name, table in tables.by_name.items()
+        }
+        created = {_table_key(name) for name in tables.created}
+        if shared.archive.is_created:
+            created.add(_ARCHIVE)
+        expected = _expected_names(shared.stage)
+        _refuse_change(shared.stage, expected, names, created)
+        properties: dict[str, Any] = {
+            "Names": names,
+            "JobTypes": list(shared.required.job_types),
+            "RetiredJobTypes": sorted(shared.stage.retired_job_types),
+        }
+        if shared.stage.identity is not None:
+            properties["Expected"] = {DEPLOYMENT: shared.stage.identity.deployment, **expected}
+        self.identity = CustomResource(
             self,
             "Identity",
             resource_type="Custom::OncelyIdentity",
             service_token=self.function.function.function_arn,
-            properties={"Table": tables.jobs.table_name},
+            properties=properties,
         )
         # It needs its permissions, and the table's TTL and recovery, before it runs.
-        resource.node.add_dependency(self.function.role, tables)
+        self.identity.node.add_dependency(self.function.role, tables)
+        self._names, self._created = names, created
+
+    def run_before(self, function: GrantedFunction) -> None:
+        """Let the update of a function wait for the check."""
+        resource = function.function.node.default_child
+        # Not its role, which the policy of a table's key may name: the check needs the table.
+        if function is not self.function and resource is not None:
+            resource.node.add_dependency(self.identity)
+
+    def output(self) -> str:
+        """What the first deployment writes to the stage's file, as JSON."""
+        tables = {
+            name.removeprefix("tables."): value
+            for name, value in self._names.items()
+            if name != _ARCHIVE
+        }
+        identity = {
+            DEPLOYMENT: self.identity.get_att_string(_DEPLOYMENT_ATTRIBUTE),
+            _ARCHIVE: self._names[_ARCHIVE],
+            "created": sorted(self._created),
+            "tables": tables,
+        }
+        return Stack.of(self).to_json_string(identity)
+
+
+def _table_key(name: str) -> str:
+    return f"tables.{name}"
+
+
+def _expected_names(stage: OncelySettings) -> dict[str, str]:
+    if (identity := stage.identity) is None:
+        return {}
+    tables = {_table_key(name): value for name, value in identity.tables.items()}
+    archive = {_ARCHIVE: identity.archive_bucket} if identity.archive_bucket else {}
+    return {**archive, **tables}
+
+
+def _refuse_change(
+    stage: OncelySettings, expected: Mapping[str, str], names: Mapping[str, str], created: set[str]
+) -> None:
+    """Refuse settings that leave data behind. The names of created resources are not known yet."""
+    if (identity := stage.identity) is None:
+        return
+    for key in sorted(expected.keys() & names.keys()):
+        known, name = expected[key], names[key]
+        if key in created:
+            fault = key not in identity.created and "a new, empty one"
+        else:
+            fault = not Token.is_unresolved(name) and name != known and name
+        if fault:
+            setting = "existing_archive_bucket" if key == _ARCHIVE else f"existing_{key}"
+            raise stage.error(
+                f"identity.{key} would change from {known} to {fault}, which leaves its data "
+                f'behind: set {setting} = "{known}", or change [identity] if the data has moved'
+            )

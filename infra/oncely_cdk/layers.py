@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from oncely.provider import AnyProvider
 from oncely_cdk.packaging import (
     CACHE_TAG,
     LAMBDA_PYTHON_VERSION,
+    LAYER_PATH,
     MISSING_PYTHON_WARNING,
     BytecodeError,
     compile_for_lambda,
@@ -27,17 +29,18 @@ from oncely_cdk.packaging import (
 from oncely_cdk.paths import REPOSITORY
 
 BUILD: Final = REPOSITORY / ".build" / "layers"
-REQUIREMENTS: Final = REPOSITORY / "requirements"
+REQUIREMENTS: Final = Path(__file__).with_name("requirements")
 
 # Part of every layer's hash: raise it when the steps below change their result.
 RECIPE: Final = "3"
 
-RUNTIME: Final = "runtime"  # for every function
+ENGINE: Final = "engine"  # Oncely itself, for every function
+RUNTIME: Final = "runtime"  # the packages that it needs
 # The local engine does not provide boto3 as Lambda does, so this layer replaces `runtime` there.
 LOCAL: Final = "local"
+JOB_PACKAGES: Final = "jobs"  # what a team's own jobs need, for every function that imports them
 
 _PLATFORM_ON_LAMBDA: Final = "manylinux2014_aarch64"
-_RUNTIME_PATH: Final = "/opt/python"  # where Lambda unpacks layers
 # The earliest time a zip file can hold. A fixed time makes archives reproducible.
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 # Written by pip, read by no import, and different on each machine.
@@ -81,14 +84,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: the pins of requirements/layer-<name>.txt for a target."""
+    """One layer: the pins of requirements/layer-<name>.txt, or of a team, for a target."""
 
     name: str
     target: Target
+    own_requirements: Path | None = None  # of a team
 
     @property
     def requirements(self) -> Path:
-        return REQUIREMENTS / f"layer-{self.name}.txt"
+        return self.own_requirements or REQUIREMENTS / f"layer-{self.name}.txt"
 
     @property
     def hash(self) -> str:
@@ -123,7 +127,7 @@ class Layer:
             if self.target.is_local:
                 folder = self._keep_unpacked(folder)
             else:
-                compile_for_lambda(folder, runtime_path=_RUNTIME_PATH)
+                compile_for_lambda(folder, runtime_path=f"{LAYER_PATH}/python")
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
             # Concurrent builds produce the same file, and the replacement is atomic.
@@ -160,19 +164,31 @@ class Layer:
         if done.returncode:
             raise LayerError(
                 f"Cannot build the layer {self.name!r} for {self.target.name}. The first build "
-                f"needs the package index; `make setup` builds all layers:\n{done.stderr.strip()}"
+                "needs the package index, and a wheel of each package for that platform:\n"
+                f"{done.stderr.strip()}"
             )
 
 
 TARGETS: Final = {"lambda": Target.lambda_(), "local": Target.this_machine()}
 
 
-def layers_for(target: Target) -> dict[str, Layer]:
-    """The layers of a target, by name."""
+def layers_for(target: Target, *, jobs: Path | None = None) -> dict[str, Layer]:
+    """The layers of a target, by name; `jobs` are the pins of what a team's jobs need."""
     runtime = RUNTIME if target == Target.lambda_() else LOCAL
     names = {path.stem.removeprefix("layer-") for path in REQUIREMENTS.glob("layer-*.txt")}
     providers = {name: Layer(name, target) for name in sorted(names - {RUNTIME, LOCAL})}
-    return {RUNTIME: Layer(runtime, target), **providers}
+    # A lock without pins needs no layer, and Lambda accepts no empty one.
+    is_empty = jobs is None or (jobs.is_file() and not _pins(jobs))
+    own = {} if is_empty else {JOB_PACKAGES: Layer(JOB_PACKAGES, target, jobs)}
+    return {RUNTIME: Layer(runtime, target), **providers, **own}
+
+
+def used_layers(
+    target: Target, providers: Iterable[AnyProvider], *, jobs: Path | None
+) -> dict[str, Layer]:
+    """The layers that the jobs of these providers use, by name."""
+    used = {RUNTIME, JOB_PACKAGES, *(plugin.layer for plugin in providers)}
+    return {name: layer for name, layer in layers_for(target, jobs=jobs).items() if name in used}
 
 
 def build_layers(targets: Iterable[Target]) -> Iterator[Path]:

@@ -1,16 +1,19 @@
-"""The files that every function ships, and their bytecode for Lambda's Python."""
+"""The files that functions ship, of the engine and of jobs, and their bytecode for Lambda."""
 
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PurePath
+from typing import Final, TypeAlias
 
-from oncely_cdk.paths import FUNCTIONS, PACKAGE
+from oncely.code_stamp import STAMP_FILE
+from oncely.contract import AnyContract
+from oncely_cdk.paths import PACKAGE
 
 LAMBDA_PYTHON_VERSION: Final = "3.13"
 CACHE_TAG: Final = "cpython-313"
@@ -18,57 +21,99 @@ MISSING_PYTHON_WARNING: Final = (
     f"Python {LAMBDA_PYTHON_VERSION} not found on the PATH, in pyenv or in PYTHON313. Functions "
     "ship without bytecode, so each cold start compiles its imports."
 )
-# Used on a developer's machine only.
+# Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
-    *("cli", "testing"),
-    *("providers/*/sandbox", "providers/*/fake.py", "providers/sandbox.py"),
+    *("cli", "testing", "providers/*/sandbox", "providers/*/fake.py", "providers/fake_*.py"),
+    *("operate/erase.py", "aws/s3_erasure.py"),
 )
 
-_RUNTIME_PATH: Final = "/var/task"  # where Lambda unpacks a function's code
+# Where Lambda unpacks a function's code, and its layers.
+CODE_PATH: Final = "/var/task"
+LAYER_PATH: Final = "/opt"
+
+# Paths on this machine, by their names in a function's folder.
+ShippedFiles: TypeAlias = Mapping[str, Path]
 
 
 class BytecodeError(Exception):
     """The code could not be compiled for Lambda."""
 
 
-def list_shipped_files() -> list[Path]:
-    """List the package's files, without build artifacts and what no function runs."""
+def engine_files() -> ShippedFiles:
+    """List what functions run of the engine: all but the tools of developers and operators."""
     left_out = [folder for pattern in NOT_SHIPPED for folder in PACKAGE.glob(pattern)]
-    return [
-        path
-        for path in sorted(PACKAGE.rglob("*"))
-        if path.is_file()
-        and not any(path.is_relative_to(folder) for folder in left_out)
-        and not _is_build_artifact(path)
-    ]
+    return {
+        f"python/{name}": path
+        for name, path in _list_files(PACKAGE, PACKAGE.name)
+        if not any(path.is_relative_to(folder) for folder in left_out)
+    }
 
 
-def digest_files(files: Iterable[Path]) -> str:
+def job_packages(contracts: Iterable[type[AnyContract]]) -> tuple[str, ...]:
+    """Name the top-level packages of the jobs, without those that the engine ships."""
+    roots = {contract_type.__module__.partition(".")[0] for contract_type in contracts}
+    return tuple(sorted(roots - {PACKAGE.name}))
+
+
+def job_files(contracts: Iterable[type[AnyContract]]) -> ShippedFiles:
+    """List the files of the jobs' packages."""
+    roots = job_packages(contracts)
+    return {name: path for root in roots for name, path in _list_package(root)}
+
+
+def digest_files(files: ShippedFiles, *, compiled: bool) -> str:
     """Hash the sources. Equal sources give equal bytecode, wherever they are compiled."""
-    mark = hashlib.sha256(CACHE_TAG.encode())
-    for path in files:
-        mark.update(f"\n{path.relative_to(FUNCTIONS)}\n".encode())
+    mark = hashlib.sha256(CACHE_TAG.encode() if compiled else b"")
+    for name, path in sorted(files.items()):
+        mark.update(f"\n{name}\n".encode())
         mark.update(hashlib.sha256(path.read_bytes()).digest())
     return mark.hexdigest()
 
 
-def compile_functions() -> Path:
-    """Copy the shipped files and compile them, in a folder that is deleted at exit."""
-    files = tuple(list_shipped_files())
-    return Path(_compile_functions(FUNCTIONS, files, digest_files(files)).name)
+def collect_files(files: ShippedFiles, *, compiled: bool, runtime_path: str) -> Path:
+    """Copy files into one folder, which is deleted at exit, and compile them if asked to.
+
+    A file has their digest. Without a job that is the only one, and Lambda needs one.
+    """
+    digest = digest_files(files, compiled=compiled)
+    if digest not in _collected:
+        folder = tempfile.TemporaryDirectory(prefix="oncely-code-")
+        for name, path in files.items():
+            copy = Path(folder.name) / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        (Path(folder.name) / STAMP_FILE).write_text(digest, encoding="utf-8")
+        if compiled:
+            compile_for_lambda(Path(folder.name), runtime_path=runtime_path)
+        _collected[digest] = folder
+    return Path(_collected[digest].name)
 
 
-@cache
-def _compile_functions(
-    functions: Path, files: tuple[Path, ...], _digest: str
-) -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="oncely-code-")
-    for path in files:
-        copy = Path(folder.name) / path.relative_to(functions)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-    compile_for_lambda(Path(folder.name), runtime_path=_RUNTIME_PATH)
-    return folder
+# By digest: all functions of a stack share one folder.
+_collected: Final[dict[str, tempfile.TemporaryDirectory[str]]] = {}
+
+
+def _list_package(root: str) -> Iterator[tuple[str, Path]]:
+    """List the files of an imported top-level package, or the one file of a module."""
+    module = sys.modules[root]
+    folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+    if not folders and module.__file__:
+        yield f"{root}.py", Path(module.__file__)
+    for folder in folders:
+        yield from _list_files(folder, root)
+
+
+def _list_files(folder: Path, root: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and not _is_build_artifact(inside):
+            yield (PurePath(root) / inside).as_posix(), path
+
+
+def _is_build_artifact(path: Path) -> bool:
+    return path.suffix == ".pyc" or any(
+        part == "__pycache__" or part.startswith(".") for part in path.parts
+    )
 
 
 def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
@@ -125,10 +170,3 @@ def _is_lambda_python(python: Path) -> bool:
     except OSError:
         return False
     return done.stdout.strip() == CACHE_TAG
-
-
-def _is_build_artifact(path: Path) -> bool:
-    inside = path.relative_to(FUNCTIONS).parts
-    return path.suffix == ".pyc" or any(
-        part == "__pycache__" or part.startswith(".") for part in inside
-    )

@@ -5,9 +5,9 @@ from typing import Final
 from aws_cdk import Duration
 from constructs import Construct
 
+from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import JOBS
 
 BATCH_SIZE: Final = 10
 # One alert per batch, so that thousands of dead letters do not send thousands of emails.
@@ -30,15 +30,16 @@ class DeadLetterConsumer(Construct):
             description="records the jobs of dead letters",
             layers=shared.layers,
             environment={
+                **shared.job_env_vars(),
                 **shared.alerts.env_vars(),
+                "QUEUE_URL": queues.dead_letters.queue_url,
                 "REJECTS_QUEUE_URL": queues.rejects.queue_url,
                 **tables.env_vars(),
             },
         )
-        self.consumer.grant(
-            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            resources=[tables.arn(JOBS)],
-        )
+        actions = ("GetItem", "PutItem", "UpdateItem")
+        items = [job_items.ANY_JOB, job_items.ANY_ALERT_BUDGET]
+        shared.grant_jobs(self.consumer, *actions, leading_keys=items)
         self.consumer.grant("sqs:SendMessage", resources=[queues.rejects.queue_arn])
         shared.alerts.grant_publish(self.consumer)
         shared.grant_check_table(self.consumer)
@@ -61,7 +62,10 @@ class RejectConsumer(Construct):
             entry="archive_rejects",
             description="archives rejected messages",
             layers=shared.layers,
-            environment={"ARCHIVE_BUCKET": shared.archive.name},
+            environment={
+                "ARCHIVE_BUCKET": shared.archive.name,
+                "QUEUE_URL": shared.queues.rejects.queue_url,
+            },
         )
         shared.archive.grant_write_rejects(self.consumer)
         self.consumer.add_queue_source(

@@ -7,10 +7,12 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.contract import MAX_MESSAGE_BYTES
+from oncely.message import MAX_MESSAGE_BYTES
 from oncely.settings import pascal_case, queue_env_var
+from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
-from oncely_cdk.stages import Stage
+from oncely_cdk.own_resources import OwnResources, redirect_dead_letters
+from oncely_cdk.stages import OncelySettings
 
 # SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
 # otherwise a message of maximum size could not be rejected.
@@ -20,7 +22,15 @@ MAX_QUEUE_MESSAGE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 class Queues(Construct):
     """The encrypted queues. All but those of the local stack require TLS."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: OncelySettings,
+        names: Iterable[str],
+        own: OwnResources,
+    ) -> None:
         super().__init__(scope, id_)
         self._stage = stage
         kept = Duration.days(stage.dead_letter_retention_days)
@@ -32,14 +42,7 @@ class Queues(Construct):
             "It has no further queue: rejects are archived, with an alarm on age.",
         )
         self.by_name = {
-            name: self._queue(
-                pascal_case(name),
-                retention=Duration.days(stage.queue_retention_days),
-                max_bytes=MAX_QUEUE_MESSAGE_BYTES,
-                dead_letters=sqs.DeadLetterQueue(
-                    queue=self.dead_letters, max_receive_count=stage.max_receive_count
-                ),
-            )
+            name: self._adopt(queue) if (queue := own.queue(name)) else self._job_queue(name)
             for name in names
         }
 
@@ -50,6 +53,23 @@ class Queues(Construct):
     def arns(self, names: Iterable[str] | None = None) -> list[str]:
         wanted = self.by_name if names is None else names
         return [self.by_name[name].queue_arn for name in wanted]
+
+    def _job_queue(self, name: str) -> sqs.Queue:
+        return self._queue(
+            pascal_case(name),
+            retention=Duration.days(self._stage.queue_retention_days),
+            max_bytes=MAX_QUEUE_MESSAGE_BYTES,
+            dead_letters=sqs.DeadLetterQueue(
+                queue=self.dead_letters, max_receive_count=self._stage.max_receive_count
+            ),
+        )
+
+    def _adopt(self, queue: sqs.Queue) -> sqs.Queue:
+        if queue.encryption_master_key is not None:
+            EncryptionKeys.of(self).add(queue.encryption_master_key.key_arn, queue.queue_arn)
+        return redirect_dead_letters(
+            queue, to=self.dead_letters, stage=self._stage, max_bytes=MAX_QUEUE_MESSAGE_BYTES
+        )
 
     def _queue(
         self,

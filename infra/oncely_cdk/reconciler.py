@@ -9,13 +9,12 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from oncely.aws import dynamodb_sweep_leases as sweep_leases
+from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import DUE_INDEX, JOBS
-from oncely_cdk.tables import Tables
+from oncely_cdk.table_schemas import DUE_INDEX, GATES, JOBS
 
 
 class ReconcilerConstruct(Construct):
@@ -24,11 +23,11 @@ class ReconcilerConstruct(Construct):
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
         # Its functions start it, so its ARN must be known before it exists.
-        self._name = f"{Stack.of(self).stack_name}-reconciler"
+        self.machine_name = f"{Stack.of(self).stack_name}-reconciler"
         self._arn = Stack.of(self).format_arn(
             service="states",
             resource="stateMachine",
-            resource_name=self._name,
+            resource_name=self.machine_name,
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         self.find = self._find(shared)
@@ -74,16 +73,22 @@ class ReconcilerConstruct(Construct):
             is_traced=False,  # 43,200 traces a month would cost more than all others
             layers=shared.layers,
             environment={
+                **shared.job_env_vars(required),
                 **tables.env_vars(required.tables),
+                **tables.table_env_vars(GATES),
                 "RECONCILER_ARN": self._arn,
                 "SWEEP_PAGE_SIZE": str(stage.sweep_page_size),
                 "SWEEP_GROUP_SIZE": str(stage.sweep_group_size),
             },
         )
         function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
-        function.grant("dynamodb:GetItem", resources=[tables.arn(JOBS)])
+        function.grant("dynamodb:Scan", resources=[tables.arn(GATES)])
+        # It reads whether a job that the business rows ask for exists.
+        own = job_items.job_rows(required.job_types)
+        if own:
+            shared.grant_jobs(function, "GetItem", leading_keys=own)
         shared.grant_check_table(function)
-        self._grant_sweep(function, tables)
+        self._grant_sweep(function, shared)
         for name in required.tables:
             function.grant("dynamodb:Query", resources=tables.index_arns(name))
             if name not in tables.schemas:
@@ -95,11 +100,6 @@ class ReconcilerConstruct(Construct):
 
     def _resolve(self, shared: SharedResources) -> OncelyFunction:
         stage = shared.stage
-        rates = {
-            plugin.env_var("reads_per_second"): rate
-            for plugin in shared.required.providers
-            if (rate := stage.reads_per_second(plugin))
-        }
         function = OncelyFunction(
             self,
             "Resolve",
@@ -113,12 +113,15 @@ class ReconcilerConstruct(Construct):
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
+                # Named in digests of rejected messages.
+                "ARCHIVE_BUCKET": shared.archive.name,
                 "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
-                # Concurrent groups share the provider's rate limit.
-                **{name: f"{rate / stage.sweep_groups_at_once:g}" for name, rate in rates.items()},
             },
         )
         shared.grant_lookup(function)
+        # It creates jobs that the business rows ask for, and counts alerts.
+        shared.grant_jobs(function, "PutItem", leading_keys=[job_items.ANY_JOB])
+        shared.grant_jobs(function, "UpdateItem", leading_keys=[job_items.ANY_ALERT_BUDGET])
         shared.grant_publish(function)
         shared.alerts.grant_publish(function)
         return function
@@ -132,17 +135,13 @@ class ReconcilerConstruct(Construct):
             layers=shared.layers,
             environment={**shared.tables.table_env_vars(JOBS), "RECONCILER_ARN": self._arn},
         )
-        self._grant_sweep(function, shared.tables)
+        self._grant_sweep(function, shared)
         return function
 
-    def _grant_sweep(self, function: OncelyFunction, tables: Tables) -> None:
+    def _grant_sweep(self, function: OncelyFunction, shared: SharedResources) -> None:
         """Let a function start sweeps, and write sweep leases but no other row."""
         function.grant("states:StartExecution", resources=[self._arn])
-        function.grant(
-            "dynamodb:UpdateItem",
-            resources=[tables.arn(JOBS)],
-            leading_keys=f"{sweep_leases.LEASE_KEY_PREFIX}*",
-        )
+        shared.grant_jobs(function, "UpdateItem", leading_keys=[job_items.SWEEP_LEASES])
 
     def _machine(self, shared: SharedResources) -> sfn.StateMachine:
         called = {FIND: self.find, RESOLVE: self.resolve, FINISH: self.finish}
@@ -156,7 +155,7 @@ class ReconcilerConstruct(Construct):
         machine = sfn.StateMachine(
             self,
             "Machine",
-            state_machine_name=self._name,
+            state_machine_name=self.machine_name,
             comment="Oncely: reconciler",
             state_machine_type=sfn.StateMachineType.STANDARD,
             definition_body=sfn.DefinitionBody.from_string(json.dumps(asl, indent=1)),

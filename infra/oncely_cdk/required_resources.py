@@ -1,10 +1,15 @@
 """The queues, tables, secrets and providers that the contracts require."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from oncely.contract import AnyContract, Resources
+from oncely.contract import AnyContract, providers_of
+from oncely.domain.erasure import RecordEraser
+from oncely.job_names import JOBS_ENV_VAR, name_jobs
+from oncely.job_settings import JobSettings
 from oncely.provider import AnyProvider
+from oncely.resources import Resources
+from oncely.settings import configured_providers_of
 from oncely.table_schema import TableSchema
 
 
@@ -13,22 +18,61 @@ class RequiredResources:
     """The requirements of several contracts; each name once, sorted."""
 
     contracts: tuple[type[AnyContract], ...]
+    unconfigured: frozenset[str] = frozenset()  # providers that the stage does not use
 
     def for_queue(self, queue: str) -> "RequiredResources":
-        return RequiredResources(
-            tuple(one for one in self.contracts if one.resources.queue == queue)
-        )
+        chosen = (one for one in self.contracts if one.resources.queue == queue)
+        return replace(self, contracts=tuple(chosen))
 
     def detecting_missing_jobs(self) -> "RequiredResources":
-        return RequiredResources(tuple(one for one in self.contracts if one.detects_missing_jobs()))
+        chosen = (one for one in self.contracts if one.detects_missing_jobs())
+        return replace(self, contracts=tuple(chosen))
+
+    def calling(self, providers: Iterable[AnyProvider]) -> "RequiredResources":
+        wanted = {one.name for one in providers}
+        chosen = (c for c in self.contracts if wanted & {p.name for p in c.resources.providers})
+        return replace(self, contracts=tuple(chosen))
+
+    def taking_money(self) -> "RequiredResources":
+        chosen = (one for one in self.contracts if one.takes_money)
+        return replace(self, contracts=tuple(chosen))
+
+    def env_vars(self) -> dict[str, str]:
+        """Name these contracts for a function, which imports no others."""
+        return {JOBS_ENV_VAR: name_jobs(self.contracts)}
 
     @property
     def queues(self) -> tuple[str, ...]:
         return _sorted_unique(one.queue for one in self._resources)
 
     @property
+    def job_types(self) -> tuple[str, ...]:
+        return _sorted_unique(one.job_type for one in self.contracts)
+
+    @property
     def tables(self) -> tuple[str, ...]:
         return _sorted_unique(name for one in self._resources for name in one.table_names)
+
+    @property
+    def read_tables(self) -> tuple[str, ...]:
+        return _sorted_unique(name for one in self._resources for name in one.read_table_names)
+
+    @property
+    def written_tables(self) -> tuple[str, ...]:
+        return _sorted_unique(name for one in self._resources for name in one.written_table_names)
+
+    @property
+    def emptied_tables(self) -> tuple[str, ...]:
+        """Tables in which an erasure deletes rows."""
+        schemas = self.table_schemas.values()
+        return _sorted_unique(one.name for one in schemas if one.erased_by_partition)
+
+    @property
+    def redacted_tables(self) -> tuple[str, ...]:
+        """Tables in which an erasure changes rows."""
+        erasing = (one.resources for one in self.contracts if issubclass(one, RecordEraser))
+        names = {name for one in erasing for name in one.written_table_names}
+        return _sorted_unique(names - set(self.emptied_tables))
 
     @property
     def table_schemas(self) -> dict[str, TableSchema]:
@@ -36,8 +80,22 @@ class RequiredResources:
         return {table.name: table for table in tables if not isinstance(table, str)}
 
     @property
+    def default_retention_days(self) -> dict[str, int]:
+        """Default retention of the tables whose rows expire, by name."""
+        days = {name: schema.retention_days for name, schema in self.table_schemas.items()}
+        return {name: default for name, default in sorted(days.items()) if default is not None}
+
+    @property
     def secrets(self) -> tuple[str, ...]:
-        return _sorted_unique(name for one in self._resources for name in one.secret_names)
+        used = self.providers
+        return _sorted_unique(
+            name for one in self._resources for name in one.secret_names_for(used)
+        )
+
+    @property
+    def signing_secrets(self) -> tuple[str, ...]:
+        """The secrets of HTTPS endpoints for events, whether the stage has one or not."""
+        return _sorted_unique(p.webhook_secret_name for p in self.providers if p.webhook_header)
 
     @property
     def sends_to(self) -> tuple[str, ...]:
@@ -45,8 +103,27 @@ class RequiredResources:
 
     @property
     def providers(self) -> tuple[AnyProvider, ...]:
-        found = {plugin.name: plugin for one in self._resources for plugin in one.providers}
-        return tuple(found[name] for name in sorted(found))
+        every = providers_of(self.contracts)
+        return tuple(one for one in every if one.name not in self.unconfigured)
+
+    @property
+    def configured_providers(self) -> tuple[AnyProvider, ...]:
+        return configured_providers_of(self.contracts)
+
+    @property
+    def provider_settings(self) -> tuple[str, ...]:
+        """The names of the settings of its providers, such as `acme_api_base`."""
+        return tuple(
+            f"{plugin.name}_{field}"
+            for plugin in self.providers
+            for field in plugin.settings_type.model_fields
+        )
+
+    @property
+    def job_settings(self) -> tuple[type[JobSettings], ...]:
+        """The settings that the jobs declare, each type once."""
+        found = (one.settings for one in self._resources if one.settings is not None)
+        return tuple(dict.fromkeys(found))
 
     @property
     def publishes_events(self) -> bool:

@@ -1,52 +1,110 @@
-"""The settings of a stage. Set one with `-c name=value` on the CDK's command line."""
+"""The settings of a stage. Each is a key of the stage's file, such as `stages/prod.toml`."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
+from oncely.domain.second_operator import check_amounts
 from oncely.provider import AnyProvider, ProviderSettings
 from oncely.settings import pascal_case
 from oncely_cdk.required_resources import RequiredResources
 
-StageName = Literal["dev", "prod", "local"]
+# A part of stack names, so their rules apply.
+StageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$")]
+# What a production stage refuses unless it is accepted by name.
+Risk = Literal["no_alert_recipient", "optional_mfa", "plain_http_provider", "plain_http_queues"]
 NonEmptyText = Annotated[str, Field(min_length=1)]
+# Not an alias: IAM checks the right on the key that it stands for.
+KeyArn = Annotated[str, Field(pattern=r"^arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+$")]
 PositiveInt = Annotated[int, Field(ge=1)]
+# Times beyond a century overflow somewhere, and mean "forever".
+RetentionDays = Annotated[int, Field(ge=1, le=36_500)]
 
 # Stack parameters of stage `local`: known when the engine runs, not at synthesis.
 ENGINE_ADDRESS: Final = "EngineAddress"
 PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 
-# Suffixes of settings about one table, secret or queue that a contract names.
-_TABLE: Final = "_table"
-_SECRET: Final = "_secret_arn"  # noqa: S105  # a suffix
-_READ_ONLY_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
-_CONCURRENCY: Final = "_worker_concurrency"
-_RATE: Final = "reads_per_second"  # divided among concurrent functions
+_IN_FLIGHT: Final = "max_in_flight"  # divided among concurrent functions
 
 
 class StageError(Exception):
-    """The CDK context does not define a valid stage."""
+    """The settings do not define a valid stage."""
 
 
-class Stage(BaseModel):
-    """Everything that can differ between two deployments of the stack."""
+class StageIdentity(BaseModel):
+    """What holds the data of a deployed stage, as its first deployment wrote it to the file.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    With an existing job table, you can write the deployment alone. The rest is added.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    deployment: NonEmptyText  # the one that the job table's identity item must have
+    archive_bucket: NonEmptyText | None = None
+    # By the stack: `archive_bucket` or `tables.jobs`, for instance.
+    created: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    tables: Mapping[str, NonEmptyText] = {}  # by short name
+
+
+class ExistingKeys(BaseModel):
+    """ARNs of the customer-managed KMS keys of existing resources, by short name.
+
+    A resource that is given as a CDK object brings its key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tables: Mapping[str, KeyArn] = {}
+    secrets: Mapping[str, KeyArn] = {}
+    read_only_secrets: Mapping[str, KeyArn] = {}
+    archive_bucket: KeyArn | None = None
+
+
+def _to_text(value: object) -> object:
+    """Allow a number or a boolean for a setting that functions read from their environment."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+class OncelySettings(BaseModel):
+    """Everything that can differ between two deployments."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: StageName
+    # Sets safe defaults and refuses risks (default: true, except for the stages `dev` and `local`).
+    production: bool = True
 
     # Subscribed to the alert topic (default: no subscription).
     alert_email: NonEmptyText | None = None
+    # So many alerts of one kind are sent one by one in this time; the rest become one digest.
+    max_alerts_per_window: PositiveInt = 10
+    alert_window_minutes: Annotated[int, Field(ge=1, le=1440)] = 15
     # The page that alarms link to.
     runbook_url: NonEmptyText = "docs/operations.md"
 
     # Existing resources, by short name. The stack creates the others.
     existing_tables: Mapping[str, NonEmptyText] = {}
     jobs_stream_arn: NonEmptyText | None = None  # required with an existing job table
+    existing_archive_bucket: NonEmptyText | None = None
     existing_secrets: Mapping[str, NonEmptyText] = {}
+    existing_keys: ExistingKeys = ExistingKeys()
+    # The names that existing tables have for columns of the jobs, where they differ, such as
+    # `amount = "total_cents"` under [table_columns.orders].
+    table_columns: Mapping[str, Mapping[str, NonEmptyText]] = {}
     # Read-only API keys for the reconciler and the admin page (default: the worker's).
     read_only_secrets: Mapping[str, NonEmptyText] = {}
 
@@ -55,9 +113,19 @@ class Stage(BaseModel):
     visibility_timeout_seconds: PositiveInt = 720  # 6 timeouts, as Lambda requires
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
     batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
-    max_receive_count: Annotated[int, Field(ge=2, le=1000)] = 5
-    # Concurrent functions per queue. With 10 jobs each, at most 20 concurrent calls to a
-    # provider: Stripe's test mode accepts 25 per second.
+    # Receives before a message is a dead letter. If our side fails, the delays between them grow to
+    # 1 hour together. With 50, each is a tenth of the time waited so far: the next receive comes
+    # soon after our side recovers.
+    max_receive_count: Annotated[int, Field(ge=2, le=1000)] = 50
+    # Resubmissions of one business object, such as an order whose card was declined. The first may
+    # follow the decline at once. See a contract's `limits_resubmissions`.
+    min_resubmission_interval_seconds: Annotated[int, Field(ge=0)] = 60
+    max_resubmissions_per_day: PositiveInt = 5
+    # Amounts in minor units by currency, such as eur:50000,usd:60000. A repair of a job above one
+    # needs a second operator; a currency that is not listed always does (default: never).
+    second_operator_above: Annotated[str, AfterValidator(check_amounts)] = ""
+    # Concurrent functions per queue. With 10 jobs each, at most 20 concurrent calls to a provider,
+    # whose rate the gate limits.
     worker_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
     queue_worker_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
     worker_memory_mb: PositiveInt = 512  # CPU scales with memory, and importing an SDK is CPU-bound
@@ -79,7 +147,13 @@ class Stage(BaseModel):
     replay_window_days: PositiveInt = 30
     # For ended rows of natural effects; for others, see a contract's `proof_retention`.
     row_retention_days: PositiveInt = 90
+    # For rejected messages in the archive: long enough to correct and resend them.
+    rejects_retention_days: RetentionDays = 90
+    # By table, for those whose schema has a default, such as `import_events`.
+    table_retention_days: Mapping[str, RetentionDays] = {}
     log_retention_days: PositiveInt = 30
+    # Of the admin page's functions, whose logs hold the access log.
+    access_log_retention_days: PositiveInt = 365
 
     # The tables that the stack creates. With `provisioned`, each table and index gets these
     # units. Throttled jobs are retried, so too few units delay jobs but lose none.
@@ -91,18 +165,45 @@ class Stage(BaseModel):
     # A CloudWatch dashboard costs $3 a month. Alarms and admin page do not need it.
     dashboard: bool = False
 
+    # Compare yesterday's payments with the jobs every day at 03:00 UTC, and alert if they differ.
+    daily_payment_audit: bool = False
+
     # Multi-factor authentication for the admin page.
     sign_in_mfa: Literal["optional", "required"] = "optional"
+
+    # Names of risks that a production stage otherwise refuses.
+    accepted_risks: Annotated[frozenset[Risk], Field(strict=False)] = frozenset()
 
     # Keep the data when the stack or a table is deleted.
     retain_data: bool = False
     # The local engine uses plain HTTP; everywhere else TLS is required.
     tls_only: bool = True
 
-    # Settings of the providers: `stripe_api_base` is the field `api_base` of the plug-in `stripe`.
-    provider_settings: Mapping[str, str] = {}
+    # Settings of the providers: `acme_api_base` is the field `api_base` of the plug-in `acme`.
+    provider_settings: Mapping[str, Annotated[str, BeforeValidator(_to_text)]] = {}
+
+    # Settings that the jobs declare (`settings` of their resources), by field.
+    job_settings: Mapping[str, Annotated[str, BeforeValidator(_to_text)]] = {}
+
+    # Job types that may be removed although jobs of them are open. Those then need review.
+    retired_job_types: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+
+    # Written by the first deployment. Later ones must keep it.
+    identity: StageIdentity | None = None
+
     # The address of the local sandbox, which replaces every provider.
     providers_address: str | None = None
+    # The file that these settings come from, for errors.
+    file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_defaults_of_stage(cls, given: dict[str, Any]) -> dict[str, Any]:
+        name = given.get("name")
+        if name == "local":
+            return {"production": False, **_LOCAL, **given}
+        production = given.get("production", name != "dev")
+        return {**(_PRODUCTION if production else _DEVELOPMENT), **given, "production": production}
 
     @model_validator(mode="after")
     def _has_units_if_provisioned(self) -> Self:
@@ -122,13 +223,16 @@ class Stage(BaseModel):
     def concurrency_for(self, queue: str) -> int:
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
+    def retention_days_of(self, required: RequiredResources) -> dict[str, int]:
+        return {**required.default_retention_days, **self.table_retention_days}
+
     def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
         found: dict[str, str] = {}
         for plugin in providers:
             found |= {
                 plugin.env_var(field): value
                 for field in plugin.settings_type.model_fields
-                if field != _RATE and (value := self._provider_setting(plugin, field))
+                if field != _IN_FLIGHT and (value := self._provider_setting(plugin, field))
             }
             if plugin.endpoint_env_var and self.providers_address:
                 found[plugin.endpoint_env_var] = self.providers_address
@@ -140,84 +244,74 @@ class Stage(BaseModel):
         )
         return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
-    def reads_per_second(self, plugin: AnyProvider) -> float | None:
-        if given := self.provider_settings.get(f"{plugin.name}_{_RATE}"):
-            return float(given)
-        if self.name == "dev" and plugin.max_test_reads_per_second:
-            return plugin.max_test_reads_per_second
-        return plugin.max_reads_per_second
+    def required_resources(self, contracts: Iterable[type[AnyContract]]) -> RequiredResources:
+        """What these contracts require in this stage: nothing of a provider without settings."""
+        every = RequiredResources(tuple(contracts))
+        unused = (p for p in every.providers if not p.is_configured(self.settings_of(p)))
+        return RequiredResources(every.contracts, frozenset(one.name for one in unused))
+
+    def webhook_providers(self, required: RequiredResources) -> tuple[AnyProvider, ...]:
+        """The providers whose events arrive at an HTTPS endpoint."""
+        return tuple(p for p in required.providers if p.webhook_rules(self.settings_of(p)))
+
+    def event_providers(self, required: RequiredResources) -> tuple[AnyProvider, ...]:
+        """The providers whose events are on."""
+        return tuple(p for p in required.providers if p.all_event_rules(self.settings_of(p)))
+
+    def in_flight_env_vars(self, required: RequiredResources) -> dict[str, str]:
+        """The share of a function in the requests that a provider accepts at the same time."""
+        shares: dict[str, str] = {}
+        for plugin in required.providers:
+            profile = plugin.profile.rate_limits.values()
+            limits = [one.max_in_flight for one in profile if one.max_in_flight is not None]
+            if total := self.settings_of(plugin).max_in_flight or min(limits, default=None):
+                functions = self._functions_calling(plugin, required)
+                shares[plugin.env_var(_IN_FLIGHT)] = str(max(total // functions, 1))
+        return shares
+
+    def _functions_calling(self, plugin: AnyProvider, required: RequiredResources) -> int:
+        """How many functions may call a provider at the same time."""
+        contracts = [one for one in required.contracts if plugin in one.resources.providers]
+        queues = {one.resources.queue for one in contracts}
+        return sum(map(self.concurrency_for, queues)) + self.sweep_groups_at_once
 
     def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
-        return plugin.read_settings(self.provider_env_vars([plugin]))
+        given = self.provider_env_vars([plugin])
+        if in_flight := self._provider_setting(plugin, _IN_FLIGHT):
+            given[plugin.env_var(_IN_FLIGHT)] = in_flight
+        try:
+            return plugin.read_settings(given)
+        except ValidationError as error:
+            name = f"provider_settings.{plugin.name}"
+            faults = (f"{name}_{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
+            raise self.error("; ".join(faults)) from error
 
     def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
         if field == "api_base" and self.providers_address:
             return self.providers_address
         return self.provider_settings.get(f"{plugin.name}_{field}")
 
-    @classmethod
-    def from_context(
-        cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]
-    ) -> Self:
-        # The CDK's own names contain a colon, slash or @.
-        given = {name: context[name] for name in context if not set(name) & set(":/@")}
-        name = str(given.pop("stage", "dev"))
-        if name not in _DEFAULTS:
-            raise StageError(f"unknown stage {name!r}; use one of {', '.join(_DEFAULTS)}")
-        required = RequiredResources(tuple(contracts))
-        grouped = _group_settings(given, required)
-        try:
-            stage = cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
-            for plugin in required.providers:
-                stage.settings_of(plugin)
-            return stage
-        except ValidationError as error:
-            faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
-            raise StageError(f"invalid settings: {'; '.join(faults)}") from error
+    def error(self, sentence: str) -> StageError:
+        """Return an error that names the file of these settings."""
+        return StageError(sentence if self.file is None else f"{self.file}: {sentence}")
 
 
-_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dev": {"row_retention_days": 35, "log_retention_days": 14},
-    "prod": {"retain_data": True, "log_retention_days": 90, "sign_in_mfa": "required"},
-    "local": {
-        # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.
-        "worker_timeout_seconds": 60,
-        "visibility_timeout_seconds": 360,
-        # Each concurrent function is a process, on a machine with few processors.
-        "worker_concurrency": 3,
-        "sweep_groups_at_once": 2,
-        "sweep_page_size": 100,
-        "row_retention_days": 35,
-        "log_retention_days": 1,
-        "tls_only": False,
-    },
+_DEVELOPMENT: Final[Mapping[str, Any]] = {"row_retention_days": 35, "log_retention_days": 14}
+_PRODUCTION: Final[Mapping[str, Any]] = {
+    "retain_data": True,
+    "log_retention_days": 90,
+    "sign_in_mfa": "required",
 }
-
-
-def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> dict[str, Any]:
-    """Group settings such as `-c orders_table=shop-orders`, which names an existing table.
-
-    Secrets and queues work the same way.
-    """
-    provider_settings = [
-        f"{plugin.name}_{field}"
-        for plugin in required.providers
-        for field in plugin.settings_type.model_fields
-    ]
-    groups = {
-        "existing_tables": {f"{name}{_TABLE}": name for name in ("jobs", *required.tables)},
-        "existing_secrets": {f"{name}{_SECRET}": name for name in required.secrets},
-        "read_only_secrets": {f"{name}{_READ_ONLY_SECRET}": name for name in required.secrets},
-        "queue_worker_concurrency": {f"{name}{_CONCURRENCY}": name for name in required.queues},
-        "provider_settings": {name: name for name in provider_settings},
-    }
-    settings = {name: value for name, value in given.items() if name in Stage.model_fields}
-    for group, names in groups.items():
-        settings[group] = {names[name]: value for name, value in given.items() if name in names}
-    spelled_out = {name for names in groups.values() for name in names}
-    known = (set(Stage.model_fields) | spelled_out) - {"name", "providers_address", *groups}
-    if unknown := sorted(set(given) - known):
-        raise StageError(
-            f"unknown setting {', '.join(unknown)}; use one of {', '.join(sorted(known))}"
-        )
-    return settings
+_LOCAL: Final[Mapping[str, Any]] = {
+    # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.
+    "worker_timeout_seconds": 60,
+    "visibility_timeout_seconds": 360,
+    # Each concurrent function is a process, on a machine with few processors.
+    "worker_concurrency": 3,
+    "sweep_groups_at_once": 2,
+    "sweep_page_size": 100,
+    "row_retention_days": 35,
+    "log_retention_days": 1,
+    "access_log_retention_days": 1,
+    "tls_only": False,
+}

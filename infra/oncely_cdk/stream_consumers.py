@@ -9,7 +9,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncely.domain.erasure_log import ARCHIVER_TIMEOUT
 from oncely.domain.lifecycle import ENDED
+from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
@@ -28,8 +30,8 @@ HISTORY_WINDOW_SECONDS: Final = 60
 HISTORY_MAX_RETRIES: Final = -1
 # The stream drops a record silently after 24 hours. Lambda reports the gap before that.
 HISTORY_MAX_RECORD_AGE: Final = timedelta(hours=22)
-# Enough to read, compress and write a batch of 10,000 rows.
-HISTORY_TIMEOUT_SECONDS: Final = 120
+# Enough to read, compress and write a batch of 10,000 rows. An erasure waits as long.
+HISTORY_TIMEOUT_SECONDS: Final = int(ARCHIVER_TIMEOUT.total_seconds())
 HISTORY_MEMORY_MB: Final = 512
 GAPS_BATCH_SIZE: Final = 10
 GAPS_CONCURRENCY: Final = 2  # the minimum that Lambda accepts
@@ -54,14 +56,14 @@ class StreamPublisher(Construct):
             description="sends the follow-ups and events of ended jobs",
             layers=shared.layers,
             environment={
+                **shared.job_env_vars(),
                 **tables.env_vars(),
                 **shared.publish_env_vars(),
-                **stage.provider_env_vars(shared.required.providers),
+                **stage.provider_env_vars(shared.required.configured_providers),
             },
         )
-        self.publisher.grant(
-            "dynamodb:GetItem", "dynamodb:UpdateItem", resources=[tables.arn(JOBS)]
-        )
+        rights = ("GetItem", "UpdateItem")
+        shared.grant_jobs(self.publisher, *rights, leading_keys=[job_items.ANY_JOB])
         shared.grant_publish(self.publisher)
         # Ended rows that still have follow-ups or events to send.
         image = {"status": {"S": sorted(ENDED)}, "due_at": {"S": [{"exists": True}]}}
@@ -107,7 +109,10 @@ class StreamHistory(Construct):
             max_age=HISTORY_MAX_RECORD_AGE,
         )
         self.writer.add_queue_source(
-            self.gaps, batch_size=GAPS_BATCH_SIZE, max_concurrency=GAPS_CONCURRENCY
+            self.gaps,
+            batch_size=GAPS_BATCH_SIZE,
+            max_concurrency=GAPS_CONCURRENCY,
+            hands_back=False,
         )
 
 
@@ -158,7 +163,7 @@ def _read_stream(
     _Mapping(
         function,
         "Stream",
-        function_name=function.function.function_name,
+        function_name=function.live.function_arn,
         event_source_arn=stream,
         starting_position="TRIM_HORIZON",
         batch_size=batch_size,

@@ -1,4 +1,4 @@
-"""The schema of the job table; contracts bring those of the business tables."""
+"""The schemas of Oncely's own tables; contracts bring those of the business tables."""
 
 from typing import Final
 
@@ -8,11 +8,14 @@ from oncely.aws import job_rows
 from oncely.table_schema import IndexSchema, KeySchema, TableSchema
 
 JOBS: Final = "jobs"
+GATES: Final = "gates"
 TTL_ATTRIBUTE: Final = "expires_at"
 
 DUE_INDEX: Final = due_index.INDEX
+ATTENTION_INDEX: Final = job_finder.ATTENTION_INDEX
 
 
+GATES_SCHEMA: Final = TableSchema(name=GATES, key=KeySchema(partition="gate"))
 JOBS_SCHEMA: Final = TableSchema(
     name=JOBS,
     key=KeySchema(partition="job_key"),
@@ -31,7 +34,7 @@ JOBS_SCHEMA: Final = TableSchema(
         IndexSchema(name=job_finder.BY_REFERENCE, key=KeySchema(partition="provider_ref")),
         # Jobs that need an operator. Jobs in progress are in the due index.
         IndexSchema(
-            name=job_finder.ATTENTION_INDEX,
+            name=ATTENTION_INDEX,
             key=KeySchema(partition=job_rows.ATTENTION, sort="since"),
         ),
     ),

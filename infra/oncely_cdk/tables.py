@@ -1,16 +1,23 @@
-"""The job table and the business tables: created here, or existing ones."""
+"""Oncely's own tables and the business tables: created here, or existing ones."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from oncely.settings import pascal_case, table_env_var
+from oncely.settings import (
+    EXISTING_TABLES_ENV_VAR,
+    columns_env_var,
+    pascal_case,
+    table_env_var,
+)
 from oncely.table_schema import IndexSchema, TableSchema
+from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.stages import Stage, StageError
-from oncely_cdk.table_schemas import JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
+from oncely_cdk.stages import OncelySettings, StageError
+from oncely_cdk.table_schemas import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 
 _TEXT = dynamodb.AttributeType.STRING
 _CLASSES = {
@@ -24,15 +31,30 @@ _BILLING_MODES = {
 
 
 class Tables(Construct):
-    """The job table, and every table that the contracts name."""
+    """The job table, the gates, and every table that the contracts name."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, stage: Stage, required: RequiredResources
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: OncelySettings,
+        required: RequiredResources,
+        given: Mapping[str, dynamodb.ITable],
     ) -> None:
         super().__init__(scope, id_)
-        self.schemas = {JOBS: JOBS_SCHEMA, **required.table_schemas}
-        self.by_name = {name: self._table(name, stage) for name in (JOBS, *required.tables)}
+        self._given, self._existing_names = given, stage.existing_tables
+        self._required = required
+        self.schemas = {JOBS: JOBS_SCHEMA, GATES: GATES_SCHEMA, **required.table_schemas}
+        self.by_name = {name: self._table(name, stage) for name in (JOBS, GATES, *required.tables)}
         self._due_shards = str(stage.due_shards)
+        self._columns = stage.table_columns
+        self._add_keys(stage)
+
+    @property
+    def created(self) -> frozenset[str]:
+        """The tables that the stack creates, by short name."""
+        return frozenset(self.by_name) - set(self._given) - set(self._existing_names)
 
     @property
     def jobs(self) -> dynamodb.ITable:
@@ -41,8 +63,22 @@ class Tables(Construct):
     def arn(self, name: str) -> str:
         return self.by_name[name].table_arn
 
+    def arns(self, names: Iterable[str]) -> list[str]:
+        return [self.arn(name) for name in names]
+
     def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
-        return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
+        names = tuple(names)
+        existing = self.existing_env_vars(names)
+        return {**self.table_env_vars(JOBS, *names), **existing, "DUE_SHARDS": self._due_shards}
+
+    def existing_env_vars(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what differs in tables that the stack does not create: columns and indexes."""
+        existing = sorted(set(names) - self.created)
+        mapped = (name for name in existing if name in self._columns)
+        variables = {columns_env_var(name): json.dumps(self._columns[name]) for name in mapped}
+        # `oncely doctor` checks the indexes that a schema names.
+        checked = ",".join(name for name in existing if name in self.schemas)
+        return {**variables, EXISTING_TABLES_ENV_VAR: checked} if checked else variables
 
     def table_env_vars(self, *names: str) -> dict[str, str]:
         return {table_env_var(name): self.by_name[name].table_name for name in names}
@@ -53,23 +89,40 @@ class Tables(Construct):
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
         return [f"{self.arn(name)}/index/{index}" for index in indexes or planned]
 
-    def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
+    def _table(self, name: str, stage: OncelySettings) -> dynamodb.ITable:
+        if (table := self._given.get(name)) is not None:
+            if name == JOBS and table.table_stream_arn is None:
+                raise StageError(
+                    "tables has a job table without a stream: create it with "
+                    "stream=NEW_AND_OLD_IMAGES, or import it with table_stream_arn=…"
+                )
+            return table
         if name in stage.existing_tables:
             return self._existing(name, stage)
         if name not in self.schemas:
-            raise StageError(
-                f"a contract requires the table {name!r}, which has no schema: name an existing "
-                f"table with -c {name}_table=…, or give its TableSchema in the contract's resources"
+            contracts = self._required.contracts
+            users = (one for one in contracts if name in one.resources.table_names)
+            raise stage.error(
+                f"the job {next(users).job_type} requires the table {name!r}, which has no schema: "
+                f"give an existing one in `tables`, or name it as existing_tables.{name}, or give "
+                "its TableSchema in the contract's resources"
             )
         return _new_table(self, name, self.schemas[name], stage)
 
-    def _existing(self, name: str, stage: Stage) -> dynamodb.ITable:
+    def _add_keys(self, stage: OncelySettings) -> None:
+        for name, table in self.by_name.items():
+            key = table.encryption_key
+            if key_arn := key.key_arn if key else stage.existing_keys.tables.get(name):
+                arns = filter(None, (table.table_arn, table.table_stream_arn))
+                EncryptionKeys.of(self).add(key_arn, *arns)
+
+    def _existing(self, name: str, stage: OncelySettings) -> dynamodb.ITable:
         table_name = stage.existing_tables[name]
         if name != JOBS:
             return dynamodb.Table.from_table_name(self, pascal_case(name), table_name)
         if stage.jobs_stream_arn is None:
-            raise StageError(
-                "an existing job table needs the ARN of its stream: -c jobs_stream_arn=…"
+            raise stage.error(
+                "existing_tables.jobs needs the ARN of the table's stream: set jobs_stream_arn"
             )
         arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=table_name
@@ -79,7 +132,9 @@ class Tables(Construct):
         )
 
 
-def _new_table(scope: Construct, name: str, schema: TableSchema, stage: Stage) -> dynamodb.Table:
+def _new_table(
+    scope: Construct, name: str, schema: TableSchema, stage: OncelySettings
+) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
         pascal_case(name),
@@ -103,7 +158,7 @@ def _new_table(scope: Construct, name: str, schema: TableSchema, stage: Stage) -
     return table
 
 
-def _add_index(table: dynamodb.Table, index: IndexSchema, stage: Stage) -> None:
+def _add_index(table: dynamodb.Table, index: IndexSchema, stage: OncelySettings) -> None:
     only_keys = not index.include
     table.add_global_secondary_index(
         index_name=index.name,

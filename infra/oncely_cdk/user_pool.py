@@ -6,9 +6,9 @@ from aws_cdk import Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from oncely.admin_page.http_api import OPERATOR_GROUP, SUPPORT_GROUP
+from oncely.admin_page.user_groups import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely_cdk.nag import acknowledge
-from oncely_cdk.stages import Stage
+from oncely_cdk.stages import OncelySettings
 
 _GROUPS: Final = {SUPPORT_GROUP: "reads jobs", OPERATOR_GROUP: "reads, repairs and exports jobs"}
 
@@ -16,7 +16,7 @@ _GROUPS: Final = {SUPPORT_GROUP: "reads jobs", OPERATOR_GROUP: "reads, repairs a
 class AdminUserPool(Construct):
     """The user pool, its groups, and its own sign-in page."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(self, scope: Construct, id_: str, *, stage: OncelySettings) -> None:
         super().__init__(scope, id_)
         required = stage.sign_in_mfa == "required"
         self.pool = cognito.UserPool(
@@ -75,7 +75,8 @@ class AdminUserPool(Construct):
                 logout_urls=list(addresses),
             ),
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
-            # Tokens cannot be revoked, so they are short-lived. A session lasts a working day.
+            # Tokens cannot be revoked, so they are short-lived: a removed user reads until then.
+            # Repairs and exports ask for the current groups. A session lasts a working day.
             access_token_validity=Duration.minutes(15),
             id_token_validity=Duration.minutes(15),
             refresh_token_validity=Duration.hours(10),
@@ -89,7 +90,7 @@ class AdminUserPool(Construct):
             acknowledge(self.pool, finding, reason)
 
 
-def _domain_prefix(stage: Stage, scope: Construct) -> str:
+def _domain_prefix(stage: OncelySettings, scope: Construct) -> str:
     """A prefix that is unique in its region, by the whole UUID of the stack.
 
     A part is not unique: the last group identifies a CloudFormation host.

@@ -1,12 +1,15 @@
 """Run the stack on this machine: `make demo`, `make local`."""
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from oncely.cli.errors import CommandError
 from oncely_local.chaos import FaultLevel
 from oncely_local.demo import demo
-from oncely_local.local import LocalAction, local
+from oncely_local.local import LocalAction, local, lose_response
 
 app = typer.Typer(
     add_completion=False,
@@ -46,15 +49,40 @@ def _demo(
 @app.command("local")
 def _local(
     action: Annotated[
-        LocalAction, typer.Argument(help="up, or from another terminal: redeploy, logs.")
-    ] = (LocalAction.UP),
+        LocalAction,
+        typer.Argument(help="up, or from another terminal: redeploy, logs, lose-response."),
+    ] = LocalAction.UP,
+    path: Annotated[
+        str, typer.Argument(help="Requests whose response to lose: a pattern of their path.")
+    ] = "*",
     job_key: Annotated[
         str, typer.Option(help="Show only logs of job keys that contain this.")
     ] = "",
+    times: Annotated[int, typer.Option(min=1, help="Number of responses to lose.")] = 1,
+    *,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete the data of earlier starts.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the ports and data that are kept (default: .build/local/kept)."
+        ),
+    ] = None,
 ) -> None:
     """Run the stack until Ctrl-C. Press r + Enter to redeploy changed code."""
-    raise typer.Exit(local(action, job_key=job_key))
+    if action is LocalAction.LOSE_RESPONSE:
+        raise typer.Exit(lose_response(path=path, times=times))
+    raise typer.Exit(local(action, job_key=job_key, fresh=fresh, data=data))
+
+
+def main() -> None:
+    """Run the command in the project of the working folder."""
+    try:
+        app()
+    except CommandError as error:
+        sys.exit(error.message)
 
 
 if __name__ == "__main__":
-    app()
+    main()

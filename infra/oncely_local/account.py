@@ -8,12 +8,11 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
+from oncely.settings import pascal_case
 from oncely_cdk.table_schemas import TTL_ATTRIBUTE
 from oncely_local.engine import REGION
 
-STACK_NAME: Final = "Oncely-local"
-# For the sandbox, which accepts any key with these prefixes.
-API_KEYS: Final = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
+STACK_NAME: Final = "Oncely-local"  # of this repository
 # A loaded machine may respond slowly.
 _CLIENT_CONFIG: Final = Config(
     read_timeout=60, retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=32
@@ -23,8 +22,9 @@ _CLIENT_CONFIG: Final = Config(
 class LocalAccount:
     """The account of one engine, with cached clients."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, stack_name: str = STACK_NAME) -> None:
         self.url = url
+        self.stack_name = stack_name
         self._session = boto3.Session(
             aws_access_key_id="test",
             aws_secret_access_key="test",  # noqa: S106  # the engine accepts any
@@ -33,12 +33,13 @@ class LocalAccount:
         self.client = cache(self._client)
 
     def outputs(self) -> dict[str, str]:
-        (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK_NAME)["Stacks"]
-        return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+        found = self.client("cloudformation").describe_stacks(StackName=self.stack_name)
+        return {one["OutputKey"]: one["OutputValue"] for one in found["Stacks"][0]["Outputs"]}
 
     def resources(self) -> dict[str, str]:
         cloudformation = self.client("cloudformation")
-        listed = cloudformation.describe_stack_resources(StackName=STACK_NAME)["StackResources"]
+        found = cloudformation.describe_stack_resources(StackName=self.stack_name)
+        listed = found["StackResources"]
         return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed}
 
     def protect_jobs(self) -> None:
@@ -52,13 +53,12 @@ class LocalAccount:
             TableName=table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
         )
 
-    def put_provider_secrets(self) -> None:
-        """Store the providers' API keys, as an operator does after the first deployment."""
-        secrets = self.client("secretsmanager")
-        for secret in secrets.list_secrets()["SecretList"]:
-            for name, value in API_KEYS.items():
-                if f"ProviderSecrets{name}" in secret["Name"]:
-                    secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
+    def put_secrets(self, values: Mapping[str, str]) -> None:
+        """Store secrets by short name, as an operator does after the first deployment."""
+        secrets, outputs = self.client("secretsmanager"), self.outputs()
+        for name, value in values.items():
+            if arn := outputs.get(f"{pascal_case(name)}SecretArn"):
+                secrets.put_secret_value(SecretId=arn, SecretString=value)
 
     def start_sweep(self, machine: str, **sweep: object) -> str:
         states = self.client("stepfunctions")

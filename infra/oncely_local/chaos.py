@@ -1,22 +1,21 @@
-"""Faults of the demo: provider errors, killed workers, slow banks and extra sweeps."""
+"""Faults of the demo: provider errors, killed workers, slow decisions and extra sweeps."""
 
 import itertools
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from oncely.providers.stripe.sandbox.ledger import IntentStatus
-from oncely.testing.sandbox import FaultKind, FaultSet
+from oncely.testing.sandbox import FaultKind, FaultSet, ProviderSandbox, Sandbox
 from oncely_local.processes import kill_worker, list_busy_workers
 from oncely_local.stack import LocalStack
 
 KILL_POLL_SECONDS: Final = 0.02
-# How long a bank takes to decide a pending payment.
-PROCESSING_SECONDS: Final = 5.0
+PENDING_TIME: Final = timedelta(seconds=5)
 # The schedule sweeps once a minute, which is too slow for a demo.
 SWEEP_INTERVAL_SECONDS: Final = 5.0
 # Per call; the next call handles others.
@@ -24,32 +23,6 @@ MAX_REQUESTED_SWEEPS: Final = 10
 # A killed function can leave an execution waiting for its timeout. Others run beside it.
 MAX_SWEEP_SECONDS: Final = 60.0
 
-_Pattern = dict[str, Any]  # of requests
-_CREATE: Final[_Pattern] = {"method": "POST", "path": "/v1/payment_intents"}
-_CONFIRM: Final[_Pattern] = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
-_READ: Final[_Pattern] = {"method": "GET", "path": "/v1/payment_intents/*"}
-_PUSH: Final[_Pattern] = {"method": "P*", "path": "/crm/*"}
-_FETCH: Final[_Pattern] = {"method": "GET", "path": "/crm/*"}
-_MAIL: Final[_Pattern] = {"method": "POST", "path": "/v2/email/*"}
-
-# Fault rates in percent. The first match applies.
-_RATES: Final[tuple[tuple[FaultKind, _Pattern, float], ...]] = (
-    (FaultKind.ACCEPT_THEN_DROP, _CONFIRM, 4),
-    (FaultKind.ERROR_AFTER, _CONFIRM, 2),
-    (FaultKind.ERROR_BEFORE, _CONFIRM, 1),
-    (FaultKind.GARBLED, _CONFIRM, 1),
-    (FaultKind.TRUNCATED, _CONFIRM, 1),
-    (FaultKind.SLOW, _CONFIRM, 2),
-    (FaultKind.CONFLICT, _CONFIRM, 1),
-    (FaultKind.RATE_LIMIT, _CREATE, 2),
-    (FaultKind.ACCEPT_THEN_DROP, _CREATE, 1),
-    (FaultKind.OUTAGE, _READ, 20),  # the lookup after an error often fails too
-    (FaultKind.ACCEPT_THEN_DROP, _PUSH, 5),
-    (FaultKind.RATE_LIMIT, _PUSH, 2),
-    (FaultKind.OUTAGE, _FETCH, 3),
-    (FaultKind.ACCEPT_THEN_DROP, _MAIL, 1),
-    (FaultKind.RATE_LIMIT, _MAIL, 2),
-)
 _PERCENT: Final = 100
 _REQUESTS_APART: Final = 50
 _ENDLESS_SECONDS: Final = 600.0  # far beyond any function's timeout
@@ -67,23 +40,27 @@ class FaultLevel(StrEnum):
 class FaultPlan:
     """The faults of one level."""
 
-    rate_factor: float  # multiplies the rates above
+    rate_factor: float  # multiplies the rates of the providers
     hanging: int  # responses that never end: the function is stopped at its timeout
     silent: int  # responses that never start
     kill_every: int  # average number of provider requests between kills; 0 means never
 
-    def apply(self, faults: FaultSet) -> None:
+    def apply(self, faults: FaultSet, providers: Iterable[type[ProviderSandbox]]) -> None:
+        for provider in providers:
+            if provider.hanging_call:
+                self._hang(faults, provider.requests[provider.hanging_call])
+            for kind, call, percent in provider.fault_rates:
+                if rate := percent * self.rate_factor / _PERCENT:
+                    pattern = provider.requests[call]
+                    faults.add(kind, times=None, rate=min(rate, 0.5), **pattern)
+
+    def _hang(self, faults: FaultSet, pattern: Mapping[str, str]) -> None:
         # Spread out: each blocks a worker and its messages for a minute.
         for n in range(self.hanging):
-            skip = _REQUESTS_APART * n + 15
-            faults.add(
-                FaultKind.ACCEPT_THEN_TRICKLE, skip=skip, seconds=_ENDLESS_SECONDS, **_CONFIRM
-            )
+            endless: dict[str, Any] = {"seconds": _ENDLESS_SECONDS, **pattern}
+            faults.add(FaultKind.ACCEPT_THEN_TRICKLE, skip=_REQUESTS_APART * n + 15, **endless)
         for n in range(self.silent):
-            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_REQUESTS_APART * n + 5, **_CONFIRM)
-        for kind, pattern, percent in _RATES:
-            if rate := percent * self.rate_factor / _PERCENT:
-                faults.add(kind, times=None, rate=min(rate, 0.5), **pattern)
+            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_REQUESTS_APART * n + 5, **pattern)
 
     def kill_intervals(self, seed: int) -> Iterator[int]:
         """The numbers of requests between kills, repeatable by seed."""
@@ -123,20 +100,17 @@ class WorkerKiller:
                 self.kills += 1
 
 
-class PendingPaymentResolver:
-    """Completes pending payments after a delay, as a bank does."""
+class PendingEffectResolver:
+    """Completes pending effects after a delay, as a bank decides a payment."""
 
-    def __init__(self, stack: LocalStack) -> None:
-        self._stack = stack
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
 
     def run(self, stop: threading.Event) -> None:
-        sandbox = self._stack.sandbox
         while not stop.wait(1.0):
-            now = sandbox.clock()
-            for intent in sandbox.ledger.intents:
-                age = (now - intent.created).total_seconds()
-                if intent.status is IntentStatus.PROCESSING and age > PROCESSING_SECONDS:
-                    sandbox.complete_pending(intent.intent_id, succeeded=True)
+            moment = self._sandbox.options.clock() - PENDING_TIME
+            for provider in self._sandbox.providers.values():
+                provider.complete_pending_since(moment)
 
 
 class SweepTrigger:

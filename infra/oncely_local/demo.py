@@ -6,33 +6,35 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
 
+from oncely.cli.errors import CommandError
 from oncely.domain.jobs import CLOCK_SKEW
-from oncely.domain.lifecycle import UNRESOLVED, Status
-from oncely.jobs import CONTRACTS
-from oncely_cdk.stages import Stage
+from oncely.domain.lifecycle import UNRESOLVED, Event, Status
 from oncely_local import chaos
 from oncely_local.account import LocalAccount
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
-from oncely_local.deploy import BUILD_FOLDER, DeployError
+from oncely_local.deploy import DeployError
 from oncely_local.engine import EngineError
-from oncely_local.local import run_until_interrupted
+from oncely_local.local import advertised, run_until_interrupted
 from oncely_local.logs import LogCounts, LogStream, count_timeouts
-from oncely_local.observer import QUEUE_OUTPUTS, Observer
+from oncely_local.observer import Observer
 from oncely_local.processes import memory_usage
+from oncely_local.project import local_project
+from oncely_local.sample_data import create_sample_users
 from oncely_local.stack import LocalStack, interrupt_on_signals, running_stack
 from oncely_local.traffic import Traffic
 from oncely_local.verdict import evaluate
-from oncely_local.workload import FIRST_ORDER, Workload, generate_workload
+from oncely_local.workload import FIRST_ORDER, Workload, generate_workload, project_workload
 
 # Not the log of `make local`, which may run at the same time.
-ENGINE_LOG: Final = BUILD_FOLDER / "demo-engine.log"
+ENGINE_LOG: Final = Path("demo-engine.log")
 _INTERRUPTED_EXIT_CODE: Final = 130
 # Messages reappear shortly after the lease has expired.
 _LEASE_MARGIN_SECONDS: Final = 3
@@ -74,39 +76,51 @@ def demo(
                 )
                 stack = exit_stack.enter_context(steps)
                 run = _prepare_run(stack, jobs=jobs, seed=seed, level=chaos.FaultLevel(faults))
+            exit_stack.enter_context(advertised(stack))
             report = run.run(console)
             console.print(report.render())
             code = 0 if report.verdict.is_kept else 1
             if keep_running:
                 with contextlib.suppress(KeyboardInterrupt):
+                    create_sample_users(stack)
                     run_until_interrupted(console, stack, order=FIRST_ORDER)
             return code
     except KeyboardInterrupt:
         return _INTERRUPTED_EXIT_CODE
-    except (DeployError, EngineError) as error:
+    except (CommandError, DeployError, EngineError) as error:
         console.print(str(error), markup=False)
         return 1
 
 
 def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultLevel) -> "DemoRun":
     fault_plan = chaos.FAULT_PLANS[level]
-    fault_plan.apply(stack.sandbox.faults)
+    fault_plan.apply(stack.sandbox.faults, map(type, stack.sandbox.providers.values()))
     killer = chaos.WorkerKiller(stack, fault_plan.kill_intervals(seed), seed)
-    run = DemoRun(stack, generate_workload(jobs=jobs, seed=seed), killer)
+    if stack.project.is_clone:
+        workload = generate_workload(jobs=jobs, seed=seed)
+    else:
+        workload = project_workload(stack.project, jobs=jobs, seed=seed)
+    if not workload.jobs:
+        raise CommandError("The project has no messages for the demo. Add `messages` to local.py.")
+    run = DemoRun(stack, workload, killer)
     run.prepare()
-    shorten_visibility(stack.account, stack.outputs)
+    queues = (*stack.project.queue_outputs.values(), "DeadLetterQueueUrl", "RejectsQueueUrl")
+    shorten_visibility(stack.account, [stack.outputs[one] for one in queues])
     return run
 
 
-def shorten_visibility(account: LocalAccount, outputs: Mapping[str, str]) -> None:
+def shorten_visibility(account: LocalAccount, queue_urls: Iterable[str]) -> None:
     """Redeliver the messages of killed workers soon after the lease, not after 6 timeouts."""
-    timeout = Stage.from_context({"stage": "local"}, CONTRACTS).worker_timeout_seconds
-    longest_request = max(one.policy.profile.request_timeout for one in CONTRACTS)
+    project = local_project()
+    timeout = project.settings.worker_timeout_seconds
+    longest_request = max(
+        policy.profile.request_timeout for one in project.jobs for policy in one.all_policies()
+    )
     lease = timeout + (longest_request + CLOCK_SKEW).total_seconds()
     visibility = str(int(lease) + _LEASE_MARGIN_SECONDS)
-    for output in QUEUE_OUTPUTS.values():
+    for url in queue_urls:
         account.client("sqs").set_queue_attributes(
-            QueueUrl=outputs[output], Attributes={"VisibilityTimeout": visibility}
+            QueueUrl=url, Attributes={"VisibilityTimeout": visibility}
         )
 
 
@@ -127,12 +141,13 @@ class DemoRun:
         self._ended_counts: list[tuple[float, int]] = []
         self._quiet_since = self._resent_at = self._progressed_at = 0.0
         self._statuses: Counter[Status] = Counter()
+        self._paused: list[str] = []
 
     def prepare(self) -> None:
         self._traffic.prepare()
 
     def run(self, console: Console) -> DemoReport:
-        resolver = chaos.PendingPaymentResolver(self._stack)
+        resolver = chaos.PendingEffectResolver(self._stack.sandbox)
         parts = (self._traffic.run, self._sweep_trigger.run, resolver.run)
         with _run_in_threads(parts), _run_in_threads([self._killer.run], stop=self._calm):
             view = self._poll_until_done(console)
@@ -154,9 +169,10 @@ class DemoRun:
                 time.sleep(max(MIN_POLL_SECONDS, rest))
 
     def _take_snapshot(self, seconds: float) -> DemoSnapshot:
+        self._paused = self._observer.paused()
         view = DemoSnapshot(
             seconds=seconds,
-            phase="finishing" if self._calm.is_set() else "running",
+            phase=self._phase(),
             sent=self._traffic.sent,
             kills=self._killer.kills,
             sweeps=self._sweep_trigger.sweeps,
@@ -173,6 +189,11 @@ class DemoRun:
             self._stack.sandbox.faults.deactivate()
         return view
 
+    def _phase(self) -> str:
+        if self._paused:
+            return f"{', '.join(self._paused)} paused"
+        return "finishing" if self._calm.is_set() else "running"
+
     def _is_done(self, view: DemoSnapshot) -> bool:
         if view.waiting or not self._traffic.done.is_set() or view.unresolved:
             self._quiet_since = 0.0
@@ -187,7 +208,7 @@ class DemoRun:
         return not behind or view.seconds - self._quiet_since > PUBLISH_TIMEOUT_SECONDS
 
     def _is_stalled(self, view: DemoSnapshot) -> bool:
-        if view.statuses != self._statuses:
+        if view.statuses != self._statuses or self._paused:
             self._statuses, self._progressed_at = view.statuses, view.seconds
         return view.seconds - self._progressed_at > STALL_TIMEOUT_SECONDS
 
@@ -202,10 +223,12 @@ class DemoRun:
             first[key] for key in first if key not in jobs or jobs[key].status in UNRESOLVED
         )
         # Follow-up jobs have no producer, and their next retry may be minutes away.
-        followed = (key for key in jobs if key not in first and jobs[key].status is Status.READY)
+        ready = (key for key, job in jobs.items() if job.status.allows(Event.RESEND))
+        followed = (key for key in ready if key not in first)
         self._traffic.resend(itertools.islice(followed, MAX_RESENT_JOBS))
         # Jobs whose lookup failed under faults are due again only minutes later.
-        self._sweep_trigger.request_sweep(key for key in jobs if jobs[key].status is Status.UNKNOWN)
+        unknown = (key for key, job in jobs.items() if job.status.allows(Event.RECHECK))
+        self._sweep_trigger.request_sweep(unknown)
 
     def _memory(self) -> int:
         now = memory_usage(os.getpid())  # includes the engine and its workers

@@ -10,20 +10,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
-from oncely.jobs import CONTRACTS
+from oncely.domain.lifecycle import ENDED, IN_REVIEW, UNRESOLVED, Status
+from oncely.testing.sandbox import EffectState
 from oncely_local.logs import LogCounts
 from oncely_local.observer import LedgerTotals, QueueDepth
 from oncely_local.verdict import DemoFinalState, DemoVerdict, JobSnapshot
 
-_COLORS = {
-    Status.READY: "white",
-    Status.STARTED: "cyan",
-    Status.UNKNOWN: "yellow",
-    Status.FINISHED: "green",
-    Status.FAILED: "magenta",
-    Status.NEEDS_REVIEW: "red",
-}
+# In the order of the life cycle.
+_COLORS = dict(
+    zip(Status, ("white", "cyan", "yellow", "green", "magenta", "blue", "red"), strict=True)
+)
 _MAX_SENTENCES = 20
 _P90_SHARE = 0.9
 # Provider ids, addresses and amounts in a reason.
@@ -49,7 +45,7 @@ class DemoSnapshot:
 
     @property
     def ended(self) -> int:
-        known = {*ENDED, Status.NEEDS_REVIEW}
+        known = ENDED | IN_REVIEW
         return sum(job.status in known for job in self.jobs.values())
 
     @property
@@ -72,8 +68,8 @@ def render_line(view: DemoSnapshot) -> str:
     waiting = sum(depth.waiting + depth.in_flight for depth in view.depths.values())
     return (
         f"{view.seconds:5.0f} s  {view.phase}: {view.sent} sent, {waiting} in queues; "
-        f"{status_text or 'no jobs yet'}; {view.ledger_totals.charges} charges, "
-        f"{view.ledger_totals.double_charges} double, {view.kills} kills"
+        f"{status_text or 'no jobs yet'}; {_format_effects(view.ledger_totals)}, "
+        f"{view.ledger_totals.doubles.total()} double, {view.kills} kills"
     )
 
 
@@ -105,10 +101,11 @@ def _queue_table(depths: Mapping[str, QueueDepth]) -> RenderableType:
 def _job_table(jobs: Mapping[str, JobSnapshot]) -> RenderableType:
     counts = Counter((job.job_type, job.status) for job in jobs.values())
     table = Table("job", box=None)
-    for status in Status:
+    shown = [one for one in Status if not one.is_cancelled]  # the demo cancels nothing
+    for status in shown:
         table.add_column(status.replace("_", " "), style=_COLORS[status], justify="right")
-    for job_type in sorted(contract.job_type for contract in CONTRACTS):
-        table.add_row(job_type, *(str(counts[job_type, status] or "·") for status in Status))
+    for job_type in sorted({job.job_type for job in jobs.values()}):
+        table.add_row(job_type, *(str(counts[job_type, status] or "·") for status in shown))
     return Panel(table, title="jobs", border_style="dim", expand=False)
 
 
@@ -116,13 +113,12 @@ def _ledger_table(totals: LedgerTotals) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("charges", str(totals.charges))
-    table.add_row("double charges", _zero_text(totals.double_charges))
-    table.add_row("declined", str(totals.declined))
-    table.add_row("processing", str(totals.processing))
-    table.add_row("emails", str(totals.mails))
-    table.add_row("contacts written", str(totals.contacts_written))
-    return Panel(table, title="providers' ledger", border_style="dim")
+    for kind in totals.kinds:
+        table.add_row(kind, str(totals.done(kind)))
+    table.add_row("done twice", _zero_text(totals.doubles.total()))
+    for state in (EffectState.DECLINED, EffectState.PENDING):
+        table.add_row(state, str(totals.count(state)))
+    return Panel(table, title="providers' ledgers", border_style="dim")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +150,7 @@ class DemoReport:
 
     def render(self) -> RenderableType:
         parts = [self._numbers_panel()]
-        if any(job.status is Status.NEEDS_REVIEW for job in self.final_state.jobs.values()):
+        if any(job.status in IN_REVIEW for job in self.final_state.jobs.values()):
             parts.append(self._reviews_panel())
         if self.verdict.is_kept:
             end = Text("Every guarantee held: many attempts, one real outcome.", "bold green")
@@ -192,17 +188,14 @@ class DemoReport:
 
     def _outcome_lines(self) -> list[ReportLine]:
         totals, verdict = self.ledger_totals, self.verdict
-        reviews = sum(job.status is Status.NEEDS_REVIEW for job in self.final_state.jobs.values())
+        reviews = sum(job.status in IN_REVIEW for job in self.final_state.jobs.values())
         return [
-            (totals.charges, f"charges at the provider, {totals.declined} declined"),
-            (_zero_text(totals.double_charges), "double charges"),
-            (totals.mails, "emails at the provider"),
-            (_zero_text(len(verdict.duplicated)), "effects done twice: charges, emails, contacts"),
+            *(line for kind in totals.kinds for line in _effect_lines(kind, totals)),
             (_zero_text(len(verdict.lost)), "jobs or messages lost"),
             (_zero_text(len(verdict.unresolved)), "jobs left unknown or unfinished"),
             (
                 _zero_text(len(verdict.inconsistent)),
-                "differences between the job table and the ledger",
+                "differences between the job table and the ledgers",
             ),
             (_zero_text(len(verdict.not_in_history)), "ended jobs missing from the history"),
             (reviews, "jobs need review, each with its reason"),
@@ -219,7 +212,7 @@ class DemoReport:
         ]
 
     def _reviews_panel(self) -> RenderableType:
-        waiting = [j for j in self.final_state.jobs.values() if j.status is Status.NEEDS_REVIEW]
+        waiting = [j for j in self.final_state.jobs.values() if j.status in IN_REVIEW]
         alike: dict[tuple[str, str], list[str]] = {}
         for job in sorted(waiting, key=lambda one: one.key):
             alike.setdefault((job.job_type, _generalize_reason(job)), []).append(job.key)
@@ -239,6 +232,16 @@ class DemoReport:
 def _generalize_reason(job: JobSnapshot) -> str:
     """Remove job-specific values from the reason, so that equal reasons can be counted."""
     return _JOB_SPECIFIC.sub("…", re.sub(rf"\b{re.escape(job.subject)}\b", "…", job.reason))
+
+
+def _effect_lines(kind: str, totals: LedgerTotals) -> tuple[ReportLine, ReportLine]:
+    declined = totals.effects[kind, EffectState.DECLINED]
+    done = f"{kind} at the provider" + (f", {declined} declined" if declined else "")
+    return (totals.done(kind), done), (_zero_text(totals.doubles[kind]), f"double {kind}")
+
+
+def _format_effects(totals: LedgerTotals) -> str:
+    return ", ".join(f"{totals.done(kind)} {kind}" for kind in totals.kinds) or "no effects yet"
 
 
 def _zero_text(number: int) -> Text:

@@ -3,29 +3,32 @@
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from oncely_cdk.paths import FUNCTIONS, REPOSITORY
+from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_cdk.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
 from oncely_local.account import LocalAccount
-from oncely_local.cdk_cli import CDK, run_cdk_command
+from oncely_local.cdk_cli import find_cdk, run_cdk_command
 from oncely_local.engine import ACCOUNT, REGION, account_environment, aws_environment
-
-BUILD_FOLDER: Final = REPOSITORY / ".build" / "local"
-CONTEXT: Final = {"stage": "local", "ses_sender_address": "receipts@example.com"}
+from oncely_local.project import STAGE, local_project
 
 _INFRA: Final = REPOSITORY / "infra"
 _LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack
 # The stack derives queues, tables, variables, timeouts and statuses from these.
 _DERIVED_FROM: Final = (
-    *("jobs", "providers", "contract.py", "registry.py", "settings.py", "telemetry.py"),
-    *("domain/lifecycle.py", "domain/profiles.py"),
+    *("jobs", "providers", "contract.py", "job_names.py", "registry.py", "resources.py"),
+    *("settings.py", "telemetry.py", "domain/lifecycle.py", "domain/profiles.py"),
 )
 _BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
+# Of a team's project: what tools write, and what no synthesis reads.
+_NOT_SOURCES: Final = frozenset({"__pycache__", "cdk.out", "node_modules", "tests"})
 
 
 class DeployError(Exception):
@@ -34,9 +37,10 @@ class DeployError(Exception):
 
 def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
     """Run a CDK command. Returns its output."""
-    if not CDK.exists():
-        raise DeployError("The CDK CLI is not installed. Run `make setup`.")
-    done = run_cdk_command(*arguments, extra_env=environment, quiet=True)
+    folder = local_project().folder
+    if find_cdk(folder) is None:
+        raise DeployError("The CDK CLI is not installed. Run `npm install -g aws-cdk`.")
+    done = run_cdk_command(*arguments, extra_env=environment, quiet=True, folder=folder)
     if done.returncode:
         raise DeployError(f"cdk {' '.join(arguments)}\n{done.stdout}")
     return done.stdout
@@ -44,10 +48,11 @@ def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
 
 def cached_assembly() -> Path:
     """The cloud assembly, synthesized only if one of its sources has changed."""
-    folder = BUILD_FOLDER / f"assembly-{source_digest(synthesis_inputs(), CONTEXT)}"
-    BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
+    build_folder = local_project().build_folder
+    folder = build_folder / f"assembly-{source_digest(synthesis_inputs())}"
+    build_folder.mkdir(parents=True, exist_ok=True)
     # Concurrent test runs synthesize an assembly once.
-    with (BUILD_FOLDER / ".synthesizing").open("w") as lock:
+    with (build_folder / ".synthesizing").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             _synthesize(folder)
@@ -55,16 +60,30 @@ def cached_assembly() -> Path:
 
 
 def _synthesize(folder: Path) -> None:
-    scratch = Path(tempfile.mkdtemp(dir=BUILD_FOLDER, prefix=".scratch-"))
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".scratch-"))
     written = scratch / "assembly"
-    context = [f"--context={name}={value}" for name, value in CONTEXT.items()]
+    stage = ("-c", f"stage={STAGE}")
     try:
-        run_cdk(account_environment(), "synth", "--quiet", "--output", str(written), *context)
-        for old in BUILD_FOLDER.glob("assembly-*"):
+        run_cdk(account_environment(), "synth", "--quiet", "--output", str(written), *stage)
+        for old in folder.parent.glob("assembly-*"):
             shutil.rmtree(old, ignore_errors=True)
         written.replace(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def stack_name(assembly: Path) -> str:
+    """The stack of an assembly that has Oncely."""
+    templates = {
+        path.name.removesuffix(".template.json"): json.loads(path.read_text(encoding="utf-8"))
+        for path in assembly.glob("*.template.json")
+    }
+    found = [name for name, one in templates.items() if IDENTITY_OUTPUT in one.get("Outputs", {})]
+    if len(found) != 1:
+        raise DeployError(
+            f"The app has {len(found)} stacks with Oncely for `-c stage={STAGE}`. It needs one."
+        )
+    return found[0]
 
 
 def bootstrap(url: str, assembly: Path) -> None:
@@ -80,8 +99,9 @@ def deploy(url: str, assembly: Path, *, providers: str) -> str:
     addresses = {ENGINE_ADDRESS: url, PROVIDERS_ADDRESS: providers}
     parameters = [f"--parameters={name}={value}" for name, value in addresses.items()]
     unattended = ("--app", str(assembly), "--require-approval", "never")
-    output = run_cdk(aws_environment(url), "deploy", *unattended, *parameters)
-    LocalAccount(url).protect_jobs()
+    name = stack_name(assembly)
+    output = run_cdk(aws_environment(url), "deploy", name, *unattended, *parameters)
+    LocalAccount(url, name).protect_jobs()
     return output
 
 
@@ -92,25 +112,38 @@ def synthesis_inputs() -> Iterator[Path]:
 
 
 def stack_sources() -> Iterator[Path]:
-    """The sources that can change more than a function's code."""
+    """The sources that can change more than a function's code: in a team's project, all."""
+    project = local_project()
+    if not project.is_clone:
+        yield from _list_project(project.folder)
+        return
+    yield project.stage_file
     yield from (path for path in _list_files(_INFRA) if not path.is_relative_to(_LOCAL))
     yield from (path for name in _DERIVED_FROM for path in _list_files(FUNCTIONS / "oncely" / name))
-    yield from (REPOSITORY / "requirements").glob("layer-*.txt")
     yield from (REPOSITORY / name for name in ("cdk.json", "package-lock.json"))
 
 
 def function_sources() -> Iterator[Path]:
-    """The sources of the functions' code."""
-    yield from _list_files(FUNCTIONS)
+    """The sources of the functions' code that can change alone."""
+    if local_project().is_clone:
+        yield from _list_files(FUNCTIONS)
 
 
-def source_digest(files: Iterable[Path], more: Mapping[str, str] | None = None) -> str:
-    """Hash the contents of files, independent of the repository's location."""
-    mark = hashlib.sha256(json.dumps(more or {}, sort_keys=True).encode())
+def source_digest(files: Iterable[Path]) -> str:
+    """Hash the contents of files, independent of the project's location, and the version."""
+    mark = hashlib.sha256(version("oncely").encode())
+    folder = local_project().folder
     for path in sorted(set(files)):
-        mark.update(f"\n{path.relative_to(REPOSITORY)}\n".encode())
+        mark.update(f"\n{path.relative_to(folder)}\n".encode())
         mark.update(hashlib.sha256(path.read_bytes()).digest())
     return mark.hexdigest()[:16]
+
+
+def _list_project(folder: Path) -> Iterator[Path]:
+    """The files of a team's project, without those of its tools and its hidden folders."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [one for one in folders if one not in _NOT_SOURCES and one[0] != "."]
+        yield from (Path(parent) / name for name in names)
 
 
 def _list_files(root: Path) -> Iterator[Path]:

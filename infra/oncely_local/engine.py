@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"
+ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"  # in this repository
 WATCHDOG_SCRIPT: Final = Path(__file__).with_name("parent_watchdog.py")
 
 HOST: Final = "127.0.0.1"
@@ -30,6 +30,8 @@ RESPONSE_TIMEOUT_SECONDS: Final = 1.0
 # Another process may bind a free port first. Failing this often has another cause.
 PORT_ATTEMPTS: Final = 5
 TAIL_LINES: Final = 20
+# The engine writes its data when it stops. Longer than that is a hang.
+SAVE_TIMEOUT_SECONDS: Final = 60.0
 
 
 class EngineError(Exception):
@@ -74,12 +76,19 @@ class Engine:
     """A running MiniStack, created by `start_engine` or `running_engine`."""
 
     def __init__(
-        self, *, environment: Path, port: int, log: Path, settings: Mapping[str, str]
+        self,
+        *,
+        environment: Path,
+        port: int,
+        log: Path,
+        settings: Mapping[str, str],
+        data: Path | None = None,
     ) -> None:
         self.port = port
         self.url = f"http://{HOST}:{port}"
         self.log = log
         self._name = f"oncely-{uuid.uuid4().hex}"
+        self._data = data  # None: it keeps nothing
         self._scratch = tempfile.mkdtemp(prefix="oncely-engine-")
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -107,6 +116,17 @@ class Engine:
                 raise EngineError(f"{late}\n{self._tail()}")
             time.sleep(POLL_SECONDS)
 
+    def save_and_stop(self) -> bool:
+        """Let it write its data, then stop it. Returns False if that took too long."""
+        self._process.terminate()
+        try:
+            self._process.wait(SAVE_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            self.stop()
+        return True
+
     def stop(self) -> None:
         # Until the process is reaped, the system cannot reuse its id.
         if self._process.returncode is None:
@@ -133,12 +153,14 @@ class Engine:
 
     def _own_environment(self) -> dict[str, str]:
         # Workers inherit it, so it contains nothing of the parent's but the PATH.
+        data = self._data or Path(self._scratch)
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": self._scratch,
             "TMPDIR": self._scratch,
-            "STATE_DIR": f"{self._scratch}/state",
-            "S3_DATA_DIR": f"{self._scratch}/s3",
+            "STATE_DIR": f"{data}/state",
+            "S3_DATA_DIR": f"{data}/s3",
+            **(dict.fromkeys(("PERSIST_STATE", "S3_PERSIST"), "1") if self._data else {}),
             "LANG": "C.UTF-8",
             "BIND_HOST": HOST,
             "GATEWAY_PORT": str(self.port),
@@ -191,13 +213,23 @@ def start_engine(
     environment: Path = ENGINE_ENVIRONMENT,
     settings: Mapping[str, str] | None = None,
     pick_port: Callable[[], int] = free_port,
+    data: Path | None = None,
 ) -> Engine:
-    """Start an engine and wait until it responds. `settings` are MiniStack's variables."""
+    """Start an engine and wait until it responds. `settings` are MiniStack's variables.
+
+    With a folder for its data, it continues with what is there, and writes it when it stops.
+    """
     if not (environment / "bin" / "python").exists():
         raise EngineError(f"MiniStack is not installed in {environment}. Run `make setup`.")
     taken = EngineError("No port was tried")
     for _ in range(PORT_ATTEMPTS):
-        engine = Engine(environment=environment, port=pick_port(), log=log, settings=settings or {})
+        engine = Engine(
+            environment=environment,
+            port=pick_port(),
+            log=log,
+            settings=settings or {},
+            data=data,
+        )
         try:
             engine.wait_until_ready()
         except _PortTakenError as error:
@@ -213,8 +245,15 @@ def start_engine(
 
 @contextlib.contextmanager
 def running_engine(
-    log: Path, *, environment: Path = ENGINE_ENVIRONMENT, settings: Mapping[str, str] | None = None
+    log: Path,
+    *,
+    environment: Path = ENGINE_ENVIRONMENT,
+    settings: Mapping[str, str] | None = None,
+    pick_port: Callable[[], int] = free_port,
+    data: Path | None = None,
 ) -> Iterator[Engine]:
     """Run an engine for the length of a `with` block."""
-    with start_engine(log, environment=environment, settings=settings) as engine:
+    with start_engine(
+        log, environment=environment, settings=settings, pick_port=pick_port, data=data
+    ) as engine:
         yield engine

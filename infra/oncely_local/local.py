@@ -1,19 +1,31 @@
 """`make local`: the stack runs on this machine until Ctrl-C, and a key redeploys a change."""
 
 import contextlib
+import json
 import os
 import sys
 import threading
 import time
+import urllib.request
+from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
+from oncely import encode_message
+from oncely.cli.errors import CommandError
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.settings import pascal_case
+from oncely.testing.sandbox import FaultKind
 from oncely_local.account import LocalAccount
 from oncely_local.deploy import DeployError
 from oncely_local.engine import REGION, EngineError
+from oncely_local.kept_data import KeptData
 from oncely_local.logs import LogStream
+from oncely_local.metrics import MetricForwarder
+from oncely_local.project import local_project
 from oncely_local.redeploy import RunningStack, advertise, redeploy, source_digests
 from oncely_local.sample_data import (
     FIRST_ORDER,
@@ -24,11 +36,14 @@ from oncely_local.sample_data import (
 )
 from oncely_local.stack import LocalStack, interrupt_on_signals, running_stack
 
+BLOCK_HEADING: Final = "To send a message and find its job, paste this into another terminal:"
 _ALREADY_RUNNING_EXIT_CODE: Final = 2
 _POLL_SECONDS: Final = 1.0
 _REDEPLOY_KEY: Final = "r"
+_KEPT: Final = "The data is kept for the next start; --fresh deletes it."
+_NOT_KEPT: Final = "No data is kept."
 _STYLES: Final = {"ERROR": "red", "WARNING": "yellow"}
-_NOT_RUNNING: Final = "No local stack is running. Start one with `make local`."
+_NOT_RUNNING: Final = "No local stack is running. Start one with `oncely local`."
 
 
 class LocalAction(StrEnum):
@@ -37,35 +52,52 @@ class LocalAction(StrEnum):
     UP = "up"
     REDEPLOY = "redeploy"
     LOGS = "logs"
+    LOSE_RESPONSE = "lose-response"
 
 
-def local(action: str = "up", *, job_key: str = "") -> int:
+def local(
+    action: str = "up", *, job_key: str = "", fresh: bool = False, data: Path | None = None
+) -> int:
     """Run the stack, redeploy it, or follow its logs. Returns the exit code."""
-    console = Console(highlight=False)
+    # Logs are printed as they are: `:secret:` is no emoji.
+    console = Console(highlight=False, emoji=False)
     match LocalAction(action):
         case LocalAction.UP:
-            return _start(console, job_key)
+            kept = KeptData(data or local_project().kept_folder)
+            return _start(console, job_key, kept, fresh=fresh)
         case LocalAction.REDEPLOY:
             return redeploy_running(console)
         case LocalAction.LOGS:
             return follow_logs(console, job_key=job_key)
+        case LocalAction.LOSE_RESPONSE:
+            return lose_response()
 
 
-def _start(console: Console, job_key: str) -> int:
+def _start(console: Console, job_key: str, kept: KeptData, *, fresh: bool) -> int:
     if there := RunningStack.find():
         where = f"{there.endpoint} (process {there.pid})"
         console.print(f"The local stack is already running at {where}.")
         return _ALREADY_RUNNING_EXIT_CODE
+    if fresh or not kept.is_complete:
+        kept.delete()
     try:
         with interrupt_on_signals(), contextlib.ExitStack() as exit_stack:
             with console.status("starting the local AWS and the provider sandbox…") as status:
-                steps = running_stack(lambda step: status.update(f"{step}…"))
+                steps = running_stack(lambda step: status.update(f"{step}…"), kept=kept)
                 stack = exit_stack.enter_context(steps)
-                write_sample_data(stack)
-            run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
+                if not stack.is_restored:
+                    write_sample_data(stack)
+                    create_sample_users(stack)
+            try:
+                run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
+            except KeyboardInterrupt:
+                console.print("Stopping, and saving the data…")
+                kept.save(stack.engine, stack.sandbox)
+                raise
     except KeyboardInterrupt:
+        console.print(f"Stopped. {_KEPT if kept.is_complete else _NOT_KEPT}")
         return 0
-    except (DeployError, EngineError) as error:
+    except (CommandError, DeployError, EngineError) as error:
         console.print(str(error), markup=False)
     return 1
 
@@ -74,7 +106,30 @@ def run_until_interrupted(
     console: Console, stack: LocalStack, *, order: str, job_key: str = ""
 ) -> None:
     """Advertise the stack and print its logs until Ctrl-C. The printed examples use `order`."""
-    create_sample_users(stack)
+    with advertised(stack):
+        console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
+        redeploy_requested = threading.Event()
+        threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
+        metrics = MetricForwarder(stack.account)
+        # The engine keeps logs, too. Those of an earlier start were printed and counted then.
+        start_ms = int(time.time() * 1000) if stack.is_restored else 0
+        logs = LogStream(stack.account, on_metrics=metrics.add, start_ms=start_ms)
+        while stack.engine.is_alive():
+            _print_logs(console, logs, job_key)
+            metrics.flush()
+            if redeploy_requested.wait(_POLL_SECONDS):
+                redeploy_requested.clear()
+                redeploy_running(console)
+    raise EngineError(f"The local AWS exited unexpectedly. See {stack.engine.log}")
+
+
+@contextlib.contextmanager
+def advertised(stack: LocalStack) -> Iterator[None]:
+    """Let `oncely … --local` find the stack, unless it finds that of another process."""
+    there = RunningStack.find()
+    if there is not None and there.pid != os.getpid():
+        yield
+        return
     code, shape = source_digests()
     running = RunningStack(
         pid=os.getpid(),
@@ -83,18 +138,10 @@ def run_until_interrupted(
         outputs=stack.outputs,
         code=code,
         shape=shape,
+        stack=stack.account.stack_name,
     )
     with advertise(running):
-        console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
-        redeploy_requested = threading.Event()
-        threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
-        logs = LogStream(stack.account)
-        while stack.engine.is_alive():
-            _print_logs(console, logs, job_key)
-            if redeploy_requested.wait(_POLL_SECONDS):
-                redeploy_requested.clear()
-                redeploy_running(console)
-    raise EngineError(f"The local AWS exited unexpectedly. See {stack.engine.log}")
+        yield
 
 
 def redeploy_running(console: Console) -> int:
@@ -118,11 +165,31 @@ def follow_logs(console: Console, *, job_key: str) -> int:
     if (running := RunningStack.find()) is None:
         console.print(_NOT_RUNNING)
         return 1
-    logs = LogStream(LocalAccount(running.endpoint))
+    logs = LogStream(LocalAccount(running.endpoint, running.stack))
     with contextlib.suppress(KeyboardInterrupt):
         while RunningStack.find() == running:
             _print_logs(console, logs, job_key)
             time.sleep(_POLL_SECONDS)
+    return 0
+
+
+def lose_response(*, path: str = "*", times: int = 1) -> int:
+    """Let the provider sandbox execute the next matching requests and drop their responses."""
+    console = Console(highlight=False, emoji=False)
+    if (running := RunningStack.find()) is None:
+        console.print(_NOT_RUNNING)
+        return 1
+    fault = {"kind": FaultKind.ACCEPT_THEN_DROP, "path": path, "times": times}
+    request = urllib.request.Request(  # noqa: S310  # the sandbox on this machine
+        f"{running.providers}/_sandbox/faults",
+        data=json.dumps(fault).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=10):  # noqa: S310  # as above
+        pass
+    what = "The next request" if times == 1 else f"The next {times} requests"
+    said = f"{what} to {path}: executed by the provider, and the response is lost."
+    console.print(said, markup=False, soft_wrap=True)
     return 0
 
 
@@ -140,15 +207,27 @@ def _print_logs(console: Console, logs: LogStream, job_key: str) -> None:
 
 
 def connection_info(stack: LocalStack, *, order: str) -> str:
-    """The addresses, and commands that send a payment of an order and find its job."""
-    outputs = stack.outputs
-    body = f'{{"job": "payment.charge", "v": 1, "order_id": "{order}"}}'
-    row = f'{{"job_key": {{"S": "payment.charge:order_{order}"}}}}'
+    """The addresses, and commands that send a message and find its job.
+
+    Here it is the payment of an order; in a team's project, the example of its first job.
+    """
+    outputs, project = stack.outputs, stack.project
+    contract, message = project.jobs[0], project.jobs[0].example
+    if project.is_clone:
+        contract = PaymentCharge
+        message = PaymentCharge.message(job="payment.charge", v=1, order_id=order)
+    body = encode_message(message.to_dict())
+    queue = outputs[f"{pascal_case(contract.resources.queue)}QueueUrl"]
+    row = f'{{"job_key": {{"S": "{contract.key(message)}"}}}}'
+    subject = contract.subject(message) or contract.key(message)
     users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())
     queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
-    # Version 1 of the AWS CLI ignores the variable for SQS.
+    # Version 1 of the AWS CLI ignores the variable for SQS. Version 2 waits in a pager.
     aws = f"aws --endpoint-url {stack.engine.url}"
-    access = f"AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
+    access = "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_PAGER="
+    command, redeploy_command = "oncely", "oncely local redeploy"
+    if project.is_clone:
+        command, redeploy_command = ".venv/bin/oncely", "make local ARGS=redeploy"
     return "\n".join(
         (
             "Oncely is running on this machine.",
@@ -160,17 +239,15 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
             "",
             *queues,
             "",
-            "In another terminal:",
-            f"  export AWS_ENDPOINT_URL={stack.engine.url} {access}",
-            "Send a message:",
-            f"  {aws} sqs send-message --queue-url {outputs['PaymentsQueueUrl']} \\",
-            f"    --message-body '{body}'",
-            f"  .venv/bin/oncely send --local '{body}'",
-            "Find it:",
-            f"  {aws} dynamodb get-item --table-name {outputs['JobsTableName']} \\",
-            f"    --key '{row}'",
-            f"  .venv/bin/oncely find --local {order}",
+            # Nothing but commands, each on one line: a shell takes the whole block.
+            BLOCK_HEADING,
             "",
-            "Press r + Enter to redeploy changes, or run `make local ARGS=redeploy`. Ctrl-C stops.",
+            f"export AWS_ENDPOINT_URL={stack.engine.url} AWS_DEFAULT_REGION={REGION} {access}",
+            f"{aws} sqs send-message --queue-url {queue} --message-body '{body}'",
+            f"{command} send --local '{body}'",
+            f"{aws} dynamodb get-item --table-name {outputs['JobsTableName']} --key '{row}'",
+            f"{command} find --local {subject}",
+            "",
+            f"Press r + Enter to redeploy changes, or run `{redeploy_command}`. Ctrl-C stops.",
         )
     )

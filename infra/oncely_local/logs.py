@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from oncely_local.account import STACK_NAME, LocalAccount
+from oncely_local.account import LocalAccount
+from oncely_local.metrics import EMBEDDED
 
-# The prefix of the functions' log groups.
-_GROUPS: Final = f"/aws/cloudformation/{STACK_NAME}/"
 # Lines arrive when an invocation ends, so those of concurrent invocations arrive out of order.
 _MAX_LATENESS_MS: Final = 1000
 # The page size; the next page starts where this one ended.
@@ -68,7 +67,7 @@ def _written_at(entry: Mapping[str, Any]) -> datetime | None:
 
 def function_name(group: str) -> str:
     """The function of a log group, such as `PaymentsWorker`."""
-    return group.removeprefix(_GROUPS).partition("Logs")[0]
+    return group.rpartition("/")[2].partition("Logs")[0]
 
 
 @dataclass
@@ -76,6 +75,8 @@ class LogStream:
     """Returns each line once. Each reader needs its own instance."""
 
     account: LocalAccount
+    on_metrics: Callable[[str], None] = lambda _: None  # called with each embedded metric
+    start_ms: int = 0  # earlier lines are left out
     since: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
 
@@ -85,22 +86,25 @@ class LogStream:
     def _poll(self) -> Iterator[LogLine]:
         for group in self._groups():
             for event in self._events(group):
+                if EMBEDDED in event["message"]:
+                    self.on_metrics(event["message"])
                 at = datetime.fromtimestamp(event["timestamp"] / 1000, tz=UTC)
                 if line := parse_event(event["message"], function=function_name(group), at=at):
                     yield line
 
     def _groups(self) -> Iterable[str]:
         logs = self.account.client("logs")
-        listed = logs.describe_log_groups(logGroupNamePrefix=_GROUPS)["logGroups"]
+        prefix = f"/aws/cloudformation/{self.account.stack_name}/"
+        listed = logs.describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]
         return [one["logGroupName"] for one in listed]
 
     def _events(self, group: str) -> Iterator[Mapping[str, Any]]:
         """The new events of a group. The most recent time is read again, for late arrivals."""
         seen = self._seen.setdefault(group, set())
         while True:
-            since = self.since.get(group, 0)
+            since = max(self.since.get(group, 0) - _MAX_LATENESS_MS, self.start_ms)
             found = self.account.client("logs").filter_log_events(
-                logGroupName=group, startTime=max(0, since - _MAX_LATENESS_MS), limit=_MAX_EVENTS
+                logGroupName=group, startTime=since, limit=_MAX_EVENTS
             )["events"]
             fresh = [one for one in found if _identity(one) not in seen]
             yield from fresh

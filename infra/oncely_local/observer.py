@@ -4,24 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from oncely.aws.dynamodb_gates import DynamoGateTable
 from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.domain.lifecycle import Status
-from oncely.providers.sandbox import Ledger
-from oncely.providers.stripe.sandbox.ledger import IntentStatus
+from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
-from oncely_local.verdict import DemoFinalState, JobSnapshot
-from oncely_local.workload import Workload
+from oncely_local.verdict import DemoFinalState, JobSnapshot, types_with_effect
+from oncely_local.workload import CRM, Workload
 
-QUEUE_OUTPUTS: Final = {
-    "payments": "PaymentsQueueUrl",
-    "sync": "SyncQueueUrl",
-    "mail": "MailQueueUrl",
-    "dead letters": "DeadLetterQueueUrl",
-    "rejects": "RejectsQueueUrl",
-}
 _WAITING: Final = "ApproximateNumberOfMessages"
 _IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
 _DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
@@ -39,29 +32,33 @@ class QueueDepth:
 
 @dataclass(frozen=True)
 class LedgerTotals:
-    """Totals of the providers' ledger."""
+    """Totals of the providers' ledgers."""
 
-    charges: int = 0
-    declined: int = 0
-    processing: int = 0
-    double_charges: int = 0
-    mails: int = 0
-    contacts_written: int = 0
+    effects: Counter[tuple[str, EffectState]] = field(default_factory=Counter)  # by kind
+    doubles: Counter[str] = field(default_factory=Counter)  # second effects of a key, by kind
     faults: Counter[str] = field(default_factory=Counter)  # injected faults, by kind
 
     @classmethod
-    def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
-        by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
-        waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
+    def from_sandbox(cls, sandbox: Sandbox) -> "LedgerTotals":
+        effects, requests = sandbox.effects(), sandbox.ledger.requests
+        done = {(one.kind, one.key) for one in effects if one.state is EffectState.DONE}
+        counts = Counter((one.kind, one.state) for one in effects)
         return cls(
-            charges=by_job.total(),
-            declined=len(ledger.attempts) - by_job.total() - waiting,
-            processing=waiting,
-            double_charges=sum(times - 1 for times in by_job.values()),
-            mails=len(ledger.mails),
-            contacts_written=sum(one.writes for one in ledger.contacts),
-            faults=Counter(one.fault.replace("_", " ") for one in ledger.requests if one.fault),
+            effects=counts,
+            doubles=Counter(kind for kind, state in counts.elements() if state is EffectState.DONE)
+            - Counter(kind for kind, _ in done),
+            faults=Counter(one.fault.replace("_", " ") for one in requests if one.fault),
         )
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted({kind for kind, _ in self.effects})
+
+    def done(self, kind: str) -> int:
+        return self.effects[kind, EffectState.DONE]
+
+    def count(self, state: EffectState) -> int:
+        return sum(times for (_, one), times in self.effects.items() if one is state)
 
 
 @dataclass
@@ -72,11 +69,21 @@ class Observer:
     _rejects: dict[str, str] = field(default_factory=dict)  # bodies by object key, read once
 
     def depths(self) -> dict[str, QueueDepth]:
-        outputs = self.stack.outputs
-        return {name: self._depth(outputs[output]) for name, output in QUEUE_OUTPUTS.items()}
+        outputs = {
+            **self.stack.project.queue_outputs,
+            "dead letters": "DeadLetterQueueUrl",
+            "rejects": "RejectsQueueUrl",
+        }
+        return {name: self._depth(self.stack.outputs[one]) for name, one in outputs.items()}
+
+    def paused(self) -> list[str]:
+        """What was paused from another terminal."""
+        client = self.stack.account.client("dynamodb")
+        pauses = DynamoGateTable(client, self.stack.outputs["GatesTableName"]).read().pauses
+        return [one.target for one in pauses.values() if one.current is not None]
 
     def ledger_totals(self) -> LedgerTotals:
-        return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
+        return LedgerTotals.from_sandbox(self.stack.sandbox)
 
     def jobs(self) -> dict[str, JobSnapshot]:
         """All jobs, by key. Items without a status are not jobs."""
@@ -98,24 +105,22 @@ class Observer:
         return {job.key: job for job in seen}
 
     def final_state(self, workload: Workload) -> DemoFinalState:
-        ledger = self.stack.sandbox.ledger
-        orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
-        return DemoFinalState(
+        state = DemoFinalState(
             requested=frozenset(workload.jobs),
             jobs=self.jobs(),
-            charges=Counter(one.metadata.get("job_key", "") for one in ledger.charges),
-            mails=Counter(
-                orders.get(address, address) for one in ledger.mails for address in one.to
-            ),
-            contacts=Counter(
-                own for one in ledger.contacts if (own := one.properties.get("oncely_id"))
-            ),
-            paid=self._values("OrdersTableName", "order_id", status="paid"),
-            imported=self._values("RecordsTableName", "source_id", source="hubspot"),
-            to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
+            effects=self.stack.sandbox.effects(),
+            with_effect=types_with_effect(self.stack.project.jobs),
             rejected=Counter(self.rejects()),
             invalid=frozenset(one.body for one in workload.invalid),
             history=self.history(),
+        )
+        if not self.stack.project.is_clone:
+            return state
+        return replace(
+            state,
+            paid=self._values("OrdersTableName", "order_id", status="paid"),
+            imported=self._values("RecordsTableName", "source_id", source=CRM),
+            to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
         )
 
     def history(self) -> dict[str, str | None]:
@@ -126,7 +131,8 @@ class Observer:
     def rejects(self) -> list[str]:
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
-        names = {one["Key"] for page in pages for one in page.get("Contents", [])}
+        keys = (one["Key"] for page in pages for one in page.get("Contents", []))
+        names = {key for key in keys if key.endswith(".json")}  # not the index by job
 
         def body(name: str) -> str:
             content = json.load(s3.get_object(Bucket=bucket, Key=name)["Body"])

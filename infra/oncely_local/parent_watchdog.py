@@ -5,12 +5,14 @@ The parent holds the other end of a pipe and never writes to it. When it exits, 
 the system closes that end and the read below returns, on Linux and on macOS.
 """
 
+import importlib
 import os
 import runpy
 import shutil
 import signal
 import tempfile
 import threading
+from typing import Any
 
 
 def exit_with_parent(pipe: int) -> None:
@@ -22,6 +24,18 @@ def exit_with_parent(pipe: int) -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
+def exit_after_saving() -> None:
+    """Let MiniStack end once it has written its data: some of its threads wait for minutes."""
+    app: Any = importlib.import_module("ministack.app")
+    save_all = app.save_all
+
+    def save_and_exit(services: object) -> None:
+        save_all(services)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    app.save_all = save_and_exit
+
+
 def main() -> None:
     """Watch the pipe on standard input, and run MiniStack."""
     pipe = os.dup(0)
@@ -30,6 +44,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=exit_with_parent, args=(pipe,), daemon=True).start()
+    exit_after_saving()
     runpy.run_module("ministack", run_name="__main__", alter_sys=True)
 
 

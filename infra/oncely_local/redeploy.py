@@ -8,21 +8,26 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from oncely_cdk.packaging import list_shipped_files
-from oncely_cdk.paths import FUNCTIONS, REPOSITORY
+from oncely_cdk.packaging import engine_files
 from oncely_local.account import STACK_NAME, LocalAccount
 from oncely_local.deploy import (
     cached_assembly,
     deploy,
     function_sources,
     source_digest,
+    stack_name,
     stack_sources,
 )
 from oncely_local.engine import ACCOUNT, REGION
+from oncely_local.project import local_project
 
-STATE_FILE: Final = REPOSITORY / ".build" / "local.json"
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+# Part of the layer's name, which is made from its construct's path.
+ENGINE_LAYER: Final = "LayersEngine"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +45,8 @@ class RunningStack:
     account: str = ACCOUNT
 
     @classmethod
-    def find(cls, file: Path = STATE_FILE) -> Self | None:
+    def find(cls, file: Path | None = None) -> Self | None:
+        file = file or local_project().state_file
         try:
             found = cls(**json.loads(file.read_text(encoding="utf-8")))
             os.kill(found.pid, 0)
@@ -48,7 +54,8 @@ class RunningStack:
             return None
         return found
 
-    def write(self, file: Path = STATE_FILE) -> None:
+    def write(self, file: Path | None = None) -> None:
+        file = file or local_project().state_file
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(f".{os.getpid()}")
         scratch.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
@@ -56,8 +63,9 @@ class RunningStack:
 
 
 @contextlib.contextmanager
-def advertise(running: RunningStack, file: Path = STATE_FILE) -> Iterator[None]:
+def advertise(running: RunningStack, file: Path | None = None) -> Iterator[None]:
     """Let other processes find the stack while the block runs."""
+    file = file or local_project().state_file
     running.write(file)
     try:
         yield
@@ -70,14 +78,15 @@ def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
     code, shape = source_digests()
     after = replace(running, code=code, shape=shape)
     if shape != running.shape:
-        deploy(running.endpoint, cached_assembly(), providers=running.providers)
-        account = LocalAccount(running.endpoint)
-        account.put_provider_secrets()
+        assembly = cached_assembly()
+        deploy(running.endpoint, assembly, providers=running.providers)
+        account = LocalAccount(running.endpoint, stack_name(assembly))
+        account.put_secrets(local_project().secrets)
         after = replace(after, outputs=account.outputs())
         return after, "The stack changed and was deployed with the CDK."
     if code == running.code:
         return running, "Nothing changed."
-    updated = update_function_code(LocalAccount(running.endpoint))
+    updated = update_engine(LocalAccount(running.endpoint, running.stack))
     return after, f"Updated the code of {updated} functions."
 
 
@@ -86,21 +95,39 @@ def source_digests() -> tuple[str, str]:
     return source_digest(function_sources()), source_digest(stack_sources())
 
 
-def update_function_code(account: LocalAccount) -> int:
-    """Update the code of every function without the CDK. Returns their number."""
+def update_engine(account: LocalAccount) -> int:
+    """Give every function the current engine without the CDK. Returns their number."""
     functions = account.client("lambda")
     pages = functions.get_paginator("list_functions").paginate()
-    names = [one["FunctionName"] for page in pages for one in page["Functions"]]
-    ours, code = [name for name in names if name.startswith(STACK_NAME)], package_code()
-    for name in ours:
-        functions.update_function_code(FunctionName=name, ZipFile=code)
+    listed = [one for page in pages for one in page["Functions"]]
+    ours = [one for one in listed if one["FunctionName"].startswith(account.stack_name)]
+    (name,) = {
+        layer["Arn"].split(":")[-2]
+        for one in ours
+        for layer in one["Layers"]
+        if ENGINE_LAYER in layer["Arn"]
+    }
+    layer = functions.publish_layer_version(LayerName=name, Content={"ZipFile": package_engine()})
+    for one in ours:
+        others = [layer["Arn"] for layer in one["Layers"] if ENGINE_LAYER not in layer["Arn"]]
+        functions.update_function_configuration(
+            FunctionName=one["FunctionName"], Layers=[*others, layer["LayerVersionArn"]]
+        )
+        publish(functions, one["FunctionName"])
     return len(ours)
 
 
-def package_code() -> bytes:
-    """Zip the shipped files as the CDK does."""
+def publish(functions: "LambdaClient", name: str) -> None:
+    """Publish what a function is now, and let its event source mappings call it."""
+    version = functions.publish_version(FunctionName=name)["Version"]
+    for alias in functions.list_aliases(FunctionName=name)["Aliases"]:
+        functions.update_alias(FunctionName=name, Name=alias["Name"], FunctionVersion=version)
+
+
+def package_engine() -> bytes:
+    """Zip the engine's layer as the CDK does."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in list_shipped_files():
-            archive.write(path, path.relative_to(FUNCTIONS))
+        for name, path in engine_files().items():
+            archive.write(path, name)
     return packed.getvalue()

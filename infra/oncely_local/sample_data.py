@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from oncely.settings import pascal_case
 from oncely_local.stack import LocalStack
-from oncely_local.workload import DECLINED, PAID, SeedRow, pending_order
+from oncely_local.workload import CRM, DECLINED, PAID, SeedRow, pending_order
 
 FIRST_ORDER: Final = 1001
 DECLINED_ORDER: Final = 1013
@@ -19,19 +20,23 @@ _BATCH_SIZE: Final = 25  # DynamoDB's limit of one call
 
 
 def write_sample_data(stack: LocalStack) -> None:
-    """Add orders that wait for payment, and contacts in the CRM."""
+    """Add the rows of the project: here, orders that wait for payment, and contacts in the CRM."""
+    for table, rows in stack.project.fixtures.rows.items():
+        put_rows(stack, f"{pascal_case(table)}TableName", rows)
+    if not stack.project.is_clone:
+        return
     orders = (
         pending_order(
             number,
             number,
             amount=4900,
             currency="eur",
-            method=DECLINED if number == DECLINED_ORDER else PAID,
+            outcome=DECLINED if number == DECLINED_ORDER else PAID,
         )
         for number in range(FIRST_ORDER, FIRST_ORDER + _ORDERS)
     )
     put_rows(stack, "OrdersTableName", orders)
-    stack.sandbox.hubspot.add_contacts(_CONTACTS)
+    stack.sandbox.providers[CRM].add_samples(_CONTACTS)
 
 
 def create_sample_users(stack: LocalStack) -> None:

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import Sandbox, SandboxOptions
 from oncely_local.account import LocalAccount
-from oncely_local.deploy import BUILD_FOLDER, bootstrap, cached_assembly, deploy
-from oncely_local.engine import Engine, running_engine
+from oncely_local.deploy import bootstrap, cached_assembly, deploy, stack_name
+from oncely_local.engine import Engine, free_port, running_engine
+from oncely_local.engine_environment import install_if_missing
+from oncely_local.event_delivery import event_delivery
+from oncely_local.kept_data import KeptData, LocalPorts
+from oncely_local.project import LocalProject, local_project
 
-ENGINE_LOG: Final = BUILD_FOLDER / "engine.log"
+ENGINE_LOG: Final = Path("engine.log")
 # Sent when a terminal closes, and by process managers.
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 
@@ -24,36 +28,60 @@ class LocalStack:
     """A deployed local stack, created by `running_stack`."""
 
     engine: Engine
-    sandbox: ProviderSandbox
+    sandbox: Sandbox
     account: LocalAccount
     outputs: Mapping[str, str]
+    project: LocalProject
+    is_restored: bool = False  # it has the data of an earlier start
 
 
 @contextlib.contextmanager
 def running_stack(
     report_progress: ProgressCallback,
     *,
-    log: Path = ENGINE_LOG,
+    log: Path = ENGINE_LOG,  # in the project's build folder
     honors_idempotency_keys: bool = True,
     seed: int = 0,
+    kept: KeptData | None = None,
 ) -> Iterator[LocalStack]:
-    """Start everything and deploy the stack. Calls `report_progress` with each step."""
-    BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
+    """Start everything and deploy the stack. Calls `report_progress` with each step.
+
+    With `kept`, it continues with the ports and the data that are there.
+    """
+    project = local_project()
+    is_restored = kept is not None and kept.is_complete
+    ports = kept.choose_ports() if kept else LocalPorts(engine=0, providers=0)
+    log = project.build_folder / log
+    log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
+    if not project.is_clone:  # there, make installs it
+        report_progress("installing the local AWS (on its first use)")
+        install_if_missing(project.engine_environment)
+    options = SandboxOptions(honors_idempotency_keys=honors_idempotency_keys)
+    sandbox = Sandbox(project.providers, port=ports.providers, seed=seed, options=options)
+    if kept and is_restored:
+        kept.restore_providers(sandbox)
     with (
-        ProviderSandbox(honors_idempotency_keys=honors_idempotency_keys, seed=seed) as sandbox,
+        sandbox,
         # Stops before the sandbox, so that no function sees the providers disappear.
-        running_engine(log) as engine,
+        running_engine(
+            log,
+            environment=project.engine_environment,
+            pick_port=lambda: ports.engine or free_port(),
+            data=None if kept is None else kept.engine,
+        ) as engine,
     ):
         report_progress("synthesizing the stack (cached until a source changes)")
         assembly = cached_assembly()
-        report_progress("bootstrapping the local account")
-        bootstrap(engine.url, assembly)
+        if not is_restored:
+            report_progress("bootstrapping the local account")
+            bootstrap(engine.url, assembly)
         report_progress("deploying the stack")
         deploy(engine.url, assembly, providers=sandbox.url)
-        account = LocalAccount(engine.url)
-        account.put_provider_secrets()
-        yield LocalStack(engine, sandbox, account, account.outputs())
+        account = LocalAccount(engine.url, stack_name(assembly))
+        account.put_secrets(project.secrets)
+        with event_delivery(sandbox, project, account):
+            yield LocalStack(engine, sandbox, account, account.outputs(), project, is_restored)
 
 
 @contextlib.contextmanager

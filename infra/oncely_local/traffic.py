@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from oncely.jobs import CONTRACTS
 from oncely.settings import pascal_case
 from oncely_local.account import LocalAccount
+from oncely_local.project import local_project
 from oncely_local.sample_data import put_rows
 from oncely_local.stack import LocalStack
-from oncely_local.workload import PAYMENTS, SYNC, ScheduledMessage, Workload
+from oncely_local.workload import CRM, ScheduledMessage, Workload
 
 _BATCH_SIZE: Final = 10  # SQS's limit of one call
 _MAX_CONCURRENCY: Final = 4
@@ -27,7 +27,7 @@ def stored_messages(
     account: LocalAccount, table: str, keys: Iterable[str]
 ) -> Iterator[ScheduledMessage]:
     """The messages of some jobs, read from their rows."""
-    queues = {contract_type.job_type: contract_type.resources.queue for contract_type in CONTRACTS}
+    queues = {one.job_type: one.resources.queue for one in local_project().jobs}
     for key in keys:
         row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
         output = f"{pascal_case(queues[key.partition(':')[0]])}QueueUrl"
@@ -44,9 +44,10 @@ class Traffic:
         self.done = threading.Event()
 
     def prepare(self) -> None:
-        put_rows(self._stack, "OrdersTableName", self._workload.orders)
-        put_rows(self._stack, "RecordsTableName", self._workload.records)
-        self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
+        for table, rows in self._workload.rows.items():
+            put_rows(self._stack, f"{pascal_case(table)}TableName", rows)
+        if self._workload.contacts:
+            self._stack.sandbox.providers[CRM].add_samples(self._workload.contacts)
 
     def run(self, stop: threading.Event) -> None:
         duration_seconds = max(_MIN_DURATION_SECONDS, len(self._workload.jobs) / _JOBS_PER_SECOND)
@@ -82,7 +83,7 @@ class Traffic:
         sqs, name = self._stack.account.client("sqs"), "ApproximateNumberOfMessages"
         found = (
             sqs.get_queue_attributes(QueueUrl=self._stack.outputs[queue], AttributeNames=[name])
-            for queue in (PAYMENTS, SYNC)
+            for queue in self._stack.project.queue_outputs.values()
         )
         return sum(int(one["Attributes"][name]) for one in found)
 

@@ -6,22 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from oncely.contract import providers_of
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.payment_providers import REFUND_PROVIDERS
+from oncely.jobs.sync_import import SyncImport
+from oncely.registry import ContractRegistry
+from oncely.testing.sandbox import sandbox_type
+from oncely_local.project import LocalProject
+
 FIRST_ORDER: Final = "1"
 PAYMENTS, SYNC = "PaymentsQueueUrl", "SyncQueueUrl"
 
-PAID: Final = "pm_card_visa"
-DECLINED: Final = "pm_card_chargeDeclined"
-PROCESSED_LATER: Final = "pm_processing"
+# What happens to a payment, in the samples of its provider.
+PAID, DECLINED, PENDING = "paid", "declined", "pending"
+PAYMENT_METHODS: Final = {
+    plugin.name: sandbox_type(plugin).samples for plugin in providers_of([PaymentCharge])
+}
+CRM: Final = providers_of([SyncImport])[0].name
 
 # Shares of all jobs, including receipts and contacts that follow other jobs.
 SHARE_OF_PAYMENTS: Final = 0.40
 SHARE_OF_IMPORTED: Final = 0.12
 SHARE_OF_EVENTS: Final = 0.05
 SHARE_OF_PUSHES: Final = 0.06
-# Shares of the payments. Those without an order are `missing`.
+# Shares of the payments. A cancelled order cannot be charged, so its job needs review.
 SHARE_DECLINED: Final = 0.05
-SHARE_PROCESSED_LATER: Final = 0.02
-SHARE_MISSING: Final = 0.01
+SHARE_PENDING: Final = 0.02
+SHARE_CANCELLED: Final = 0.01
+SHARE_REFUNDED: Final = 0.08
 # Shares of the messages.
 SHARE_DUPLICATED: Final = 0.30
 SHARE_CONFLICTING: Final = 0.02
@@ -44,10 +56,9 @@ class ScheduledMessage:
 class Workload:
     """The input of the demo."""
 
-    orders: tuple[SeedRow, ...]
-    records: tuple[SeedRow, ...]  # to push to the CRM
-    contacts: int  # that the CRM has at the start
-    events: tuple[str, ...]  # ids of changed contacts; the first is 1
+    rows: Mapping[str, Sequence[SeedRow]]  # by the short name of their table
+    contacts: int = 0  # that the CRM has at the start
+    events: tuple[str, ...] = ()  # ids of changed contacts; the first is 1
     jobs: Mapping[str, ScheduledMessage]  # the first message of each requested job
     duplicates: tuple[ScheduledMessage, ...]  # the same messages again, concurrently or later
     invalid: tuple[ScheduledMessage, ...]  # must be rejected; all bodies differ
@@ -62,59 +73,106 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     """Generate a workload of about this many jobs."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
     orders = list(_orders(draw, _at_least_one(jobs * SHARE_OF_PAYMENTS)))
-    missing = [f"missing-{n}" for n in range(_at_least_one(len(orders) * SHARE_MISSING))]
+    cancelled = list(_cancelled_orders(_at_least_one(len(orders) * SHARE_CANCELLED)))
     contacts = _at_least_one(jobs * SHARE_OF_IMPORTED)
     known = [str(n) for n in range(1, contacts + 1)]
     events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
     records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
     messages: dict[str, tuple[str, str]] = {}
-    for order_id in (*missing, *(order["order_id"] for order in orders)):
-        body = _message("payment.charge", order_id=order_id)
-        messages[f"payment.charge:order_{order_id}"] = (PAYMENTS, body)
+    for order in (*cancelled, *orders):
+        body = _message("payment.charge", order_id=order["order_id"])
+        messages[f"payment.charge:order_{order['order_id']}"] = (PAYMENTS, body)
+    refunds = dict(_refunds(draw, orders))
     for batch in ("nightly", "again"):
-        body = _message("sync.import", source="hubspot", batch_id=batch)
-        messages[f"sync.import:hubspot:{batch}"] = (SYNC, body)
+        body = _message("sync.import", source=CRM, batch_id=batch)
+        messages[f"sync.import:{CRM}:{batch}"] = (SYNC, body)
     for n, contact in enumerate(events):
         event = f"event-{n}"
-        body = _message("sync.contact", source="hubspot", source_id=contact, event_id=event)
-        messages[f"sync.contact:hubspot:{contact}:{event}"] = (SYNC, body)
+        body = _message("sync.contact", source=CRM, source_id=contact, event_id=event)
+        messages[f"sync.contact:{CRM}:{contact}:{event}"] = (SYNC, body)
     for row in records:
-        body = _message("sync.push", target="hubspot", record_id=row["record_id"], version=1)
-        messages[f"sync.push:hubspot:{row['record_id']}:1"] = (SYNC, body)
+        body = _message("sync.push", target=CRM, record_id=row["record_id"], version=1)
+        messages[f"sync.push:{CRM}:{row['record_id']}:1"] = (SYNC, body)
     first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
+    # At the end, when most of the orders are paid. The others make their refunds wait.
+    first |= {key: ScheduledMessage(1.0, PAYMENTS, body) for key, body in refunds.items()}
     return Workload(
-        orders=tuple(orders),
-        records=tuple(records),
+        rows={"orders": (*orders, *cancelled), "records": records},
         contacts=contacts,
         events=events,
         jobs=first,
         duplicates=tuple(_duplicates(draw, list(first.values()))),
-        invalid=(*_conflicting_messages(draw, orders), *_invalid_messages(draw, len(first))),
+        invalid=(
+            *_conflicting_messages(draw, orders),
+            *_invalid_messages(draw, len(first), (PAYMENTS, SYNC)),
+        ),
+    )
+
+
+def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload:
+    """The messages of a team's project, with duplicates and invalid ones."""
+    draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
+    registry = ContractRegistry(project.jobs)
+    first: dict[str, ScheduledMessage] = {}
+    for message in project.fixtures.messages(jobs):
+        body = json.dumps(dict(message))
+        contract, parsed = registry.parse_body(body)
+        queue = project.queue_outputs[contract.resources.queue]
+        first[contract.key(parsed)] = ScheduledMessage(draw.random(), queue, body)
+    queues = tuple(project.queue_outputs.values())
+    return Workload(
+        rows={table: tuple(rows) for table, rows in project.fixtures.rows.items()},
+        jobs=first,
+        duplicates=tuple(_duplicates(draw, list(first.values()))),
+        invalid=tuple(_invalid_messages(draw, len(first), queues)),
     )
 
 
 def _orders(draw: random.Random, number: int) -> Iterator[SeedRow]:
     declined = _at_least_one(number * SHARE_DECLINED)
-    later = _at_least_one(number * SHARE_PROCESSED_LATER)
-    methods = [DECLINED] * declined + [PROCESSED_LATER] * later
-    methods += [PAID] * (number - len(methods))
-    draw.shuffle(methods)
-    for n, method in enumerate(methods):
+    later = _at_least_one(number * SHARE_PENDING)
+    outcomes = [DECLINED] * declined + [PENDING] * later
+    outcomes += [PAID] * (number - len(outcomes))
+    draw.shuffle(outcomes)
+    for n, outcome in enumerate(outcomes):
         amount, currency = draw.randint(100, 50_000), draw.choice(["eur", "usd"])
-        yield pending_order(n + 1, n % 97 + 1, amount=amount, currency=currency, method=method)
+        yield pending_order(n + 1, n % 97 + 1, amount=amount, currency=currency, outcome=outcome)
+
+
+def _refunds(draw: random.Random, orders: Sequence[SeedRow]) -> Iterator[tuple[str, str]]:
+    """Refunds of half the amount, by job key."""
+    paid = [
+        order
+        for order in orders
+        if order["payment_provider"] in REFUND_PROVIDERS
+        and order["payment_method"] == PAYMENT_METHODS[str(order["payment_provider"])][PAID]
+    ]
+    for order in draw.sample(paid, min(len(paid), _at_least_one(len(orders) * SHARE_REFUNDED))):
+        order_id, amount = order["order_id"], int(order["amount"]) // 2
+        body = _message("payment.refund", order_id=order_id, refund_id="rma", amount=amount)
+        yield f"payment.refund:order_{order_id}:rma", body
+
+
+def _cancelled_orders(number: int) -> Iterator[SeedRow]:
+    for n in range(number):
+        order = pending_order(n, 1, amount=100, currency="eur", outcome=DECLINED)
+        yield {**order, "order_id": f"cancelled-{n}", "status": "cancelled"}
 
 
 def pending_order(
-    number: int, customer: int, *, amount: int, currency: str, method: str
+    number: int, customer: int, *, amount: int, currency: str, outcome: str
 ) -> SeedRow:
-    """The row of an order that waits for payment."""
+    """The row of an order that waits for payment. Payment providers take turns."""
+    providers = sorted(PAYMENT_METHODS)
+    provider = providers[number % len(providers)]
     return {
         "order_id": f"{number}",
         "customer_id": f"customer_{customer}",
         "amount": amount,
         "currency": currency,
         "payment_customer": f"cus_{customer}",
-        "payment_method": method,
+        "payment_provider": provider,
+        "payment_method": PAYMENT_METHODS[provider][outcome],
         "receipt_email": f"order-{number}@example.com",
         "status": "payment_pending",
     }
@@ -153,7 +211,9 @@ def _conflicting_messages(
         yield ScheduledMessage(draw.random(), PAYMENTS, body)
 
 
-def _invalid_messages(draw: random.Random, messages: int) -> Iterator[ScheduledMessage]:
+def _invalid_messages(
+    draw: random.Random, messages: int, queues: Sequence[str]
+) -> Iterator[ScheduledMessage]:
     """Messages with unknown job types, missing or unknown fields, or without JSON."""
     shapes = (
         '{{"job": "no.such", "v": 1, "n": {n}}}',
@@ -163,7 +223,7 @@ def _invalid_messages(draw: random.Random, messages: int) -> Iterator[ScheduledM
     )
     for n in range(_at_least_one(messages * SHARE_INVALID)):
         body = shapes[n % len(shapes)].format(n=n)
-        yield ScheduledMessage(draw.random(), draw.choice([PAYMENTS, SYNC]), body)
+        yield ScheduledMessage(draw.random(), draw.choice(queues), body)
 
 
 def _message(job: str, **fields: str | int) -> str:

@@ -1,13 +1,22 @@
 """`make bench`: measures everything, and writes docs/benchmarks.*, costs.md and scale.md."""
 
+import argparse
 import os
 import platform
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from oncely_local.engine import Engine, running_engine
-from tests.bench import cost_pages, imports, measurements, recovery
+from tests.bench import (
+    cost_pages,
+    gate_overhead,
+    imports,
+    measurements,
+    outage_recovery,
+    recovery,
+)
 from tests.bench.candidates import create_candidates
 from tests.bench.figures import PAGE, PLOT, RAW, Figures
 from tests.bench.goals import goal_rows
@@ -57,16 +66,30 @@ def measure(engine: Engine) -> Figures:
             shipped=measurements.measure_packages(),
             prices=measured.comparison(),
             costs=measured.figures(),
+            **measure_gate(),
         )
 
 
+def measure_gate() -> dict[str, Any]:
+    """Both parts, which are printed: they take some minutes."""
+    found = {"gates": gate_overhead.measure_all(), "outages": outage_recovery.measure_both()}
+    for one in (*found["gates"], *found["outages"]):
+        _say(str(one))
+    return found
+
+
 def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_engine(Path(folder) / "engine.log") as engine,
-    ):
-        figures = measure(engine)
-    cost_pages.main()
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=["gate"], help="measure only this part again")
+    if parser.parse_args().part:
+        figures = Figures.read(**measure_gate())
+    else:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            running_engine(Path(folder) / "engine.log") as engine,
+        ):
+            figures = measure(engine)
+        cost_pages.main()
     RAW.write_text(figures.as_json(), encoding="utf-8")
     PAGE.write_text(render(figures), encoding="utf-8")
     PLOT.write_text(draw(figures), encoding="utf-8")

@@ -17,7 +17,6 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.run.process_batch import BatchProcessor
 from oncely_local.engine import Engine
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
@@ -47,7 +46,7 @@ class Candidate(Protocol):
 
 
 @dataclass
-class Oncely:
+class OncelyCandidate:
     dynamo: DynamoFixture
     at_once: int = BATCH_CONCURRENCY
     bars: list[tuple[float, float]] = field(default_factory=list)
@@ -68,14 +67,14 @@ class Oncely:
             store=self.dynamo.store(), rows=self.dynamo.rows(), clock=clock, contracts=(Timed,)
         )
         self._clock = clock
-        self._worker = BatchProcessor(
-            runner=replace(world.runner(), new_token=new_owner_token, jitter=random_jitter),
-            message_source=FakeMessageSource(),
-            reject_queue=FakeMessageSource(),
-            clock=clock,
+        inbox = FakeMessageSource()
+        app = world.app(message_source=inbox, reject_queue=inbox, new_token=new_owner_token)
+        worker = app.batch_processor
+        self._worker = replace(
+            worker,
+            runner=replace(worker.runner, jitter=random_jitter),
             jitter=random_jitter,
             concurrency=self.at_once,
-            max_receive_count=5,
         )
 
     @property
@@ -114,10 +113,16 @@ def _record(body: str) -> dict[str, Any]:
 
 
 @contextmanager
-def create_candidates(engine: Engine) -> Iterator[tuple[Oncely, Oncely, Powertools]]:
+def create_candidates(
+    engine: Engine,
+) -> Iterator[tuple[OncelyCandidate, OncelyCandidate, Powertools]]:
     os.environ.update(engine.environment())
     dynamo = DynamoFixture(engine.url)
-    yield Oncely(dynamo), Oncely(dynamo, at_once=1), Powertools(_create_powertools(dynamo))
+    yield (
+        OncelyCandidate(dynamo),
+        OncelyCandidate(dynamo, at_once=1),
+        Powertools(_create_powertools(dynamo)),
+    )
     dynamo.close()
 
 

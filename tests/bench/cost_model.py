@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from oncely_cdk.stages import Stage
+from oncely.operate.job_queries import MAX_COUNT
+from oncely.operate.overview import MAX_REVIEWS, Series
+from oncely_cdk.stages import OncelySettings
 from tests.bench import prices
 from tests.bench.counting import JobUsage, UsageCounts
 from tests.bench.figures import CostLine
 from tests.bench.inventory import Inventory
 from tests.bench.log_bytes import LogBytes
 
-WORKER_GIGABYTES: Final[float] = Stage.model_fields["worker_memory_mb"].default / 1024
+WORKER_GIGABYTES: Final[float] = OncelySettings.model_fields["worker_memory_mb"].default / 1024
 
 # A new table has this many partitions, and its stream as many shards.
 SHARDS_OF_A_STREAM: Final = 4
@@ -42,6 +44,7 @@ BATCH_TIMINGS: Final = {
 # `make bench`): once to claim, once with the result. Its rows expire after an hour.
 POWERTOOLS: Final = BatchTiming(10, 2.08)
 POWERTOOLS_WRITES: Final = 2
+GATE_WRITES: Final = 2
 
 
 class BillLine(NamedTuple):
@@ -66,13 +69,15 @@ def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> Bil
     kilobytes = log.per_job(pace.batch) / 1000
     events = job.requests["bus.publish"]
     objects = history_puts(job, inventory)
-    # Lambda reads a stream for free.
-    history = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES + prices.S3_PUT
+    # Lambda reads a stream for free. Each batch lists the erasure log.
+    history = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES
+    history += prices.S3_PUT + prices.S3_LIST
     publishing = prices.PUBLISH_SECONDS * prices.PUBLISH_GIGABYTES * prices.GIGABYTE_SECOND
     publishing += prices.INVOCATION / prices.PUBLISH_BATCH
     return _bill(
         ("DynamoDB writes", f"{job.write_units:g} units", job.write_units * prices.WRITE_UNIT),
         ("DynamoDB reads", f"{job.read_units:g} units", job.read_units * prices.READ_UNIT),
+        _gate(job.name, pace),
         (
             "history",
             f"{_count_changes(job)} changes, {objects:.4f} objects at {HISTORY_RATE} jobs/s",
@@ -112,6 +117,15 @@ def powertools_bill() -> Bill:
 def _sqs(pace: BatchTiming) -> BillLine:
     how = f"1 sent, and 2 requests for each batch of {pace.batch}"
     return BillLine("SQS", how, prices.SQS_REQUEST * (1 + 2 / pace.batch))
+
+
+def _gate(job: str, pace: BatchTiming) -> BillLine:
+    """The slots of a batch, at worst: a write that is refused, one that is not, and a read."""
+    if "." not in job:
+        return BillLine("gate", "no provider", 0)
+    units = GATE_WRITES * prices.WRITE_UNIT + prices.READ_UNIT
+    how = f"{GATE_WRITES} write units and 1 read unit for each batch of {pace.batch}, at most"
+    return BillLine("gate", how, units / pace.batch)
 
 
 def _worker(pace: BatchTiming, how: str) -> BillLine:
@@ -173,10 +187,15 @@ def resolution_bill(job: JobUsage, inventory: Inventory) -> Bill:
     )
 
 
+def polls_bill(queues: int) -> float:
+    """What Lambda's pollers cost in a month, on queues in which nothing arrives."""
+    polls = queues * prices.POLLERS * prices.MONTH_SECONDS / prices.POLL_SECONDS
+    return polls / 10**6 * prices.SQS_REQUEST
+
+
 def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> Bill:
     millions = inventory.sweeps_each_month / 10**6
     queues, transitions = inventory.polled_queues, inventory.idle_transitions
-    polls = queues * prices.POLLERS * prices.MONTH_SECONDS / prices.POLL_SECONDS
     alarms, keys, secrets, dashboards = (
         len(inventory.of_type(f"AWS::{name}"))
         for name in (
@@ -200,14 +219,14 @@ def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> Bill:
         (
             "SQS",
             f"{prices.POLLERS} pollers of Lambda's on each of {queues} queues",
-            polls * prices.SQS_REQUEST / 10**6,
+            polls_bill(queues),
         ),
         ("KMS", "the key of the alert topic", keys * prices.KEY),
         ("secrets", f"{secrets}", secrets * prices.SECRET),
         (
             "metrics",
-            "the age of the oldest unresolved job, and sweeps that are done",
-            2 * prices.METRIC,
+            "sweeps that are done",
+            prices.METRIC,
         ),
         ("dashboard", f"{dashboards}", dashboards * prices.DASHBOARD),
         (
@@ -217,6 +236,32 @@ def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> Bill:
         ),
         ("Lambda", f"{prices.SWEEP_SECONDS:g} s for each sweep, 256 MB", millions * invocation),
         ("DynamoDB reads", f"{reads:g} units for each sweep", millions * reads * prices.READ_UNIT),
+    )
+
+
+def open_page_bill() -> Bill:
+    """The overview, visible and refreshed each minute of a month."""
+    millions = prices.MONTH_SECONDS / 60 / 10**6
+    requests, seconds = prices.PAGE_REQUESTS, prices.PAGE_REQUEST_SECONDS
+    invocation = prices.INVOCATION + seconds * 0.5 * prices.GIGABYTE_SECOND
+    most = f"{MAX_COUNT:,} entries of each of 4 counts, {MAX_REVIEWS} jobs in review"
+    reads = f"{prices.PAGE_READ_UNITS} units at most: {most}"
+    logs = prices.PAGE_LOG_KILOBYTES * 1000 / prices.GIGABYTE * prices.LOG_GIGABYTE * 10**6
+    return _bill(
+        (
+            "CloudWatch",
+            f"{len(Series)} metrics, in one GetMetricData",
+            millions * len(Series) * prices.METRIC_QUERY,
+        ),
+        (
+            "DynamoDB reads",
+            reads,
+            millions * prices.PAGE_READ_UNITS * prices.READ_UNIT,
+        ),
+        ("SQS", f"{prices.PAGE_QUEUES} queues", millions * prices.PAGE_QUEUES * prices.SQS_REQUEST),
+        ("API Gateway", f"{requests} requests", millions * requests * prices.API_REQUEST),
+        ("Lambda", f"{requests} times {seconds:g} s, 512 MB", millions * requests * invocation),
+        ("CloudWatch Logs", f"{prices.PAGE_LOG_KILOBYTES} kB at most", millions * logs),
     )
 
 

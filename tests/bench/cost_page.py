@@ -22,10 +22,10 @@ PAGE: Final = REPOSITORY / "docs" / "costs.md"
 # What a port's call is at AWS.
 _CALLS: Final = {"bus.publish": "PutEvents", "outbox.send": "SendMessageBatch"}
 _ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "MailWorker/Worker"}
-# The age of the oldest and finished sweeps have their own line in the bill.
+# Finished sweeps have their own line in the bill.
 _METRICS: Final = {
     name for name, value in vars(signals).items() if name.isupper() and isinstance(value, str)
-} - {"NAMESPACE", "OLDEST_UNRESOLVED_AGE", "SWEEP_FINISHED"}
+} - {"NAMESPACE", "SWEEP_FINISHED"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +92,10 @@ def render(m: CostMeasurements) -> str:
         log_alone=log.per_job(1) / 1000,
         log_batched=log.per_job(10) / 1000,
         idle_month=_bill(m.idle_month()),
+        open_page=_bill(cost_model.open_page_bill()),
         more=more,
         more_dollars=more * prices.METRIC,
+        events_dollars=cost_model.polls_bill(1) + prices.ALARM_METRIC + prices.SECRET,
     )
 
 

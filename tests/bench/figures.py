@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final, Self
+
+from pydantic import TypeAdapter
 
 from oncely_cdk.paths import REPOSITORY
 
@@ -86,6 +88,57 @@ class CostFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateOverhead:
+    """What the gate of a provider costs, and how well it holds its limit."""
+
+    limit: float  # requests a second
+    jobs_per_second: float  # that were offered
+    jobs: int
+    writes: int  # refused ones included
+    worst_second: int
+
+    @property
+    def writes_per_job(self) -> float:
+        return self.writes / self.jobs
+
+    def __str__(self) -> str:
+        return (
+            f"limit {self.limit:g}/s, {self.jobs_per_second:g} jobs/s offered: "
+            f"{self.writes_per_job:.3f} write units a job, worst second {self.worst_second}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryFigures:
+    """Jobs that became unknown in an outage, after it."""
+
+    is_gated: bool
+    rate: float  # requests a second that the provider accepts on each endpoint
+    jobs: int
+    finished: int
+    seconds: float
+    lookups: int  # requests on the busiest endpoint, refused ones included
+    refused: int  # answered 429
+
+    @property
+    def refused_share(self) -> float:
+        return self.refused / max(self.lookups, 1)
+
+    @property
+    def limit_seconds(self) -> float:
+        """As fast as the provider allows, and a fifth more."""
+        return 1.2 * self.lookups / self.rate
+
+    def __str__(self) -> str:
+        return (
+            f"{'with' if self.is_gated else 'without'} the gate: {self.finished} of {self.jobs} "
+            f"jobs ended in {self.seconds:.1f} s (limit {self.limit_seconds:.1f} s), "
+            f"{self.lookups} requests on the busiest endpoint, {self.refused} answered 429 "
+            f"({self.refused_share:.1%})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     machine: str
     calls: CallCounts
@@ -107,6 +160,14 @@ class Figures:
     shipped: tuple[PackageSize, ...]
     prices: tuple[CostLine, ...]
     costs: CostFigures
+    gates: tuple[GateOverhead, ...]
+    outages: tuple[RecoveryFigures, ...]  # with the gate, and without
+
+    @classmethod
+    def read(cls, **newer: Any) -> Self:  # noqa: ANN401  # figures by name
+        """The figures of the last run, with newer ones of a part."""
+        stored = json.loads(RAW.read_text(encoding="utf-8"))
+        return TypeAdapter(cls).validate_python({**stored, **newer})
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"

@@ -14,6 +14,8 @@ ROW_BYTES = 1_000
 DOLLARS = (4, 18, 7)
 S3_PUTS = 0.02
 IDLE_MONTH = 7
+GATE_WRITES = (0.2, 0.3)  # with room, and full
+REFUSED_SHARE = 0.01
 
 
 class GoalRow(NamedTuple):
@@ -48,6 +50,7 @@ def goal_rows(f: Figures) -> Iterator[GoalRow]:
     what = "items a sweep reads to find ten due jobs: 1 k · 10 k · 100 k rows"
     yield GoalRow(what, "flat", " · ".join(map(str, reads)), "nothing looks", len({*reads}) == 1)
     yield from _cost_rows(f.costs)
+    yield from _gate_rows(f)
 
 
 def _cost_rows(costs: CostFigures) -> Iterator[GoalRow]:
@@ -74,3 +77,37 @@ def _cost_rows(costs: CostFigures) -> Iterator[GoalRow]:
     what = "PutObject requests of the smallest job, at 100 jobs/s"
     yield GoalRow(what, f"≤ {S3_PUTS:g}", f"{costs.s3_puts:.4g}", "none", costs.s3_puts <= S3_PUTS)
     yield _at_most("$ for an idle month", IDLE_MONTH, costs.idle_month, "", "g")
+
+
+def _gate_rows(f: Figures) -> Iterator[GoalRow]:
+    room, full, *_ = f.gates
+    units = (room.writes_per_job, full.writes_per_job)
+    yield GoalRow(
+        "write units of the gate for a job: 100 jobs/s under 200/s · 25 under 25/s",
+        "≤ " + " · ".join(map(str, GATE_WRITES)),
+        " · ".join(f"{one:.2f}" for one in units),
+        "no limit",
+        all(one <= most for one, most in zip(units, GATE_WRITES, strict=True)),
+    )
+    yield GoalRow(
+        "requests in its worst second, at each limit",
+        "≤ " + " · ".join(f"{one.limit + 1:.0f}" for one in f.gates),
+        " · ".join(str(one.worst_second) for one in f.gates),
+        "no limit",
+        all(one.worst_second <= one.limit + 1 for one in f.gates),
+    )
+    gated, _ = f.outages
+    yield GoalRow(
+        f"seconds until {gated.jobs:,} unknown jobs ended, at {gated.rate:.0f} lookups/s",
+        f"≤ {gated.limit_seconds:.0f}",
+        f"{gated.seconds:.0f}",
+        "nothing looks",
+        gated.finished == gated.jobs and gated.seconds <= gated.limit_seconds,
+    )
+    yield GoalRow(
+        "lookups of these that were answered 429",
+        f"< {REFUSED_SHARE:.0%}",
+        f"{gated.refused_share:.1%}",
+        "",
+        gated.refused_share < REFUSED_SHARE,
+    )

@@ -28,10 +28,20 @@ WORKER: Final = ImportProbe("import oncely.handlers.process_queue")
 # As Lambda's init phase does it. The mail worker needs no provider's SDK; Stripe's own import
 # comes on top in the payments worker.
 READY: Final = ImportProbe(
-    "import oncely.handlers.process_queue", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "mail"}
+    "import oncely.handlers.process_queue",
+    {
+        **_LAMBDA_ENV_VARS,
+        "QUEUE_NAME": "mail",
+        "ONCELY_JOBS": "oncely.jobs.receipt_send:ReceiptSend",
+    },
 )
 READY_WITH_STRIPE: Final = ImportProbe(
-    "import oncely.handlers.process_queue", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "payments"}
+    "import oncely.handlers.process_queue",
+    {
+        **_LAMBDA_ENV_VARS,
+        "QUEUE_NAME": "payments",
+        "ONCELY_JOBS": "oncely.jobs.payment_charge:PaymentCharge",
+    },
 )
 POWERTOOLS: Final = ImportProbe("import tests.bench.powertools_worker")  # it makes its client, too
 
@@ -43,7 +53,7 @@ _VARIABLES: Final = {
     **dict.fromkeys(
         (
             *("QUEUE_URL", "REJECTS_QUEUE_URL", "ALERT_TOPIC_ARN", "ARCHIVE_BUCKET"),
-            *("JOBS_TABLE", "ORDERS_TABLE", "STRIPE_SECRET", "IDEMPOTENCY_TABLE"),
+            *("JOBS_TABLE", "GATES_TABLE", "ORDERS_TABLE", "STRIPE_SECRET", "IDEMPOTENCY_TABLE"),
         ),
         "named",
     ),

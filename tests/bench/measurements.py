@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from botocore import xform_name
 
-from oncely_cdk.layers import Target, layers_for
+from oncely_cdk import OncelySettings
+from oncely_cdk.layers import ENGINE, Target, layers_for
 from tests.bench.candidates import BATCH_CONCURRENCY, Candidate, new_bodies
 from tests.bench.figures import BatchTime, CallCounts, CpuTime, PackageSize, SweepCost
 from tests.infra.assembly import Assembly
@@ -213,8 +214,9 @@ def measure_packages() -> tuple[PackageSize, ...]:
     }
     with tempfile.TemporaryDirectory() as folder:
         assembly = Assembly.from_folder(
-            Path(folder) / "prod", stage="prod", alert_email="ops@example.com"
+            Path(folder) / "prod", OncelySettings(name="prod", alert_email="ops@example.com")
         )
+        layers[ENGINE] = _zipped(assembly.engine, Path(folder) / "engine.zip")
         return tuple(
             PackageSize(
                 function=function.name,

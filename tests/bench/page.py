@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.bench.figures import PAGE, CostLine, Figures
 from tests.bench.goals import goal_rows
+from tests.bench.outage_recovery import MAX_SECONDS
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 # The fault explorer's table stays when the page is written again.
@@ -49,6 +50,33 @@ def render(f: Figures) -> str:
         recoveries=table(
             ("the worker died", "sweeps", "the job ended"),
             ((one.died, str(one.sweeps), one.ended) for one in f.recoveries),
+        ),
+        gates=table(
+            ("limit", "jobs offered", "write units a job", "worst second"),
+            (
+                (
+                    f"{one.limit:g}/s",
+                    f"{one.jobs_per_second:g}/s",
+                    f"{one.writes_per_job:.3f}",
+                    str(one.worst_second),
+                )
+                for one in f.gates
+            ),
+        ),
+        outage_seconds=MAX_SECONDS,
+        outages=table(
+            ("", "jobs ended", "seconds", "goal", "lookups", "answered 429"),
+            (
+                (
+                    "with the gate" if one.is_gated else "without it",
+                    f"{one.finished:,} of {one.jobs:,}",
+                    f"{one.seconds:.0f}",
+                    f"{one.limit_seconds:.0f}",
+                    f"{one.lookups:,}",
+                    f"{one.refused:,} ({one.refused_share:.1%})",
+                )
+                for one in f.outages
+            ),
         ),
         prices=comparison(f.prices),
         shipped=table(

@@ -12,12 +12,15 @@ READ_UNIT: Final = 0.125
 WRITE_UNIT_IA: Final = 0.78  # table class Standard-Infrequent Access
 READ_UNIT_IA: Final = 0.155
 S3_PUT: Final = 5.0
+S3_LIST: Final = 5.0
 SQS_REQUEST: Final = 0.4
 EVENT: Final = 1.0
 INVOCATION: Final = 0.2
 TRANSITION: Final = 25.0
 SCHEDULE: Final = 1.0
 TRACE: Final = 5.0
+METRIC_QUERY: Final = 10.0  # GetMetricData, for each metric
+API_REQUEST: Final = 1.0  # HTTP API
 GIGABYTE_SECOND: Final = 13.3334  # Lambda on ARM
 
 # US dollars for a gigabyte, and for one of these a month.
@@ -55,3 +58,9 @@ SWEEP_GIGABYTES: Final = 0.25
 RESOLVE_SECONDS: Final = 0.4
 # Compressed, one change of a job in the archive; kept as long as the row.
 HISTORY_LINE_BYTES: Final = 200
+# A refresh of the overview: three requests, and at most four counts of 1,000 entries and 100 rows.
+PAGE_REQUESTS: Final = 3
+PAGE_REQUEST_SECONDS: Final = 0.1
+PAGE_READ_UNITS: Final = 220
+PAGE_LOG_KILOBYTES: Final = 6
+PAGE_QUEUES: Final = 5

@@ -1,4 +1,4 @@
-"""Renders docs/scale.md: what binds at which rate, and what removes it."""
+"""Renders docs/scale.md: which limit applies at which rate, and how to raise it."""
 
 import math
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from oncely.aws.dynamodb_due_index import INDEX as DUE_INDEX
 from oncely.jobs.tables import REQUESTED_INDEX
 from oncely_cdk.paths import REPOSITORY
-from oncely_cdk.stages import Stage
+from oncely_cdk.stages import OncelySettings
 from oncely_cdk.table_schemas import JOBS
 from tests.bench import prices, quotas
 from tests.bench.capacity import TABLE
@@ -24,14 +24,14 @@ RATES: Final = (100, 1_000, 10_000, 100_000)
 UNKNOWN_JOBS: Final = 100_000
 PROVIDER_READS: Final = 100  # a second
 
-_BATCH: Final[int] = Stage.model_fields["batch_size"].default
-_WORKERS: Final[int] = Stage.model_fields["worker_concurrency"].default
+_BATCH: Final[int] = OncelySettings.model_fields["batch_size"].default
+_WORKERS: Final[int] = OncelySettings.model_fields["worker_concurrency"].default
 _SMALLEST: Final = "smallest keyed"
 _PAYMENT: Final = "payment.charge"
 _JOB_LABELS: Final = {_SMALLEST: "small jobs", _PAYMENT: "payments"}
 STRIPE_WRITES: Final = 2  # create and confirm, unless something goes wrong
 _MORE_SHARDS: Final = {
-    DUE_INDEX: "`-c due_shards=…`",
+    DUE_INDEX: "`due_shards`",
     REQUESTED_INDEX: "`CHARGE_SHARDS` in the contract, and in what producers set",
 }
 
@@ -122,7 +122,7 @@ def _limits(m: CostMeasurements) -> str:
     for name, owner in _JOB_LABELS.items():
         found += [*_function_limits(name, owner), *_table_limits(m, name, owner)]
     lines = (limit.line for limit in sorted(found, key=lambda one: (one.rate, one.owner)))
-    return table(("binds at", "seen first at", "what", "what removes it"), lines)
+    return table(("applies from", "seen first at", "limit", "how to raise it"), lines)
 
 
 def _provider_limits() -> Iterator[ScaleLimit]:
@@ -131,7 +131,7 @@ def _provider_limits() -> Iterator[ScaleLimit]:
         "payments",
         f"Stripe: {quotas.STRIPE_ENDPOINT.value:g} requests a second for each endpoint, "
         f"{quotas.STRIPE_REQUESTS.value:g} for all; a payment makes {STRIPE_WRITES}",
-        "ask Stripe; until then `payments_worker_concurrency` keeps the rate",
+        "ask Stripe; until then `queue_worker_concurrency` keeps the rate",
     )
     yield ScaleLimit(
         quotas.HUBSPOT_REQUESTS.value,
@@ -147,7 +147,7 @@ def _function_limits(name: str, owner: str) -> Iterator[ScaleLimit]:
         owner,
         f"`worker_concurrency` = {_WORKERS} functions for each queue: few enough for a "
         "provider's test mode",
-        "`-c worker_concurrency=…`, or for a queue `payments_worker_concurrency`",
+        "`worker_concurrency`, or for a queue `queue_worker_concurrency`",
     )
     yield ScaleLimit(
         quotas.CONCURRENT_FUNCTIONS.value / _functions(name),

@@ -9,12 +9,12 @@ from oncely.contract import AnyContract
 from oncely.domain.effect_outcomes import Prepared, Succeeded
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.jobs import CONTRACTS
-from oncely.jobs.payment_charge import charge_shard
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.jobs.tables import charge_shard
+from oncely.providers.fake_payments import FakeIntent, FakePayments
 from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import CrmRecord, Email, Payment
 from oncely.providers.ses.fake import FakeMailer
-from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping
 from tests.support.fakes import FakeClock
@@ -87,7 +87,7 @@ class JobSample:
         return self.contract.key(self.contract.message.model_validate(dict(self.message)))
 
     def contracts(self) -> tuple[type[AnyContract], ...]:
-        return tuple(dict.fromkeys((self.contract, *CONTRACTS)))
+        return tuple(dict.fromkeys((self.contract, *SHIPPED_JOBS)))
 
 
 def new_world(**ports: Any) -> InMemoryStack:  # noqa: ANN401  # any port of the world
@@ -137,7 +137,7 @@ def _sample(
     contract: type[AnyContract] | str, fields: Mapping[str, object], name: str = ""
 ) -> JobSample:
     if isinstance(contract, str):
-        name, contract = contract, next(one for one in CONTRACTS if one.job_type == contract)
+        name, contract = contract, next(one for one in SHIPPED_JOBS if one.job_type == contract)
     message = {"job": contract.job_type, "v": 1, **fields}
     return JobSample(name=name, contract=contract, message=message)
 

@@ -5,7 +5,10 @@ from contextlib import closing
 
 import pytest
 
+from oncely.contract import providers_of
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import JobStore
+from oncely.provider import AnyProvider
 from tests.conformance.payment_harnesses import PaymentHarness, payment_harness
 from tests.conformance.store_fixtures import StoreFixture, dynamodb_fixture, memory_fixture
 from tests.support.dynamo import DynamoFixture
@@ -33,12 +36,20 @@ def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoF
         yield tables
 
 
-@pytest.fixture(params=["fake", "stripe"])
-def rig(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
-    with payment_harness(request.param) as made:
+@pytest.fixture(params=["fake", "sandbox"])
+def rig(request: pytest.FixtureRequest, plugin: AnyProvider) -> Iterator[PaymentHarness]:
+    with payment_harness(plugin, fake=request.param == "fake") as made:
         yield made
+
+
+@pytest.fixture(params=providers_of([PaymentCharge]), ids=lambda plugin: plugin.name)
+def plugin(request: pytest.FixtureRequest) -> AnyProvider:
+    """Each payment provider that the job can use."""
+    found: AnyProvider = request.param
+    return found
 
 
 def tables_for(request: pytest.FixtureRequest) -> closing[DynamoFixture]:
     kind: EngineKind = request.param
-    return closing(DynamoFixture(request.getfixturevalue(kind.name.lower())))
+    url = request.getfixturevalue(kind.name.lower())
+    return closing(DynamoFixture(url, on_first_use=True))

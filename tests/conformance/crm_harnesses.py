@@ -8,21 +8,13 @@ from datetime import timedelta
 from oncely.domain.effect_outcomes import NotSent
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import SANDBOX_FAULTS
 from tests.support.fakes import FakeClock
+from tests.support.shipped_sandbox import ShippedSandbox
 
 CRMS = ("fake", "hubspot")
-ENDPOINTS = {
-    "get_contact": ("GET", f"{CONTACTS}/*"),
-    "list_contacts": ("GET", CONTACTS),
-    "list_changed": ("POST", "*/search"),
-    "upsert_contact": ("P*", f"{CONTACTS}/*"),
-    "find_by_external_id": ("GET", f"{CONTACTS}/*"),
-}
 
 
 @dataclass
@@ -51,30 +43,29 @@ class FakeCrmHarness:
 
 @dataclass
 class HubSpotHarness:
-    sandbox: ProviderSandbox
+    sandbox: ShippedSandbox
     clock: FakeClock
 
     def __post_init__(self) -> None:
         crm = HubSpotCrm.from_token("pat-test-1", api_base=self.sandbox.url)
         self.crm = replace(crm, now=self.clock.now)
-        self.users: HubSpotContacts = self.sandbox.hubspot
+        self.users: HubSpotContacts = self.sandbox.hubspot.contacts
 
     def writes(self) -> list[int]:
-        return [one.writes for one in self.sandbox.ledger.contacts]
+        return [one.writes for one in self.sandbox.hubspot.ledger.contacts]
 
     def fail_next(self, step: str, fault: ProviderFault) -> None:
-        method, path = ENDPOINTS[step]
-        self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], **self.sandbox.hubspot.requests[step])
 
     def limit_rate(self, step: str, *, seconds: int) -> None:
-        method, path = ENDPOINTS[step]
-        self.sandbox.faults.add("rate_limit", method=method, path=path, seconds=seconds)
+        pattern = self.sandbox.hubspot.requests[step]
+        self.sandbox.faults.add("rate_limit", seconds=seconds, **pattern)
 
     def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
-        self.sandbox.hubspot.reports_conflicting_property = named
+        self.sandbox.hubspot.contacts.reports_conflicting_property = named
 
     def exhaust_daily_limit(self) -> None:
-        self.sandbox.hubspot.is_daily_limit_reached = True
+        self.sandbox.hubspot.contacts.is_daily_limit_reached = True
 
 
 CrmHarness = FakeCrmHarness | HubSpotHarness
@@ -86,5 +77,5 @@ def crm_harness(name: str) -> Iterator[CrmHarness]:
         yield FakeCrmHarness()
         return
     clock = FakeClock()
-    with ProviderSandbox(clock=clock.now) as sandbox:
+    with ShippedSandbox(clock=clock.now) as sandbox:
         yield HubSpotHarness(sandbox, clock)

@@ -1,17 +1,21 @@
 """The payment providers that the contract suites are run on, each with its truth and faults."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pkgutil import resolve_name
+from typing import Any, Protocol
 
 from oncely.domain.effect_outcomes import EffectOutcome, Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers.interfaces import Payment
-from oncely.providers.sandbox import ProviderSandbox
-from oncely.providers.stripe.fake import FakePayments
-from oncely.providers.stripe.payments import StripePayments
+from oncely.provider import AnyProvider, ProviderAccess
+from oncely.providers.fake_payments import FakePayments
+from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.testing.provider_fault import ProviderFault
+from oncely.testing.sandbox import EffectState, Sandbox
 
 SANDBOX_FAULTS = {
     ProviderFault.TIMEOUT_BEFORE: "drop_before",
@@ -32,7 +36,7 @@ def make_payment(method: str, amount: int = 1250) -> Payment:
 
 @dataclass
 class FakePaymentHarness:
-    provider: FakePayments = field(default_factory=FakePayments)
+    provider: FakePayments
 
     def charges(self) -> int:
         return len(self.provider.charges)
@@ -46,58 +50,83 @@ class FakePaymentHarness:
     def refund(self, ref: str) -> None:
         self.provider.complete(ref, status="refunded")
 
+    def dispute(self, ref: str) -> None:
+        self.provider.complete(ref, status="disputed")
+
+    def set_email(self, customer: str, email: str) -> None:
+        self.provider.emails[customer] = email
+
     def payment(self, kind: str = "good") -> Payment:
         self.provider.declines = kind == "declined"
         self.provider.processes = kind == "processing"
         return make_payment(kind)
 
 
+class PaymentSandbox(Protocol):
+    """What the sandbox of a payment provider has beyond any other."""
+
+    requests: Mapping[str, Mapping[str, str]]
+    samples: Mapping[str, str]
+    reads_before: Mapping[str, int]  # how many reads a step makes before its request
+
+    def complete_pending(self, ref: str, /, *, succeeded: bool) -> object: ...
+
+    def refund(self, ref: str, /) -> None: ...
+
+    def dispute(self, ref: str, /) -> None: ...
+
+    def set_email(self, customer: str, email: str, /) -> None: ...
+
+
 @dataclass
-class StripeHarness:
-    sandbox: ProviderSandbox
-    provider: StripePayments
+class SandboxPaymentHarness:
+    sandbox: Sandbox
+    payments: PaymentSandbox
+    provider: PaymentProvider
 
     def charges(self) -> int:
-        return len(self.sandbox.ledger.charges)
+        charges = (one for one in self.sandbox.effects() if one.kind == "charges")
+        return sum(one.state is EffectState.DONE for one in charges)
 
     def fail_next(self, step: str, fault: ProviderFault) -> None:
-        method, path = {
-            "prepare": ("POST", "/v1/payment_intents"),
-            "execute": ("POST", "/v1/payment_intents/*/confirm"),
-            "lookup": ("GET", "/v1/payment_intents/*"),
-            "find": ("GET", "/v1/payment_intents"),
-            "close": ("POST", "/v1/payment_intents/*/cancel"),
-        }[step]
-        self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], **self.payments.requests[step])
         if fault is not ProviderFault.UNAUTHORIZED and step in {"execute", "close"}:
-            # Where one of these fails, the adapter reads the intent; nor can it do that.
-            self.sandbox.faults.add("outage", method="GET")
+            # Where one of these fails, the adapter looks the payment up; nor can it do that.
+            reads = self.payments.reads_before.get(step, 0)
+            self.sandbox.faults.add("outage", skip=reads, **self.payments.requests["lookup"])
 
     def complete_payment(self, ref: str, *, succeeded: bool) -> None:
-        self.sandbox.complete_pending(ref, succeeded=succeeded)
+        self.payments.complete_pending(ref, succeeded=succeeded)
 
     def refund(self, ref: str) -> None:
-        self.provider.client.v1.refunds.create({"payment_intent": ref})
+        self.payments.refund(ref)
+
+    def dispute(self, ref: str) -> None:
+        self.payments.dispute(ref)
+
+    def set_email(self, customer: str, email: str) -> None:
+        self.payments.set_email(customer, email)
 
     def payment(self, kind: str = "good") -> Payment:
-        methods = {
-            "good": "pm_card_visa",
-            "declined": "pm_card_chargeDeclined",
-            "processing": "pm_processing",
-        }
-        return make_payment(methods[kind])
+        samples = {"good": "paid", "declined": "declined", "processing": "pending"}
+        return make_payment(self.payments.samples[samples[kind]])
 
 
-PaymentHarness = FakePaymentHarness | StripeHarness
+PaymentHarness = FakePaymentHarness | SandboxPaymentHarness
 
 
 @contextmanager
-def payment_harness(name: str) -> Iterator[PaymentHarness]:
-    if name == "fake":
-        yield FakePaymentHarness()
+def payment_harness(plugin: AnyProvider, *, fake: bool = False) -> Iterator[PaymentHarness]:
+    if fake:
+        now = partial(datetime.now, UTC)
+        yield FakePaymentHarness(resolve_name(str(plugin.fake))(now=now))
         return
-    with ProviderSandbox() as sandbox:
-        yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
+    with Sandbox([plugin]) as sandbox:
+        payments: Any = sandbox.providers[plugin.name]
+        given = {plugin.env_var(name): value for name, value in payments.settings.items()}
+        settings = plugin.read_settings({**given, plugin.env_var("api_base"): sandbox.url})
+        client = plugin.connect(ProviderAccess(settings=settings, api_key=payments.api_key))
+        yield SandboxPaymentHarness(sandbox, payments, client)
 
 
 def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:

@@ -1,17 +1,20 @@
 """Claims, rows and writes as workers and producers make them."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from types import NoneType
+from typing import Any, Final, get_args, get_type_hints
 
 from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim, apply_claim
-from oncely.domain.effect_outcomes import BusinessWrite, Precondition
+from oncely.domain.effect_outcomes import BusinessWrite, Json, Precondition
+from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event
+from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, JobStore
 from tests.support.fakes import START
+from tests.unit.samples import make_entry
 
 KEY: Final = JobKey("payment.charge:order_18452")
 RESUBMITTED_KEY: Final = JobKey("payment.charge:order_18452:2")
@@ -42,6 +45,7 @@ def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) 
         fingerprint="fingerprint-1",
         customer_id="customer_7",
         key_scope="account-1",
+        provider="stripe",
     )
     return replace(claim, **changes)
 
@@ -116,3 +120,58 @@ UNPAID_ORDER: Final = {
     "charge_requested_at": "2026-11-16T02:59:00Z",
 }
 PAID_ORDER: Final = {**ORDER_KEY, "status": "paid", "amount": 1250, "charge_id": "ch_1"}
+
+
+AWKWARD_VALUES: dict[str, Json] = {
+    "float": 12.34,
+    "tiny": 1e-300,
+    "huge": 10**40,
+    "text": "Zoë ☕ \u2028 \x00",
+    "empty": "",
+    "none": None,
+    "flag": True,
+    "nested": {"list": [1, 1.5, [], {}, {"deep": None}]},
+}
+
+EVIDENCE = (
+    make_entry(at=time_at(0), event=Event.ENQUEUE, from_status=None, to_status=Status.READY),
+    make_entry(at=time_at(1), reason="unreachable", count=7, last_at=time_at(500)),
+)
+
+
+PROVIDER_EVENTS = (
+    EventRecord(
+        at=time_at(3), provider="ses", name="Send", mark=EventMark.PROOF, fence=1, ref="0100"
+    ),
+    EventRecord(
+        at=time_at(4), provider="ses", name="Bounce", mark=EventMark.REPORT, code="Permanent"
+    ),
+)
+
+
+def job_with_every_field() -> Job:
+    """A job with a value in each field, also in those that are added later."""
+    chosen: dict[str, object] = {
+        "job_key": KEY,
+        "status": Status.NEEDS_REVIEW,
+        "evidence": EVIDENCE,
+        "provider_events": PROVIDER_EVENTS,
+        "key_scope": "",
+        "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL knows whole seconds only
+    }
+    kinds = get_type_hints(Job)
+    for number, name in enumerate(sorted(kinds.keys() - chosen.keys())):
+        match set(get_args(kinds[name]) or [kinds[name]]) - {NoneType}:
+            case kind if kind == {str}:
+                chosen[name] = f"the {name}"
+            case kind if kind == {int}:
+                chosen[name] = number + 2
+            case kind if kind == {bool}:
+                chosen[name] = True
+            case kind if kind == {datetime}:
+                chosen[name] = time_at(number)
+            case kind if kind == {datetime, ...}:
+                chosen[name] = (time_at(number), time_at(number + 1))
+            case _:
+                chosen[name] = AWKWARD_VALUES
+    return Job(**chosen)  # type: ignore[arg-type]  # fields by name

@@ -3,17 +3,28 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
 from oncely.domain.keys import JobKey
-from oncely.ports import DueIndex, JobIndex, JobStore, SweepLeases, UniqueWindows
+from oncely.ports import (
+    DueIndex,
+    GateTable,
+    JobInserter,
+    JobStore,
+    SweepLeases,
+)
+from oncely.run.budgeted_notifier import AlertBudget
+from oncely.search_ports import JobIndex
 from oncely.testing.memory import (
+    MemoryAlertBudget,
     MemoryDueIndex,
     MemoryJobIndex,
+    MemoryJobInserter,
     MemoryJobStore,
     MemorySweepLeases,
-    MemoryUniqueWindows,
 )
+from oncely.testing.memory_gates import MemoryGateTable
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
 from tests.support.in_memory_stack import BusinessRows
@@ -23,10 +34,12 @@ from tests.support.in_memory_stack import BusinessRows
 class StoreFixture:
     engine: EngineKind
     store: JobStore
-    windows: UniqueWindows
+    inserter: JobInserter
     finder: JobIndex
     due: DueIndex
     leases: SweepLeases
+    budget: AlertBudget
+    gates: GateTable
     rows: BusinessRows
     remove_row: Callable[[JobKey], None]
     corrupt_row: Callable[[JobKey], None]  # edit it by hand into one that cannot be read
@@ -34,13 +47,16 @@ class StoreFixture:
 
 def memory_fixture() -> StoreFixture:
     memory = MemoryJobStore()
+    budget = MemoryAlertBudget()
     return StoreFixture(
         engine=EngineKind.MEMORY,
         store=memory,
-        windows=MemoryUniqueWindows(memory),
+        inserter=MemoryJobInserter(memory),
         finder=MemoryJobIndex(memory),
-        due=MemoryDueIndex(memory),
+        due=MemoryDueIndex(memory, budget=budget),
         leases=MemorySweepLeases(),
+        budget=budget,
+        gates=MemoryGateTable(),
         rows=memory.business_rows,
         remove_row=memory.expire,
         corrupt_row=memory.unreadable.add,
@@ -51,10 +67,12 @@ def dynamodb_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
     return StoreFixture(
         engine=engine,
         store=tables.store(),
-        windows=tables.windows(),
+        inserter=tables.inserter(),
         finder=tables.finder(),
         due=DynamoDueIndex(tables.client, tables.jobs_table),
         leases=DynamoSweepLeases(tables.client, tables.jobs_table),
+        budget=DynamoAlertBudget(tables.client, tables.jobs_table),
+        gates=tables.gates(),
         rows=tables.rows(),
         remove_row=tables.remove_row,
         corrupt_row=lambda key: tables.edit_row(key, attempts={"S": "many"}),

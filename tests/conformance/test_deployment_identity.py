@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.deployment_identity import IDENTITY_KEY, DynamoTableIdentity, new_identity
+from oncely.aws.deployment_identity import IDENTITY_KEY, DynamoTableIdentity
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.domain.due import DueAction
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.table_identity import TableIdentity, blocking_reason
-from oncely.operate.set_up_table import SetupResult, TableInitializer
+from oncely.operate.set_up_table import SetupResult
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
 
@@ -30,7 +30,7 @@ def table(dynamo: DynamoFixture) -> DynamoTableIdentity:
 
 
 def set_up(dynamo: DynamoFixture) -> SetupResult:
-    return TableInitializer(table(dynamo), new_identity).run()
+    return dynamo.app().table_initializer.run()
 
 
 def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
@@ -68,9 +68,9 @@ def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
 
 @REAL_IDS
 def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
-    tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
+    apps = [dynamo.app(dynamo.separate_client()) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda one: TableInitializer(one, new_identity).run(), tables))
+        done = list(pool.map(lambda app: app.table_initializer.run(), apps))
     assert sorted(done).count(SetupResult.CREATED) == 1
 
 
@@ -108,14 +108,15 @@ def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> 
     dynamo.admin.restore_table_to_point_in_time(
         SourceTableName=dynamo.jobs_table, TargetTableName=restored, UseLatestRestorableTime=True
     )
-    look = DynamoTableIdentity(dynamo.client, restored)
+    ours, dynamo.jobs_table = table(dynamo), restored
+    look = table(dynamo)
     item, facts = look.identity(), look.facts()
 
-    assert item == table(dynamo).identity(), "the item comes with the rows"
+    assert item == ours.identity(), "the item comes with the rows"
     assert item is not None
     assert item.table_id != facts.table_id
     assert "was restored or copied" in (blocking_reason(item, facts, now=NOW) or "")
-    assert TableInitializer(look, new_identity).run() is SetupResult.ALREADY_SET_UP
+    assert set_up(dynamo) is SetupResult.ALREADY_SET_UP
 
 
 def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:

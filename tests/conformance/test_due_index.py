@@ -108,3 +108,9 @@ def test_sweep_leases_are_not_due(db: StoreFixture) -> None:
     db.leases.acquire(0, holder="one", now=time_at(0), until=time_at(60))
     assert partitions(db) == EVERYWHERE
     assert list(db.finder.by_status(tuple(Status))) == []
+
+
+def test_nothing_is_due_in_period_that_ends_before_it_begins(db: StoreFixture) -> None:
+    """The next page of a sweep may begin just after its end."""
+    db.store.create(make_ready_job())
+    assert due_entries(db, DueAction.RESEND, since=FAR, until=FAR - timedelta(milliseconds=1)) == []

@@ -3,7 +3,8 @@
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Swapped, UnreadableRow
+from oncely.ports import Swapped
+from oncely.search_ports import UnreadableRow
 from tests.conformance.samples import KEY, claim_job, finish_job, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture
 

@@ -1,15 +1,21 @@
 """Claiming a job, on every engine: one winner, and the row that refused in the same call."""
 
-from typing import Any
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
 
 import pytest
 
-from oncely.domain.claims import apply_claim
+from oncely.domain.claims import ClaimFailure, apply_claim, classify_claim_failure
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Claimed, ClaimFailed, JobStore
+from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from tests.conformance.samples import (
     KEY,
     LEASE,
+    RESUBMITTED_KEY,
     apply_event,
     claim_job,
     claimed_job,
@@ -18,6 +24,16 @@ from tests.conformance.samples import (
     time_at,
 )
 from tests.support.dynamo import DynamoFixture
+
+RIGHT: Final = {"job": "payment.charge", "v": 1, "order_id": "18452"}
+WRONG: Final = {**RIGHT, "amount": 1}
+
+
+def make_review(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+    review = apply_event(
+        make_ready_job(key, message=WRONG), Event.ESCALATE, nothing_sent=True, paused_seconds=60
+    )
+    return replace(review, **{"version": 7, **changes})
 
 
 def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
@@ -78,10 +94,85 @@ def test_claim_fails_with_row_that_forbids_it(store: JobStore, changes: dict[str
     assert store.get(KEY) == row
 
 
-def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
-    store.create(make_ready_job())
-    job = claim_job(store, fingerprint="fingerprint-1")
-    assert (job.fingerprint, store.get(KEY)) == ("fingerprint-1", job)
+def test_claim_sets_fingerprint_and_its_message_together(store: JobStore) -> None:
+    store.create(make_ready_job(message=WRONG))
+    job = claim_job(store, fingerprint="fingerprint-1", message=RIGHT)
+    assert (job.fingerprint, job.message, store.get(KEY)) == ("fingerprint-1", RIGHT, job)
+
+
+@pytest.mark.parametrize("fingerprint", ["fingerprint-1", None])
+def test_claim_with_other_message_keeps_first_one(store: JobStore, fingerprint: str | None) -> None:
+    store.create(make_ready_job(message=RIGHT, fingerprint="fingerprint-1"))
+    job = claim_job(store, fingerprint=fingerprint, message={**RIGHT, "amount": 1250})
+    assert (job.message, store.get(KEY)) == (RIGHT, job)
+
+
+def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
+    review = make_review()
+    store.create(review)
+    claim = make_claim(reopens=review, message=RIGHT)
+
+    result = store.claim(claim)
+
+    assert isinstance(result, Claimed)
+    job = result.job
+    assert (job.status, job.nothing_sent, job.message) == (Status.STARTED, False, RIGHT)
+    assert (job.reopened_at, job.since, job.paused_seconds) == (claim.now, None, 0)
+    assert job.evidence[-1].event is Event.CLAIM_REVIEW
+    assert (job, store.get(KEY)) == (apply_claim(review, claim), job)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nothing_sent": False},
+        {"fence": 1},
+        {"version": 8},
+        {"fingerprint": "fingerprint-of-another-amount"},
+        {"status": Status.UNKNOWN},
+    ],
+    ids=lambda changes: str(next(iter(changes))),
+)
+def test_review_that_differs_from_what_was_read_is_not_taken(
+    store: JobStore, changes: dict[str, Any]
+) -> None:
+    row = make_review(**changes)
+    store.create(row)
+    assert store.claim(make_claim(reopens=make_review())) == ClaimFailed(row)
+    assert store.get(KEY) == row
+
+
+def test_review_is_not_taken_by_claim_that_did_not_read_it(store: JobStore) -> None:
+    store.create(make_review())
+    assert store.claim(make_claim()) == ClaimFailed(make_review())
+
+
+def test_absent_review_is_not_created(store: JobStore) -> None:
+    claim = make_claim(reopens=make_review())
+    with pytest.raises(UnavailableError):
+        store.claim(claim)
+    assert store.get(KEY) is None
+
+
+def test_review_is_taken_only_if_prerequisite_failed(store: JobStore) -> None:
+    review, first = make_review(RESUBMITTED_KEY), make_ready_job()
+    store.create(review)
+    store.create(first)
+    claim = make_claim(job_key=RESUBMITTED_KEY, reopens=review, requires_failed=KEY)
+
+    assert store.claim(claim) == PrerequisiteNotMet(first)
+
+    store.compare_and_swap(first, replace(first, status=Status.FAILED, version=2))
+    assert isinstance(store.claim(claim), Claimed)
+
+
+def test_review_that_was_taken_leaves_attention_index(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+    store.create(make_review())
+    store.claim(make_claim(reopens=make_review()))
+    row = dynamo.row(KEY)
+    assert row is not None
+    assert not {"attention", "since", "nothing_sent"} & row.keys()
 
 
 def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
@@ -129,6 +220,16 @@ def test_claim_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -
     assert dynamo.calls.attempts == ["UpdateItem", "UpdateItem"]
 
 
+@pytest.mark.parametrize(("message", "calls"), [(RIGHT, 1), ({**RIGHT, "amount": 1250}, 2)])
+def test_only_differently_worded_message_costs_second_call(
+    dynamo: DynamoFixture, message: dict[str, Any], calls: int
+) -> None:
+    store = dynamo.store()
+    store.create(make_ready_job(message=RIGHT, fingerprint="fingerprint-1"))
+    assert isinstance(store.claim(make_claim(message=message)), Claimed)
+    assert dynamo.calls.attempts == ["PutItem", *["UpdateItem"] * calls]
+
+
 def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
     store.create(make_ready_job())
@@ -138,3 +239,25 @@ def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     row = dynamo.row(KEY)
     assert row is not None
     assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}
+
+
+def test_claim_fails_before_time_to_run(store: JobStore) -> None:
+    store.create(make_ready_job(run_at=time_at(60), due_at=time_at(60)))
+
+    early = make_claim(now=time_at(60) - timedelta(milliseconds=1))
+    refused = store.claim(early)
+    assert isinstance(refused, ClaimFailed)
+    assert classify_claim_failure(refused.row, early, early.now) is ClaimFailure.EARLY
+    assert refused.row == store.get(KEY)
+
+    assert isinstance(store.claim(make_claim(now=time_at(60))), Claimed)
+
+
+def test_claim_of_begun_job_fails_before_its_time(store: JobStore) -> None:
+    """The claim that keeps the message of the fingerprint has the same condition."""
+    ready = make_ready_job(run_at=time_at(60), fingerprint="fingerprint-1", fence=1, owner="a")
+    store.create(ready)
+    assert isinstance(store.claim(make_claim(now=time_at(59))), ClaimFailed)
+    claimed = store.claim(make_claim(now=time_at(61)))
+    assert isinstance(claimed, Claimed)
+    assert claimed.job.message == ready.message

@@ -1,59 +1,20 @@
 """Creating and reading job rows, on every engine: one producer's row stands, with all it says."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from types import NoneType
-from typing import get_args, get_type_hints
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Job
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES
 from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.ports import AlreadyExists, Created, JobStore
-from tests.conformance.samples import KEY, ORDER_KEY, claim_job, make_ready_job, time_at
-from tests.support.dynamo import DynamoFixture
-from tests.unit.samples import make_entry
-
-AWKWARD_VALUES: dict[str, Json] = {
-    "float": 12.34,
-    "tiny": 1e-300,
-    "huge": 10**40,
-    "text": "Zoë ☕ \u2028 \x00",
-    "empty": "",
-    "none": None,
-    "flag": True,
-    "nested": {"list": [1, 1.5, [], {}, {"deep": None}]},
-}
-
-EVIDENCE = (
-    make_entry(at=time_at(0), event=Event.ENQUEUE, from_status=None, to_status=Status.READY),
-    make_entry(at=time_at(1), reason="unreachable", count=7, last_at=time_at(500)),
+from tests.conformance.samples import (
+    EVIDENCE,
+    KEY,
+    ORDER_KEY,
+    claim_job,
+    job_with_every_field,
+    make_ready_job,
+    time_at,
 )
-
-
-def job_with_every_field() -> Job:
-    """A job with a value in each field, also in those that are added later."""
-    chosen: dict[str, object] = {
-        "job_key": KEY,
-        "status": Status.NEEDS_REVIEW,
-        "evidence": EVIDENCE,
-        "key_scope": "",
-        "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL knows whole seconds only
-    }
-    kinds = get_type_hints(Job)
-    for number, name in enumerate(sorted(kinds.keys() - chosen.keys())):
-        match set(get_args(kinds[name]) or [kinds[name]]) - {NoneType}:
-            case kind if kind == {str}:
-                chosen[name] = f"the {name}"
-            case kind if kind == {int}:
-                chosen[name] = number + 2
-            case kind if kind == {bool}:
-                chosen[name] = True
-            case kind if kind == {datetime}:
-                chosen[name] = time_at(number)
-            case _:
-                chosen[name] = AWKWARD_VALUES
-    return Job(**chosen)  # type: ignore[arg-type]  # fields by name
+from tests.support.dynamo import DynamoFixture
 
 
 def test_job_with_all_fields_round_trips(store: JobStore) -> None:

@@ -1,5 +1,9 @@
 """A claim that needs another job to have failed, on every engine: both rows in one look."""
 
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
 import pytest
 
 from oncely.domain.claims import Claim
@@ -21,8 +25,13 @@ from tests.conformance.samples import (
 from tests.support.dynamo import DynamoFixture
 
 
-def make_resubmission_claim() -> Claim:
-    return make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY, now=time_at(9))
+def make_resubmission_claim(previous: tuple[datetime, ...] | None = None) -> Claim:
+    return make_claim(
+        job_key=RESUBMITTED_KEY,
+        requires_failed=KEY,
+        previous_resubmissions=previous,
+        now=time_at(9),
+    )
 
 
 def add_failed_job(store: JobStore) -> Job:
@@ -66,11 +75,11 @@ def test_claim_of_started_resubmission_fails_with_its_row(store: JobStore) -> No
 
 def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> None:
     add_failed_job(store)
-    ready = make_ready_job(RESUBMITTED_KEY)
+    ready = make_ready_job(RESUBMITTED_KEY, fingerprint="fingerprint-1")
     store.create(ready)
 
     result = store.claim(make_resubmission_claim())
-    assert isinstance(result, Claimed)
+    assert isinstance(result, Claimed), "a second transaction keeps the message"
     assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
 
 
@@ -89,6 +98,41 @@ def test_ended_resubmission_is_returned_when_first_is_reviewed(store: JobStore) 
     store.compare_and_swap(failed, apply_event(failed, Event.CONTRADICT, seconds=5))
 
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ended)
+
+
+SEEN: Final = (time_at(2), time_at(5))
+
+
+@pytest.mark.parametrize("stored", [(), SEEN[:1], SEEN])
+@pytest.mark.parametrize("read", [None, (), SEEN[:1], SEEN])
+def test_resubmission_is_claimed_only_with_counted_resubmissions(
+    store: JobStore, stored: tuple[datetime, ...], read: tuple[datetime, ...] | None
+) -> None:
+    first = claim_job(store)
+    failed = replace(fail_job(first), resubmissions=stored)
+    store.compare_and_swap(first, failed)
+    claim = make_resubmission_claim(read)
+
+    result = store.claim(claim)
+
+    if read not in {None, stored}:
+        assert result == PrerequisiteNotMet(failed)
+        assert store.get(RESUBMITTED_KEY) is None
+        return
+    assert isinstance(result, Claimed)
+    assert result.job == store.get(RESUBMITTED_KEY) == claimed_job(claim)
+    assert result.job.resubmissions == (() if read is None else (*read, claim.now))
+
+
+def test_resubmissions_are_counted_once_when_claimed_again(store: JobStore) -> None:
+    add_failed_job(store)
+    ready = make_ready_job(RESUBMITTED_KEY, resubmissions=SEEN)
+    store.create(ready)
+
+    result = store.claim(make_resubmission_claim(()))
+
+    assert isinstance(result, Claimed)
+    assert result.job.resubmissions == SEEN
 
 
 def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None:

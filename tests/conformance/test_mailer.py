@@ -8,15 +8,16 @@ import pytest
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.mailer import SesMailer
 from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import SANDBOX_FAULTS
 from tests.support.mail import ses_mailer
+from tests.support.shipped_sandbox import ShippedSandbox
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
-TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
+JOB = JobKey("receipt.send:order_18452")
+TAG = claim_tag(JOB, deployment="dev", fence=1)
 RECEIPT = Email(
     to="seven@example.com",
     subject="Receipt for order 18452",
@@ -44,11 +45,11 @@ class FakeMailerHarness:
 
 @dataclass
 class SesHarness:
-    sandbox: ProviderSandbox
+    sandbox: ShippedSandbox
     mailer: SesMailer
 
     def sent(self) -> list[Email]:
-        mails = self.sandbox.ledger.mails
+        mails = self.sandbox.ses.ledger.mails
         return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
     def fail_next(self, fault: ProviderFault) -> None:
@@ -69,12 +70,12 @@ def rig(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarn
     if request.param == "fake":
         yield FakeMailerHarness()
         return
-    with ProviderSandbox() as sandbox:
+    with ShippedSandbox() as sandbox:
         yield SesHarness(sandbox, ses_mailer(sandbox.url))
 
 
 def send(rig: MailerHarness, mail: Email = RECEIPT) -> EffectOutcome:
-    return rig.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+    return rig.mailer.send(mail, idempotency_key=KEY, job_key=JOB, tag=TAG)
 
 
 def test_mail_is_sent_once_with_message_id_as_reference(rig: MailerHarness) -> None:

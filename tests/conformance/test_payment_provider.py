@@ -1,4 +1,4 @@
-"""What any payment provider must do; the fake and the Stripe adapter are held to the same."""
+"""What any payment provider must do; each fake and each adapter is held to the same."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,6 +9,7 @@ from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
+    EffectOutcome,
     LookupFailed,
     NotFound,
     NotSent,
@@ -19,6 +20,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+from oncely.provider import AnyProvider
 from oncely.providers.interfaces import Payment
 from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
@@ -40,18 +42,33 @@ def charged(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
     return asked, charge_payment(rig, asked)
 
 
+def declined(rig: PaymentHarness) -> tuple[Payment, str, EffectOutcome]:
+    """A payment that its provider declines, be it when it is prepared or executed."""
+    asked = rig.payment("declined")
+    answer = rig.provider.prepare(asked, idempotency_key=IdempotencyKey("create:1"))
+    if isinstance(answer, Prepared):
+        return asked, answer.ref, execute_payment(rig, answer.ref, asked)
+    found = rig.provider.find(asked)
+    assert isinstance(found, Prepared)
+    return asked, found.ref, answer
+
+
 def test_prepare_moves_no_money(rig: PaymentHarness) -> None:
     asked, ref = prepared(rig)
     assert rig.charges() == 0
     assert isinstance(rig.provider.lookup(ref, asked), NotFound)
 
 
-def test_repeated_prepare_with_same_key_is_marked_replayed(rig: PaymentHarness) -> None:
+def test_repeated_prepare_is_replayed_only_if_profile_has_keys(
+    rig: PaymentHarness, plugin: AnyProvider
+) -> None:
+    honors_keys = plugin.profile.key_ttl is not None
     asked, key = rig.payment(), IdempotencyKey("create:1")
     first, second = (rig.provider.prepare(asked, idempotency_key=key) for _ in range(2))
     assert isinstance(first, Prepared)
-    assert not first.replayed
-    assert second == Prepared(first.ref, replayed=True)
+    assert isinstance(second, Prepared)
+    assert (first.replayed, second.replayed) == (False, honors_keys)
+    assert (second.ref == first.ref) is honors_keys
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -68,13 +85,12 @@ def test_repeated_execute_charges_once(rig: PaymentHarness, number: int) -> None
     assert (first.ref, first.result["amount"], rig.charges()) == (ref, 1250, 1)
 
 
-def test_declined_payment_stays_open_on_lookup(rig: PaymentHarness) -> None:
-    asked, ref = prepared(rig, "declined")
+def test_lookup_of_declined_payment_says_the_same(rig: PaymentHarness) -> None:
+    asked, ref, answer = declined(rig)
 
-    answer = execute_payment(rig, ref, asked)
-    assert isinstance(answer, StillOpen)
-    assert answer.code == "card_declined"
-    assert isinstance(rig.provider.lookup(ref, asked), StillOpen)
+    assert isinstance(answer, StillOpen | Declined)
+    assert answer.code
+    assert isinstance(rig.provider.lookup(ref, asked), type(answer))
     assert rig.charges() == 0
 
 
@@ -83,7 +99,8 @@ def test_processing_payment_resolves_later(rig: PaymentHarness, *, succeeded: bo
     asked, ref = prepared(rig, "processing")
     assert isinstance(execute_payment(rig, ref, asked), Pending)
     rig.complete_payment(ref, succeeded=succeeded)
-    assert isinstance(rig.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
+    expected = Succeeded if succeeded else StillOpen | Declined
+    assert isinstance(rig.provider.lookup(ref, asked), expected)
 
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
@@ -123,7 +140,9 @@ def test_rejected_api_key_sends_nothing_and_alarms(rig: PaymentHarness, step: st
 def test_lookup_is_unreachable_when_request_fails(rig: PaymentHarness) -> None:
     asked, ref = prepared(rig)
     rig.fail_next("lookup", ProviderFault.TIMEOUT_BEFORE)
-    assert isinstance(rig.provider.lookup(ref, asked), LookupFailed)
+    failed = rig.provider.lookup(ref, asked)
+    assert isinstance(failed, LookupFailed)
+    assert not failed.unknown_reference
 
 
 def test_lookup_is_anomalous_when_amount_differs(rig: PaymentHarness) -> None:
@@ -153,9 +172,11 @@ def test_mismatched_payment_is_never_executed(rig: PaymentHarness, changes: Any)
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
 def test_second_charge_of_same_job_is_anomalous(first: str, rig: PaymentHarness) -> None:
-    ours = rig.payment("declined" if first == "declined" else "good")
-    ref = prepare_payment(rig, ours)
-    if first != "not confirmed":
+    if first == "declined":
+        ours, ref, _ = declined(rig)
+    else:
+        ours, ref = prepared(rig)
+    if first == "paid":
         execute_payment(rig, ref, ours)
     second = charge_payment(rig, rig.payment(), number=2)
 
@@ -184,9 +205,7 @@ def test_payment_of_other_job_is_ignored(rig: PaymentHarness, changes: Any) -> N
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
 def test_closed_payment_never_executes(rig: PaymentHarness, kind: str, *, verified: bool) -> None:
-    asked, ref = prepared(rig, kind)
-    if kind == "declined":
-        execute_payment(rig, ref, asked)
+    asked, ref, *_ = declined(rig) if kind == "declined" else prepared(rig)
 
     answers = [
         rig.provider.close(ref, asked, verified=verified),
@@ -211,11 +230,11 @@ def test_close_of_executed_payment_returns_its_outcome(
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_close_without_reply_is_ambiguous(rig: PaymentHarness, fault: ProviderFault) -> None:
-    asked, ref = charged(rig, "declined")
+    asked, ref = prepared(rig)
     rig.fail_next("close", fault)
     assert isinstance(rig.provider.close(ref, asked, verified=True), Ambiguous)
     happened = fault is ProviderFault.TIMEOUT_AFTER
-    assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else StillOpen)
+    assert isinstance(rig.provider.lookup(ref, asked), Declined if happened else NotFound)
 
 
 def test_payment_of_other_job_is_never_closed(rig: PaymentHarness) -> None:
@@ -225,8 +244,7 @@ def test_payment_of_other_job_is_never_closed(rig: PaymentHarness) -> None:
 
     assert isinstance(rig.provider.close(ref, asked), Anomalous)
     assert isinstance(rig.provider.lookup(ref, theirs), NotFound)
-    # For this job it never takes money, so this job may fail.
-    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), NotFound)
 
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
@@ -244,9 +262,29 @@ def test_closed_payment_is_anomalous_after_other_charge(rig: PaymentHarness, kin
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
-@pytest.mark.parametrize("kind", ["good", "declined"])
-def test_chargeable_payment_is_still_open(rig: PaymentHarness, kind: str) -> None:
-    asked, ref = prepared(rig, kind)
-    if kind == "declined":
-        execute_payment(rig, ref, asked)
+def test_invented_reference_is_unknown_and_not_a_failure_to_answer(rig: PaymentHarness) -> None:
+    asked = rig.payment()
+    found = rig.provider.lookup("pi_invented", asked)
+    assert isinstance(found, LookupFailed)
+    assert found.unknown_reference
+    closed = rig.provider.lookup_closed("pi_invented", job_key=asked.job_key)
+    assert isinstance(closed, NotFound)
+    assert "pi_invented" in closed.reason
+
+
+def test_refunded_second_charge_does_not_affect_lookup(rig: PaymentHarness) -> None:
+    asked, ref = charged(rig)
+    second = charge_payment(rig, asked, number=2)
+    assert isinstance(rig.provider.lookup(ref, asked), Anomalous)
+    rig.refund(second)
+    assert isinstance(rig.provider.lookup(ref, asked), Succeeded)
+
+
+def test_chargeable_payment_is_still_open(rig: PaymentHarness) -> None:
+    asked, ref = prepared(rig)
     assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)
+
+
+def test_declined_payment_is_open_until_its_provider_says_otherwise(rig: PaymentHarness) -> None:
+    asked, ref, answer = declined(rig)
+    assert isinstance(rig.provider.lookup_closed(ref, job_key=asked.job_key), type(answer))

@@ -6,20 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.aws.row_scan import DynamoRowScan
 from oncely.domain.history import history_line
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.table_identity import MAX_INVOCATION_TIME
-from oncely.operate.restore_proofs import Declaration, ProofRestorer
-from oncely.operate.set_up_table import TableInitializer
+from oncely.operate.restore_proofs import Declaration
 from oncely.ports import TableBlocked, TableOpen
 from oncely.run.table_guard import CheckedTable
 from oncely.testing.history import MemoryHistory
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import NOW, make_job
 
 LOST, OLD, OPEN = (JobKey(f"payment.charge:order_{name}") for name in ("lost", "old", "open"))
@@ -31,7 +31,7 @@ def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoF
     """MiniStack: moto's tables have no id."""
     with closing(DynamoFixture(request.getfixturevalue("ministack"))) as tables:
         tables.protect()
-        TableInitializer(DynamoTableIdentity(tables.admin, tables.jobs_table), new_identity).run()
+        tables.app(tables.admin).table_initializer.run()
         yield tables
 
 
@@ -73,14 +73,9 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     lines = [history_line(None, job, generation="T1", at=NOW) for job in ended]
     history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
     store = DynamoJobStore(client=dynamo.client, table=name, tables={})
-    service = ProofRestorer(
-        table=table,
-        store=store,
-        scan=DynamoRowScan(dynamo.client, name),
-        history=history,
-        clock=clock,
-        new_identity=new_identity,
-    )
+    world = InMemoryStack(store=store, rows=dynamo.rows(), clock=clock, history=history)
+    scan = DynamoRowScan(dynamo.client, name)
+    service = world.app(table_identity=table, row_scan=scan).proof_restorer
 
     done = service.replace_table(replays_for=timedelta(days=18))
 

@@ -27,7 +27,9 @@ FINGERPRINTS = (None, "fingerprint-1", "fingerprint-1", "fingerprint-2")
 VERBS = {"compare_and_swap": 11, "claim": 6, "create": 2, "put_order": 2, "remove": 2}
 MOVES = {
     status: [
-        event for source, event in TRANSITIONS if source is status and event is not Event.CLAIM
+        event
+        for source, event in TRANSITIONS
+        if source is status and event not in {Event.CLAIM, Event.CLAIM_REVIEW}
     ]
     for status in Status
 }
@@ -69,6 +71,9 @@ class StorePair:
         claim = make_claim(
             job_key=self.key(name), now=time_at(self.step), fingerprint=self._fingerprint()
         )
+        row = self.memory.store.get(claim.job_key)
+        if row is not None and row.nothing_sent:
+            claim = replace(claim, reopens=row)
         if self.draw.random() < 0.3 and self._would_succeed(claim):
             claim = replace(claim, requires_failed=self.key(NAMES[1 - NAMES.index(name)]))
         self._assert_agree(self.memory.store.claim(claim), self.dynamodb.store.claim(claim))
@@ -123,6 +128,7 @@ class StorePair:
             Event.DECLINE: {"result": {"code": "card_declined"}, "last_error": "card_declined"},
             Event.RELEASE: {"lease_until": None, "first_sent_at": None, "key_scope": None},
             Event.REQUEUE: {"lease_until": None, "key_number": before.key_number + 1},
+            Event.ESCALATE: {"nothing_sent": self.step % 2 == 0},
             Event.MARK_UNKNOWN: {"timeouts": before.timeouts + 1, "last_error": "timeout"},
         }
         changes = by_event.get(event, {})

@@ -96,8 +96,7 @@ def status_places() -> Counter[str]:
     """How many matches over `Status` each product file has that a new member must be added to."""
     found: Counter[str] = Counter()
     for path in _python_files():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found[_relative(path)] += sum(_is_exhaustive(node) for node in ast.walk(tree))
+        found[_relative(path)] += sum(_is_exhaustive(node) for node in ast.walk(_tree(path)))
     return +found
 
 
@@ -136,13 +135,12 @@ def mypy_places() -> Counter[str]:
 
 
 def _row(change: Change) -> str:
-    touched = [
-        name
-        for name in _touched(change)
-        if not name.startswith((*change.new, *change.ignored, _LOCAL))
-    ]
-    local = sum(name.startswith(_LOCAL) for name in _touched(change))
-    edit = _code(touched) + (f"; for the demo, {local} in `{_LOCAL}`" if local else "")
+    touched = _touched(change)
+    elsewhere = (*change.new, *change.ignored, _LOCAL)
+    local = sum(name.startswith(_LOCAL) for name in touched)
+    edit = _code(name for name in touched if not name.startswith(elsewhere)) + (
+        f"; for the demo, {local} in `{_LOCAL}`" if local else ""
+    )
     return _line(change.adds, _code(change.new), edit, change.then, change.example)
 
 
@@ -150,7 +148,7 @@ def _status_row() -> str:
     places = status_places()
     edit = f"{sum(places.values())} matches that mypy names: {_code(places)}"
     return _line(
-        "a status", "", edit, "the diagram of docs/lifecycle.md", "a new member of `Status`"
+        "a status", "", edit, "the diagram of docs/concepts.md", "a new member of `Status`"
     )
 
 
@@ -175,9 +173,13 @@ def _touched(change: Change) -> list[str]:
     return [_relative(path) for path in (*python, *text)]
 
 
-def _words(path: Path, *, strings: bool) -> Iterator[str]:
+@cache
+def _words(path: Path, *, strings: bool) -> frozenset[str]:
     """The names and the strings of a file, without docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(_all_words(_tree(path), strings=strings))
+
+
+def _all_words(tree: ast.Module, *, strings: bool) -> Iterator[str]:
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -202,6 +204,12 @@ def _is_exhaustive(node: ast.AST) -> bool:
     )
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def _python_files() -> list[Path]:
     return sorted(
         path for root in ("functions", "infra") for path in (REPOSITORY / root).rglob("*.py")

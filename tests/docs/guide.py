@@ -6,9 +6,9 @@ from typing import Final
 from tests.docs.pages import page
 
 GUIDE: Final = page("docs/add-a-job.md")
-CONTRACT: Final = "functions/oncely/jobs/payment_refund.py"
-REGISTRY: Final = "functions/oncely/jobs/__init__.py"
-TEST: Final = "tests/unit/test_payment_refund.py"
+CONTRACT: Final = "functions/oncely/jobs/deposit_return.py"
+REGISTRY: Final = "functions/oncely/jobs/shipped.py"
+TEST: Final = "tests/unit/test_deposit_return.py"
 
 
 def follow_guide(clone: Path) -> None:
@@ -21,5 +21,5 @@ def follow_guide(clone: Path) -> None:
     import_line, _, entry = GUIDE.file(REGISTRY).partition("\n\n")
     name = entry.splitlines()[1]
     before, opening, after = registry.read_text().partition("] = (\n")
-    imported = before.replace("\nCONTRACTS", f"\n{import_line}\n\nCONTRACTS", 1)
+    imported = before.replace("\nSHIPPED_JOBS", f"\n{import_line}\n\nSHIPPED_JOBS", 1)
     registry.write_text(f"{imported}{opening}{name}\n{after}")

@@ -1,12 +1,19 @@
 """The pages that people read, and what stands in them."""
 
 import re
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).parents[2]
-_FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+# A block of a list is indented.
+_FENCE: Final = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+# Readers see it: a comment of one command, or of the whole block in its first line.
+_NOT_RUN: Final = re.compile(r"# not run by the tests: (?P<reason>.+)")
 
 
 @dataclass(frozen=True)
@@ -16,6 +23,14 @@ class CodeBlock:
     language: str
     text: str
     title: str | None
+
+
+@dataclass(frozen=True)
+class ShellCommand:
+    """A command of a page, and the reason if no test runs it."""
+
+    line: str
+    not_run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,9 +53,26 @@ class DocPage:
 
     def blocks(self) -> list[CodeBlock]:
         return [
-            CodeBlock(found["language"], found["text"], _title(self.text[: found.start()]))
+            CodeBlock(
+                found["language"],
+                textwrap.dedent(found["text"]),
+                _title(self.text[: found.start()]),
+            )
             for found in _FENCE.finditer(self.text)
         ]
+
+    def commands(self) -> Iterator[ShellCommand]:
+        """The commands of its shell blocks, without comments."""
+        for block in self.blocks():
+            if block.language != "sh":
+                continue
+            lines = block.text.replace("\\\n", " ").splitlines()
+            whole = _NOT_RUN.match(lines[0])
+            for line in lines:
+                command = " ".join(line.partition(" # ")[0].split())
+                if command and not command.startswith("#"):
+                    marked = whole or _NOT_RUN.search(line)
+                    yield ShellCommand(command, marked["reason"] if marked else None)
 
     def file(self, name: str) -> str:
         """The code that the page says belongs into this file."""
@@ -54,8 +86,8 @@ def pages() -> list[DocPage]:
 
 
 def checked_pages() -> list[DocPage]:
-    """Those whose links and words are checked: the guide for contributors, too."""
-    return [*pages(), page(".github/CONTRIBUTING.md")]
+    """Those whose links and words are checked: those of .github, too."""
+    return [*pages(), page(".github/CONTRIBUTING.md"), page(".github/SECURITY.md")]
 
 
 def page(name: str) -> DocPage:

@@ -11,10 +11,10 @@ import pytest
 import stripe
 
 from oncely.domain.effect_outcomes import Ambiguous, NotFound, Succeeded
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.sandbox import FaultKind
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 @pytest.fixture
@@ -52,25 +52,25 @@ def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
 
     done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
-    assert "REPLAY='payment.refund: w1:stripe_refunds.give!lost'" in done.stdout
+    assert "REPLAY='deposit.return: w1:stripe_refunds.give!lost'" in done.stdout
     assert "happened 2 times" in done.stdout
 
 
 def test_guide_line_registers_job(follower: Path) -> None:
     tell = (
-        "from oncely.jobs import CONTRACTS\n"
-        "print(*(kind.describe() for kind in CONTRACTS), sep='\\n')"
+        "from oncely.jobs.shipped import SHIPPED_JOBS\n"
+        "print(*(kind.describe() for kind in SHIPPED_JOBS), sep='\\n')"
     )
 
     done = _python(follower, "-c", tell)
 
-    assert "payment.refund (queue refunds)" in done.stdout, done.stderr
+    assert "deposit.return (queue deposits)" in done.stdout, done.stderr
     assert "payment.charge (queue payments)" in done.stdout
 
 
 def test_guide_job_imports_without_provider_sdk(follower: Path) -> None:
     """Functions that never call the provider ship without its layer."""
-    check = "import sys, oncely.jobs; print('stripe' in sys.modules)"
+    check = "import sys, oncely.jobs.shipped; print('stripe' in sys.modules)"
 
     done = _python(follower, "-c", check)
 
@@ -79,7 +79,7 @@ def test_guide_job_imports_without_provider_sdk(follower: Path) -> None:
 
 @pytest.fixture
 def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type checker has seen
-    spec = importlib.util.spec_from_file_location("payment_refund", follower / CONTRACT)
+    spec = importlib.util.spec_from_file_location("deposit_return", follower / CONTRACT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -88,9 +88,9 @@ def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type check
 
 
 def test_guide_job_has_order_as_subject(guide: Any) -> None:  # noqa: ANN401  # as above
-    example = guide.PaymentRefund.example
+    example = guide.DepositReturn.example
 
-    assert guide.PaymentRefund.subject(example) == example.order_id == "18452"
+    assert guide.DepositReturn.subject(example) == example.order_id == "18452"
 
 
 @pytest.mark.enable_socket
@@ -99,15 +99,15 @@ def test_guide_provider_finds_refund_after_lost_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stripe, "enable_telemetry", False)
-    with ProviderSandbox() as sandbox:
-        refunds = guide.StripeRefunds("sk_test_guide", api_base=sandbox.url)
-        order = guide.Refund("18452", _seed_charge(sandbox))
-        before = refunds.find(order, "payment.refund:order_18452")
+    with ShippedSandbox() as sandbox:
+        refunds = guide.StripeDeposits("sk_test_guide", api_base=sandbox.url)
+        order = guide.Deposit("18452", _seed_charge(sandbox))
+        before = refunds.find(order, "deposit.return:order_18452")
         sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="POST", path="/v1/refunds", times=1)
-        lost = refunds.give(order, "payment.refund:order_18452", key="refund:1")
-        found = refunds.find(order, "payment.refund:order_18452")
-        again = refunds.give(order, "payment.refund:order_18452", key="refund:1")
-        given = sandbox.ledger.refunds
+        lost = refunds.give(order, "deposit.return:order_18452", key="refund:1")
+        found = refunds.find(order, "deposit.return:order_18452")
+        again = refunds.give(order, "deposit.return:order_18452", key="refund:1")
+        given = sandbox.stripe.ledger.refunds
 
     assert isinstance(before, NotFound)
     assert isinstance(lost, Ambiguous)
@@ -116,7 +116,7 @@ def test_guide_provider_finds_refund_after_lost_reply(
     assert [one.refund_id for one in given] == [found.ref]
 
 
-def _seed_charge(sandbox: ProviderSandbox) -> str:
+def _seed_charge(sandbox: ShippedSandbox) -> str:
     client = stripe.StripeClient("sk_test_guide", base_addresses={"api": sandbox.url})
     intent = client.v1.payment_intents.create(
         {

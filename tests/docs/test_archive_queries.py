@@ -4,18 +4,15 @@ import re
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from oncely.aws.s3_history import S3HistoryStore
 from oncely.aws.stream_records import batch_name, row_changes
 from oncely.domain.actors import operator_actor
 from oncely.domain.history import UNKNOWN_JOB_TYPE, HistoryLine
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.jobs import CONTRACTS
-from oncely.publish.archive_history import HistoryWriter
+from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.support.duckdb_queries import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import make_job
@@ -71,8 +68,7 @@ def folder(tmp_path: Path) -> Path:
     ]
     records = [stream_record(old, new, number=place) for place, (old, new) in enumerate(changes)]
     s3 = FakeS3()
-    client: Any = s3
-    writer = HistoryWriter(S3HistoryStore(client, "archive"))
+    writer = s3.writer()
     # At least once: a bisected batch, and one that was retried.
     for batch in (records, records[:3], records[3:], records):
         name = batch_name(batch, generation="table-1")
@@ -122,5 +118,5 @@ def test_tables_have_history_fields_and_shipped_job_types() -> None:
 
     assert set(re.findall(r"(\w+)\"?: '", view.partition("columns =")[2])) == names
     assert set(re.findall(r"`(\w+)`", columns)) == names | {"day"}
-    types = {kind.job_type for kind in CONTRACTS} | {UNKNOWN_JOB_TYPE}
+    types = {kind.job_type for kind in SHIPPED_JOBS} | {UNKNOWN_JOB_TYPE}
     assert f"'{','.join(sorted(types - {UNKNOWN_JOB_TYPE}))},{UNKNOWN_JOB_TYPE}'" in table

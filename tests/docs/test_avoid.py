@@ -1,4 +1,4 @@
-"""Names, strings and docs use the words of docs/glossary.md.
+"""Names, strings and docs use the words of docs/concepts.md.
 
 `python -m tests.docs.test_avoid` lists every place that does not.
 """

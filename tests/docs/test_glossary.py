@@ -1,4 +1,4 @@
-"""The product uses the terms of docs/glossary.md."""
+"""The product uses the terms of the glossary in docs/concepts.md."""
 
 import re
 from typing import Final
@@ -8,7 +8,8 @@ import pytest
 from tests.docs.change_cost import product_text
 from tests.docs.pages import page
 
-TERMS: Final = re.findall(r"\*\*(.+?)\*\*", page("docs/glossary.md").text)
+_GLOSSARY: Final = page("docs/concepts.md").text.partition("\n# Glossary\n")[2]
+TERMS: Final = re.findall(r"\*\*(.+?)\*\*", _GLOSSARY)
 
 
 def test_terms_are_unique() -> None:

@@ -56,9 +56,13 @@ class AdminBrowser:
         self.open_hash(f"#/job/{quote(key, safe='')}")
 
     def search(self, text: str) -> None:
+        """Search for several jobs, or for none. An exact hit opens the job instead."""
+        self.type_search(text)
+        expect(self.heading).to_have_text(f"Results for “{text}”")
+
+    def type_search(self, text: str) -> None:
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
-        expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def wait_for_view(self) -> None:
         expect(self.heading).to_be_visible()
@@ -123,3 +127,11 @@ class AdminBrowser:
         # Some tests expect an error response. The page shows it.
         if message.type == "error" and not re.search("Failed to load resource", message.text):
             self.browser_errors.append(message.text)
+
+    def show_figures(self) -> Locator:
+        """Open the table of the overview's charts."""
+        table = self.page.get_by_role("region", name="Figures by hour")
+        if not table.is_visible():
+            self.page.get_by_text("Show the figures as a table").click()
+        expect(table).to_be_visible()
+        return table

@@ -1,6 +1,7 @@
 """Unusual jobs in a deployed stack."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -31,9 +32,24 @@ def unreadable_job(stack: StackClient) -> JobKey:
     return job.job_key
 
 
+def bulk_reviews(stack: StackClient, name: str, count: int) -> list[JobKey]:
+    """Reviews of jobs that no worker claimed. A test selects its own by the name in their error."""
+    keys: list[JobKey] = []
+    for number in range(count):
+        order = f"{name}-{number}"
+        job = _review_job(f"payment.charge:order_{order}", order)
+        message = {**job.message, "order_id": order}
+        error = f"order {order} does not exist"
+        job = replace(job, message=message, last_error=error, customer_id=f"customer_{number}")
+        job_store(stack).create(replace(job, amount=1900 + number, currency="eur"))
+        keys.append(job.job_key)
+    return keys
+
+
 def many_jobs(stack: StackClient) -> None:
     rows = [
-        serialize_job(_review_job(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
+        # Older than the others: a list begins with the newest, and a page reads some hundreds.
+        serialize_job(_review_job(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}", hours=12))
         for name in (f"many-{number}" for number in range(JOB_COUNT))
     ]
     table, client = stack.outputs["JobsTableName"], stack.client("dynamodb")
@@ -46,10 +62,10 @@ def many_jobs(stack: StackClient) -> None:
         list(pool.map(write, range(0, JOB_COUNT, BATCH)))
 
 
-def _review_job(key: str, text: str) -> Job:
+def _review_job(key: str, text: str, *, hours: int = 0) -> Job:
     # Without a due time the scheduled sweep leaves it alone.
     job_type = key.partition(":")[0]
-    before = datetime.now(UTC) - timedelta(minutes=5)
+    before = datetime.now(UTC) - timedelta(hours=hours, minutes=5)
     return Job(
         job_key=JobKey(key),
         job_type=job_type,

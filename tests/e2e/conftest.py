@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from oncely.providers.sandbox import ProviderSandbox
-from oncely_local.cdk_cli import CDK
+from oncely_local.cdk_cli import find_cdk
 from oncely_local.deploy import bootstrap, cached_assembly, deploy
 from oncely_local.engine import Engine, EngineError, running_engine
 from tests.e2e import scenarios
@@ -16,6 +15,7 @@ from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.deployed_stack import ENGINE_SETTINGS, StackClient
 from tests.support.chromium import running_chromium
 from tests.support.engines import skip_or_fail
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -24,15 +24,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
+def sandbox() -> Iterator[ShippedSandbox]:
+    with ShippedSandbox() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(sandbox: ShippedSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A local AWS that refuses what no policy allows; it ends before what its functions call."""
-    if not CDK.exists():
+    if find_cdk() is None:
         skip_or_fail("no CDK command line: `make setup` installs it")
     try:
         running = running_engine(
@@ -46,13 +46,13 @@ def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def assembly() -> Path:
-    if not CDK.exists():
+    if find_cdk() is None:
         skip_or_fail("no CDK command line: `make setup` installs it")
     return cached_assembly()
 
 
 @pytest.fixture(scope="session")
-def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> StackClient:
+def deployment(engine: Engine, sandbox: ShippedSandbox, assembly: Path) -> StackClient:
     """The stack, deployed; one job is left for the schedule to find while the tests run."""
     bootstrap(engine.url, assembly)
     deploy(engine.url, assembly, providers=sandbox.url)
@@ -79,6 +79,20 @@ def support(chromium: Browser, deployment: StackClient) -> AdminBrowser:
 
 def _signed_in(chromium: Browser, deployment: StackClient, name: str) -> AdminBrowser:
     with_users(deployment)
-    desk = AdminBrowser(chromium, deployment.outputs["AdminUrl"])
-    desk.sign_in(name)
-    return desk
+    service = AdminBrowser(chromium, deployment.outputs["AdminUrl"])
+    service.sign_in(name)
+    return service
+
+
+@pytest.fixture(scope="session")
+def reference(deployment: StackClient) -> str:
+    return str(deployment.once(scenarios.duplicate_message)["provider_ref"])
+
+
+@pytest.fixture
+def admin_browser(support: AdminBrowser) -> Iterator[AdminBrowser]:
+    support.open_hash("#/list/needs_review")
+    yield support
+    # Among other things: whatever the content policy had to refuse.
+    assert support.browser_errors == []
+    assert "[object " not in support.page.content(), "an element was shown as text"

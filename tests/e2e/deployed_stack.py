@@ -8,10 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from oncely.providers.sandbox import ProviderSandbox
+import pytest
+
+from app import build_app
+from oncely_cdk import OncelySettings, layers
+from oncely_cdk.paths import REPOSITORY
 from oncely_local.account import LocalAccount
-from oncely_local.engine import Engine
+from oncely_local.engine import Engine, account_environment
+from oncely_local.project import local_project
 from oncely_local.sample_data import serialize_row
+from tests.support.shipped_sandbox import ShippedSandbox
 
 # Every call is checked against the caller's policies, as on AWS, and written down.
 ENGINE_SETTINGS: Final = {
@@ -25,8 +31,21 @@ TIMEOUT_SECONDS: Final = 180.0
 T = TypeVar("T")
 
 
+def synthesize(settings: OncelySettings, folder: Path) -> None:
+    """Synthesize as the CDK command line does, in the engine's account.
+
+    Without the account, other texts would be other versions of functions that did not change.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in account_environment().items():
+            patch.setenv(name, value)
+        # The tests of templates may have put empty layers there, in the same process.
+        patch.setattr(layers, "BUILD", REPOSITORY / ".build" / "layers")
+        build_app(settings, folder=folder).synth()
+
+
 class StackClient:
-    def __init__(self, engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> None:
+    def __init__(self, engine: Engine, sandbox: ShippedSandbox, assembly: Path) -> None:
         self.engine = engine
         self.sandbox = sandbox
         self.assembly = assembly
@@ -34,10 +53,23 @@ class StackClient:
         self.client: Callable[[str], Any] = self.account.client
         self.outputs = self.account.outputs()
         self.once: Callable[[Callable[[StackClient], T]], T] = cache(lambda what: what(self))
-        self.account.put_provider_secrets()
+        self.account.put_secrets(local_project().secrets)
         self._alerts: list[dict[str, str]] = []
         self._manual_executions: set[str] = set()
         self._inbox = self._subscribe()
+
+    def user(self, name: str, *policies: str) -> dict[str, str]:
+        """The environment of a new IAM user who has these policies of the stack, by output."""
+        iam = self.client("iam")
+        iam.create_user(UserName=name)
+        for policy in policies:
+            iam.attach_user_policy(UserName=name, PolicyArn=self.outputs[policy])
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        return {
+            **self.engine.environment(),
+            "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+        }
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
         body = message if isinstance(message, str) else json.dumps(message)

@@ -3,13 +3,19 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
+import boto3
+import pytest
+
+from oncely import create_producer
 from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
-from oncely.jobs.payment_charge import charge_shard
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.jobs.tables import charge_shard
 from oncely.testing.sandbox import FaultKind
 from tests.e2e.deployed_stack import StackClient, wait_for
 
@@ -41,8 +47,12 @@ def charge_message(order_id: str, **more: object) -> dict[str, object]:
     return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}
 
 
+def receipt_message(order_id: str) -> dict[str, object]:
+    return {"job": "receipt.send", "v": 1, "order_id": order_id}
+
+
 def count_charges(stack: StackClient, order_id: str) -> int:
-    ledger = stack.sandbox.ledger
+    ledger = stack.sandbox.stripe.ledger
     intents = {one.intent_id for one in ledger.intents if one.customer == f"cus_{order_id}"}
     return sum(one.intent_id in intents and one.status == "succeeded" for one in ledger.charges)
 
@@ -72,6 +82,28 @@ def successful_payment(stack: StackClient) -> dict[str, Any]:
     return stack.wait_for_job("payment.charge:order_18452", "finished")
 
 
+def refunded_payment(stack: StackClient) -> dict[str, Any]:
+    put_order(stack, "returned")
+    stack.send("PaymentsQueueUrl", charge_message("returned"))
+    refund = {"job": "payment.refund", "v": 1, "order_id": "returned", "refund_id": "rma_1"}
+    stack.send("PaymentsQueueUrl", refund)
+    return stack.wait_for_job("payment.refund:order_returned:rma_1", "finished")
+
+
+def braintree_payment(stack: StackClient) -> dict[str, Any]:
+    """An order that Braintree is paid for; its answer is lost, and the reconciler finds it."""
+    key = "payment.charge:order_bt"
+    put_order(stack, "bt", payment_provider="braintree", payment_method="bt_visa")
+    faults, path = stack.sandbox.faults, "/merchants/*/transactions/*"
+    faults.add(FaultKind.ACCEPT_THEN_DROP, method="PUT", path=f"{path}/submit_for_settlement")
+    # The worker reads the transaction before it submits it, and after an error.
+    faults.add(FaultKind.OUTAGE, method="GET", path=path)
+    stack.send("PaymentsQueueUrl", charge_message("bt"))
+    stack.wait_for_job(key, "unknown", "finished")
+    stack.reconcile(key=key)
+    return stack.wait_for_job(key, "finished")
+
+
 def duplicate_message(stack: StackClient) -> dict[str, Any]:
     before = stack.once(successful_payment)
     stack.send("PaymentsQueueUrl", charge_message("18452"))
@@ -90,15 +122,37 @@ def invalid_messages(stack: StackClient) -> list[str]:
 
 
 def job_needs_review(stack: StackClient) -> list[str]:
+    put_order(stack, "nobody", status="cancelled")
     stack.send("PaymentsQueueUrl", charge_message("nobody"))
-    stack.send("MailQueueUrl", {"job": "receipt.send", "v": 1, "order_id": "nobody"})
-    stack.send("SyncQueueUrl", push_message("0"))
+    stack.send("MailQueueUrl", receipt_message("nobody"))
     keys = ["payment.charge:order_nobody", "receipt.send:order_nobody"]
-    for key in keys:
+    # Its record never comes.
+    stack.send("SyncQueueUrl", push_message("0"))
+    stack.wait_for_job(push_key("0", 1), "ready")
+    stack.backdate(push_key("0", 1), "created_at")
+    stack.send("SyncQueueUrl", push_message("0"))
+    for key in (*keys, push_key("0", 1)):
         stack.wait_for_job(key, "needs_review")
     return wait_for(
         lambda: len(told := stack.alerts()) > len(keys) and told, "people are told", stack.alerts
     )
+
+
+def early_messages(stack: StackClient) -> dict[str, Any]:
+    """Messages before their order wait on their rows, and run once the order is there."""
+    stack.send("PaymentsQueueUrl", charge_message("early"))
+    stack.send("MailQueueUrl", receipt_message("early"))
+    keys = ["payment.charge:order_early", "receipt.send:order_early"]
+    for key in keys:
+        wait_for(partial(_waits_for_order, stack, key), f"{key} waits for its order")
+    put_order(stack, "early")
+    for key in keys:
+        stack.wait_for_job(key, "finished")
+    return stack.order("early")
+
+
+def _waits_for_order(stack: StackClient, key: str) -> bool:
+    return "waits for order" in str((stack.job(key) or {}).get("last_error"))
 
 
 def resubmission_after_decline(stack: StackClient) -> dict[str, Any]:
@@ -115,7 +169,7 @@ def job_leased_elsewhere(stack: StackClient) -> None:
     put_order(stack, "held", status="paid")
     held = {
         "PaymentsQueueUrl": charge_message("held"),
-        "MailQueueUrl": {"job": "receipt.send", "v": 1, "order_id": "held"},
+        "MailQueueUrl": receipt_message("held"),
         "SyncQueueUrl": contact_message("held", "1"),
     }
     keys = ("payment.charge:order_held", "receipt.send:order_held", "sync.contact:hubspot:held:1")
@@ -156,6 +210,27 @@ def claim_as_other_worker(
             deployment=deployment_identity(stack),
         )
     )
+
+
+def enqueue_as_producer(stack: StackClient) -> dict[str, str]:
+    """A service with the producer policy enqueues. Returns its environment."""
+    environment = stack.user("producer", "PaymentsProducerPolicyArn")
+    put_order(stack, "produced")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        jobs = create_producer(
+            SHIPPED_JOBS,
+            jobs_table=stack.outputs["JobsTableName"],
+            queue_urls={"payments": stack.outputs["PaymentsQueueUrl"]},
+            session=boto3.Session(),
+        )
+        message = charge_message("produced")
+        first = jobs.enqueue(message, unique_for=timedelta(minutes=1))
+        again = jobs.enqueue(message)
+    assert (first.created, first.sent, again.created) == (True, True, False)
+    stack.wait_for_job(first.job_key, "finished")
+    return environment
 
 
 def dead_letter(stack: StackClient) -> dict[str, Any]:
@@ -215,7 +290,7 @@ def push_key(contact_id: str, version: int = 1) -> str:
 
 
 def contact_import(stack: StackClient) -> list[str]:
-    ids = stack.sandbox.hubspot.add_contacts(CONTACTS)
+    ids = stack.sandbox.hubspot.contacts.add_contacts(CONTACTS)
     batch = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}
     stack.send("SyncQueueUrl", batch)
     stack.wait_for_job("sync.import:hubspot:nightly", "finished")
@@ -293,9 +368,12 @@ def history_gap(stack: StackClient) -> None:
 ALL_SCENARIOS: Final[tuple[Callable[[StackClient], object], ...]] = (
     ambiguous_charge,
     successful_payment,
+    braintree_payment,
+    refunded_payment,
     duplicate_message,
     invalid_messages,
     job_needs_review,
+    early_messages,
     resubmission_after_decline,
     job_leased_elsewhere,
     dead_letter,

@@ -17,15 +17,24 @@ from tests.support.forked_cli import run_command
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
+    is_operators = name == STACK_NAME and words[:2] != ("archive", "backfill")
+    env = stack.once(operator_environment) if is_operators else stack.engine.environment()
     done = run_command(
         ["oncely", *words],
-        env={**stack.engine.environment(), "PATH": os.environ["PATH"], "ONCELY_STACK": name},
+        env={**env, "PATH": os.environ["PATH"], "ONCELY_STACK": name},
         cwd=REPOSITORY,
         stdin_text=stdin_text,
     )
     assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def operator_environment(stack: StackClient) -> dict[str, str]:
+    """An operator who also enqueues: the engine refuses what the stack's policies do not allow."""
+    producers = [name for name in stack.outputs if name.endswith("ProducerPolicyArn")]
+    policies = ("ReaderPolicyArn", "OperatorPolicyArn", *producers)
+    return stack.user("operator", *policies)
 
 
 def run_cli_json(stack: StackClient, *words: str, code: int = 0) -> list[dict[str, Any]]:
@@ -43,7 +52,7 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     assert sent == f"created    {key}\n"
     assert (again[0]["outcome"], again[0]["status"]) == ("duplicate", "finished")
     found = run_cli(deployment, "find", "command")
-    assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
+    assert found.startswith("Order command: charged once, 49.00 EUR on ")
     assert len(found.splitlines()) < 30
     (shown,) = run_cli_json(deployment, "show", key)
     assert (shown["status_label"], shown["amount_label"]) == ("done", "49.00 EUR")
@@ -54,7 +63,9 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
 def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> None:
     file = tmp_path / "receipts.jsonl"
     ids = [f"nobody-{number}" for number in range(12)]
-    lines = [json.dumps({"job": "receipt.send", "v": 1, "order_id": one}) for one in ids]
+    for one in ids:
+        scenarios.put_order(deployment, one, status="paid")
+    lines = [json.dumps(scenarios.receipt_message(one)) for one in ids]
     file.write_text("\n".join(lines))
 
     first = run_cli(deployment, "send", "--file", str(file))
@@ -65,6 +76,7 @@ def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> N
 
 def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) -> None:
     key = "payment.charge:order_repaired"
+    scenarios.put_order(deployment, "repaired", status="cancelled")
     deployment.send("PaymentsQueueUrl", scenarios.charge_message("repaired"))
     deployment.wait_for_job(key, "needs_review")
     scenarios.put_order(deployment, "repaired")
@@ -138,8 +150,10 @@ def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> N
 
 def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: Path) -> None:
     deployment.once(scenarios.successful_payment)
-    for folder in ("infra/oncely_cdk", "functions/oncely", ".build"):
-        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.oncely]\njobs = ["oncely.jobs.shipped:SHIPPED_JOBS"]\n'
+    )
+    (tmp_path / ".build").mkdir()
     state = {"endpoint": deployment.engine.url, "stack": STACK_NAME, "pid": os.getpid()}
     (tmp_path / ".build" / "local.json").write_text(json.dumps(state))
     done = subprocess.run(
@@ -153,7 +167,7 @@ def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: P
     )
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("18452: charged once, 49.00 EUR.")
+    assert done.stdout.startswith("Order 18452: charged once, 49.00 EUR on ")
 
 
 def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:

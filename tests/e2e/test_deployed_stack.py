@@ -16,6 +16,15 @@ def test_message_to_output_queue_pays_order(deployment: StackClient) -> None:
     assert scenarios.count_charges(deployment, "18452") == 1
 
 
+def test_order_chooses_its_payment_provider(deployment: StackClient) -> None:
+    job = deployment.once(scenarios.braintree_payment)
+    order = deployment.order("bt")
+    (charged,) = deployment.sandbox.braintree.ledger.transactions
+    assert (order["status"], order["charge_id"]) == ("paid", charged.transaction_id)
+    assert (charged.status, job["provider"]) == ("submitted_for_settlement", "braintree")
+    assert scenarios.count_charges(deployment, "bt") == 0, "not at Stripe"
+
+
 def test_ended_job_sends_receipt_before_it_can_expire(deployment: StackClient) -> None:
     deployment.once(scenarios.successful_payment)
 
@@ -44,6 +53,12 @@ def test_worker_alerts_when_job_needs_review(deployment: StackClient) -> None:
     assert any("payment.charge:order_nobody" in subject for subject in alerts)
 
 
+def test_early_messages_run_once_when_their_order_comes(deployment: StackClient) -> None:
+    assert deployment.once(scenarios.early_messages)["status"] == "paid"
+    assert scenarios.count_charges(deployment, "early") == 1
+    assert not deployment.alerts_about("payment.charge:order_early")
+
+
 def test_reconciler_escalates_job_when_order_is_missing(deployment: StackClient) -> None:
     assert deployment.once(scenarios.worker_crashed_without_order)["status"] == "needs_review"
 
@@ -67,7 +82,7 @@ def test_requested_charge_is_made_when_no_message_was_sent(deployment: StackClie
 
 def test_reconciler_publishes_job_missed_by_stream(deployment: StackClient) -> None:
     assert deployment.once(scenarios.stream_outage)["counts"] == {"published": 1}
-    assert deployment.job("receipt.send:order_missed") is not None
+    deployment.wait_for_job("receipt.send:order_missed", "finished")
 
 
 def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
@@ -81,7 +96,9 @@ def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
 def test_push_with_lost_reply_is_found_at_crm(deployment: StackClient) -> None:
     deployment.once(scenarios.ambiguous_push)
     contact_id = deployment.once(scenarios.contact_import)[1]
-    (contact,) = (one for one in deployment.sandbox.ledger.contacts if one.contact_id == contact_id)
+    (contact,) = (
+        one for one in deployment.sandbox.hubspot.ledger.contacts if one.contact_id == contact_id
+    )
     assert contact.writes == 1
 
 

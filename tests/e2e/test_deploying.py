@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from oncely_cdk.paths import REPOSITORY
+from oncely_cdk.stage_file import IDENTITY_OUTPUT
+from oncely_cdk.stages import OncelySettings, StageIdentity
 from oncely_local.account import STACK_NAME, LocalAccount
 from oncely_local.cdk_cli import cdk_environment
-from oncely_local.deploy import bootstrap, deploy, run_cdk
+from oncely_local.deploy import DeployError, bootstrap, deploy, run_cdk
 from oncely_local.engine import Engine, running_engine
-from tests.e2e.deployed_stack import ENGINE_SETTINGS
+from oncely_local.project import local_project
+from tests.e2e.deployed_stack import ENGINE_SETTINGS, synthesize
 
 pytestmark = pytest.mark.in_order
 
 PROVIDERS = "http://127.0.0.1:9"  # nothing runs here that would call them
+MEMORY_MB = 768  # of no function before
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +72,42 @@ def test_second_deployment_changes_nothing(account: Engine, assembly: Path) -> N
 def test_diff_is_empty_after_deployment(account: Engine, assembly: Path) -> None:
     said = run_cdk(account.environment(), "diff", "--app", str(assembly), "--fail")
     assert "Number of stacks with differences: 0" in said
+
+
+@pytest.mark.slow
+def test_changed_identity_is_rolled_back_before_any_function_is_updated(
+    account: Engine, tmp_path: Path
+) -> None:
+    found, before = deployed_identity(account), function_memory(account)
+    changed = found.model_copy(update={"deployment": "0123456789abcdef"})
+    synthesize(with_identity(changed), tmp_path)
+
+    with pytest.raises(DeployError, match=f"deployment is {found.deployment}, but"):
+        deploy(account.url, tmp_path, providers=PROVIDERS)
+
+    assert function_memory(account) == before
+
+
+def test_recorded_identity_is_deployed(account: Engine, tmp_path: Path) -> None:
+    synthesize(with_identity(deployed_identity(account)), tmp_path)
+
+    deploy(account.url, tmp_path, providers=PROVIDERS)
+
+    assert MEMORY_MB in function_memory(account).values()
+
+
+def deployed_identity(engine: Engine) -> StageIdentity:
+    return StageIdentity.model_validate_json(LocalAccount(engine.url).outputs()[IDENTITY_OUTPUT])
+
+
+def with_identity(identity: StageIdentity) -> OncelySettings:
+    changes = {"identity": identity, "worker_memory_mb": MEMORY_MB}
+    return local_project().settings.model_copy(update=changes)
+
+
+def function_memory(engine: Engine) -> dict[str, int]:
+    pages = LocalAccount(engine.url).client("lambda").get_paginator("list_functions").paginate()
+    return {one["FunctionName"]: one["MemorySize"] for page in pages for one in page["Functions"]}
 
 
 def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:

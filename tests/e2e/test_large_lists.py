@@ -33,4 +33,5 @@ def test_many_jobs_are_listed_and_searched_quickly(
     expect(support.entries).to_contain_text("sync.contact:hubspot:many-777:1")
     support.open_hash("#/list/needs_review")
     expect(support.page.locator(".counts")).to_contain_text(f"{MAX_COUNT:,}+")
-    assert len({link.get_attribute("href") for link in support.entries.locator("a").all()}) == 25
+    links = [link.get_attribute("href") for link in support.entries.locator("a").all()]
+    assert len(set(links)) == len(links) > 20

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -15,20 +14,23 @@ from urllib.parse import urlsplit
 import pytest
 
 from oncely_cdk.paths import FUNCTIONS, REPOSITORY
-from oncely_local.cdk_cli import CDK
-from oncely_local.redeploy import STATE_FILE, RunningStack
+from oncely_local.cdk_cli import find_cdk
+from oncely_local.local import BLOCK_HEADING
+from oncely_local.project import local_project
+from oncely_local.redeploy import ENGINE_LAYER, RunningStack, update_engine
+from tests.e2e.deployed_stack import StackClient
 from tests.support.engines import skip_or_fail
 
 TIMEOUT_SECONDS = 120.0
 
 
 class Terminal:
-    def __init__(self, said: Path) -> None:
+    def __init__(self, said: Path, data: Path) -> None:
         self._output = said
         self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with said.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "oncely_local", "local"],
+                [sys.executable, "-m", "oncely_local", "local", "--data", data],
                 cwd=REPOSITORY,
                 env={**os.environ, "PYTHONPATH": f"{FUNCTIONS}:{REPOSITORY}/infra"},
                 stdin=subprocess.PIPE,
@@ -73,11 +75,17 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    if not CDK.exists():
+    if find_cdk() is None:
         skip_or_fail("no CDK command line: `make setup` installs it")
     if RunningStack.find():
         pytest.skip("`make local` is up here: its stack is not ours to end")
-    terminal = Terminal(tmp_path / "said.txt")
+    with started(tmp_path) as terminal:
+        yield terminal
+
+
+@contextlib.contextmanager
+def started(folder: Path) -> Iterator[Terminal]:
+    terminal = Terminal(folder / "said.txt", folder / "kept")
     with terminal.process:
         try:
             terminal.wait_for_output(lambda said: "Ctrl-C stops." in said)
@@ -86,9 +94,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
             terminal.end()
 
 
-def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
-    access, *commands = _printed_commands(terminal.output)
-    aws_send, oncely_send, aws_find, oncely_find = commands
+def test_printed_block_sends_message_and_finds_job_also_after_restart(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    block = _printed_block(terminal.output)
+    access, aws_send, oncely_send, aws_find, oncely_find = block.splitlines()
+    assert access.endswith(" AWS_PAGER="), "version 2 of the AWS CLI would wait in a pager"
 
     assert "MessageId" in terminal.run_in_second_terminal(access, aws_send)
     terminal.wait_for_output(lambda said: "job finished" in said)
@@ -97,21 +108,54 @@ def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
     assert "charged once" in terminal.run_in_second_terminal(oncely_find)
     assert "duplicate" in terminal.run_in_second_terminal(oncely_send)
 
+    lose = ".venv/bin/oncely local lose-response '/v1/refunds*' --times 2"
+    assert "The next 2 requests to /v1/refunds*" in terminal.run_in_second_terminal(lose)
+
     terminal.press("r")
     terminal.wait_for_output(lambda said: "Nothing changed." in said)
 
     found = RunningStack.find()
     assert found
     assert terminal.end() == 0
-    assert not STATE_FILE.exists()
+    assert not local_project().state_file.exists()
     assert not _is_reachable(found.endpoint)
     assert not _is_reachable(found.providers)
+    assert "Stopped. The data is kept" in terminal.output
+
+    with started(tmp_path) as again:
+        assert _printed_block(again.output) == block, "the ports are the same"
+        # All at once, as one pastes it.
+        pasted = again.run_in_second_terminal(block)
+        assert "duplicate" in pasted
+        assert "charged once" in pasted
+    assert again.process.returncode == 0
 
 
-def _printed_commands(said: str) -> list[str]:
-    _, _, block = said.partition("In another terminal:\n")
-    joined = block.replace("\\\n", " ").splitlines()
-    return [line.strip() for line in joined if re.match(r" +(export|aws|\.venv/bin/oncely) ", line)]
+def test_redeployed_engine_runs_where_mappings_call(deployment: StackClient) -> None:
+    before = _live_engines(deployment)
+    assert len(before) == 1
+
+    update_engine(deployment.account)
+
+    after = _live_engines(deployment)
+    assert len(after) == 1
+    assert after != before
+
+
+def _live_engines(stack: StackClient) -> set[str]:
+    """The engine's layers in the versions that mappings call."""
+    functions = stack.client("lambda")
+    called = (
+        functions.get_function_configuration(FunctionName=one["FunctionArn"])
+        for one in functions.list_event_source_mappings()["EventSourceMappings"]
+    )
+    return {
+        layer["Arn"] for one in called for layer in one["Layers"] if ENGINE_LAYER in layer["Arn"]
+    }
+
+
+def _printed_block(said: str) -> str:
+    return said.partition(f"{BLOCK_HEADING}\n\n")[2].partition("\n\n")[0]
 
 
 def _is_reachable(url: str) -> bool:

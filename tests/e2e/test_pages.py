@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
@@ -13,43 +12,81 @@ from typing import Final
 import pytest
 
 from oncely_local.account import STACK_NAME
-from tests.docs.pages import REPOSITORY, DocPage, pages
+from tests.docs.pages import REPOSITORY, DocPage, ShellCommand, page, pages
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
 
 pytestmark = pytest.mark.in_order
 
-# Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
-_ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")
-# A repair that the job's state does not allow is answered so, and a look may find trouble. The
-# deployed table is its own: there is nothing to restore, and the answer must say so.
+# Other tests run these.
+_ELSEWHERE: Final = {
+    "docs/add-a-job.md": "tests/docs/test_add_a_job.py, in a copy of the source",
+    "docs/adopt.md": "make consumer, from a project of its own",
+    "docs/quickstart.md": "make consumer, in a fresh clone",
+    "make local": "make consumer, with the quickstart",
+    "oncely init": "make consumer",
+}
+# What a page may give as the reason that no test runs a command.
+_REASONS: Final = frozenset(
+    {
+        "CI runs a shorter demo",
+        "it needs an AWS account",
+        "it needs a deployed stack with this job",
+        "it rewrites the snapshots",
+    }
+)
+# Exit codes other than 0: the job's state may not allow the repair, a reject of another stack is
+# not found, and a check may find something that needs action. A job that another page sent may
+# still be open when its data is erased. The deployed table needs no restore, so that is refused.
 _ANSWERS: Final = {
-    **{name: {0, 4} for name in ("doctor", "reconcile", "archive")},
-    "repair": {0, 1},
+    **{name: {0, 4} for name in ("doctor", "reconcile", "archive", "erase")},
+    **{name: {0, 1} for name in ("repair", "rejects")},
+    "cancel": {0, 1},
+    "bulk": {0, 1},
     "restore-proofs": {1},
 }
-_ASKING: Final = frozenset({"repair", "redrive", "restore-proofs"})
+_API_KEYS: Final = {
+    "sk_live_…": "StripeSecretArn",
+    "<public key>:<private key>": "BraintreeSecretArn",
+}
+_ASKING: Final = frozenset({"cancel", "repair", "redrive", "restore-proofs"})
 
 
-def commands(page: DocPage) -> Iterator[str]:
-    for block in page.blocks():
-        if block.language == "sh":
-            lines = block.text.replace("\\\n", " ").splitlines()
-            plain = (" ".join(line.partition(" # ")[0].split()) for line in lines)
-            yield from (line for line in plain if line and not line.startswith("#"))
+_QUICKSTART: Final = {one.line for one in page("docs/quickstart.md").commands()}
+
+
+def _is_run_here(page: DocPage, command: ShellCommand) -> bool:
+    elsewhere = (str(page), command.line)
+    return not (
+        command.not_run
+        or command.line in _QUICKSTART
+        or any(one.startswith(tuple(_ELSEWHERE)) for one in elsewhere)
+    )
 
 
 # Each once, in the order of the pages: one may build on another.
 DOCUMENTED_COMMANDS: Final = list(
     dict.fromkeys(
-        line
+        command.line
         for page in pages()
-        if str(page) not in _ELSEWHERE
-        for line in commands(page)
-        if not line.startswith(_ELSEWHERE)
+        for command in page.commands()
+        if _is_run_here(page, command)
     )
 )
+
+
+def test_marked_commands_have_known_reason() -> None:
+    reasons = {one.not_run for page in pages() for one in page.commands() if one.not_run}
+
+    assert reasons <= _REASONS
+
+
+def test_project_starts_as_consumer_starts_it() -> None:
+    lines = {one.line for each in pages() for one in each.commands()}
+    started = {one for one in lines if one.startswith("oncely init")}
+
+    assert started <= {one.line for one in page("docs/adopt.md").commands()}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +128,7 @@ def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProce
         return run_command(given, env=environment, cwd=folder)
     return subprocess.run(
         ["/bin/sh", "-euc", line],
-        cwd=REPOSITORY if words[0] == "make" else folder,
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -114,13 +151,13 @@ def test_every_documented_make_target_exists() -> None:
 def _adapt_to_local_stack(line: str, deployment: StackClient) -> str:
     """The same command, on this stack instead of the reader's, and with nobody to ask."""
     first, second = line.split()[:2]
-    secret = deployment.client("secretsmanager").get_secret_value(
-        SecretId=deployment.outputs["StripeSecretArn"]
-    )["SecretString"]
-    line = line.replace("sk_live_…", secret)
-    line = re.sub(r"Oncely-(prod|dev)\b", STACK_NAME, line)
-    if first == "make":
-        return line.replace("make ", "make --dry-run ", 1)
+    # The keys of the sandbox: other tests use the stack as well.
+    secrets = deployment.client("secretsmanager")
+    for written, output in _API_KEYS.items():
+        if written in line:
+            stored = secrets.get_secret_value(SecretId=deployment.outputs[output])["SecretString"]
+            line = line.replace(written, stored)
+    line = re.sub(r"Oncely-(prod|dev)\b", STACK_NAME, line).replace(" --local", "")
     if first == "oncely" and second in _ASKING and "--yes" not in line:
         return f"{line} --yes"
     return line

@@ -105,7 +105,9 @@ def test_unknown_jobs_resolve_after_provider_outage(deployment: StackClient) -> 
 
     assert {one.status for one in during} == {Status.UNKNOWN}
     assert {one.unreachable for one in during} == {7}
-    assert min(one.due_at - one.updated_at for one in during if one.due_at) >= MAX_BACKOFF
+    # The write follows the decision by some milliseconds.
+    waits = [one.due_at - one.updated_at for one in during if one.due_at]
+    assert min(waits) >= MAX_BACKOFF - timedelta(seconds=1)
     assert {get_job(deployment, one.key).status for one in left} == {Status.FINISHED}
     assert {count_charges(deployment, one.order_id) for one in left} == {1}
     assert not any("order_down-" in told for told in deployment.alerts())

@@ -10,6 +10,7 @@ import pytest
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely_local.account import STACK_NAME
+from oncely_local.engine import ACCOUNT
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import claim_as_other_worker, count_charges, put_order
 from tests.e2e.unresolved_jobs import (
@@ -21,6 +22,7 @@ from tests.e2e.unresolved_jobs import (
     job_store,
     run_sweep,
 )
+from tests.support.mail_events import as_delivered, mail_event
 
 
 def outcome_for(report: dict[str, Any], key: str) -> str:
@@ -56,7 +58,7 @@ def test_timeout_before_charge_is_charged_once_by_worker(deployment: StackClient
 def test_processing_payment_stays_unknown_until_resolved(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "processing", method="pm_processing")
     first = deployment.reconcile(key=left.key)
-    deployment.sandbox.complete_pending(left.ref, succeeded=True)
+    deployment.sandbox.stripe.complete_pending(left.ref, succeeded=True)
 
     second = deployment.reconcile(key=left.key)
     assert outcome_for(first, left.key) == "unknown"
@@ -66,13 +68,13 @@ def test_processing_payment_stays_unknown_until_resolved(deployment: StackClient
 
 def test_late_decline_fails_job_and_order(deployment: StackClient) -> None:
     left = create_unresolved_job(deployment, "late-decline", method="pm_processing")
-    deployment.sandbox.complete_pending(left.ref, succeeded=False)
+    deployment.sandbox.stripe.complete_pending(left.ref, succeeded=False)
 
     done = deployment.reconcile(key=left.key)
     assert outcome_for(done, left.key) == "ready", "the reconciler closes nothing"
     deployment.wait_for_job(left.key, "failed")
     assert deployment.order("late-decline")["status"] == "payment_failed"
-    intent = deployment.sandbox.ledger.intent(left.ref)
+    intent = deployment.sandbox.stripe.ledger.intent(left.ref)
     assert intent is not None
     assert intent.status == "canceled"
 
@@ -157,15 +159,24 @@ def test_idempotency_key_is_reused_only_within_its_window(deployment: StackClien
     assert count_charges(deployment, "window-over") == 0
 
 
-def test_possibly_sent_mail_needs_review(deployment: StackClient) -> None:
-    key = "receipt.send:order_mail-lost"
+def test_possibly_sent_mail_waits_for_its_event_and_needs_review_without(
+    deployment: StackClient,
+) -> None:
+    key = JobKey("receipt.send:order_mail-lost")
     put_order(deployment, "mail-lost", status="paid", charge_id="ch_1")
     message = {"job": "receipt.send", "v": 1, "order_id": "mail-lost"}
-    claim_as_other_worker(deployment, key, message, lease=-timedelta(minutes=1))
+    claim_as_other_worker(deployment, key, message, lease=-timedelta(minutes=20))
 
     assert outcome_for(deployment.reconcile(key=key), key) == "needs_review"
     assert "it may have happened" in deployment.wait_for_alert(key)
-    assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
+    assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ses.ledger.mails)
+
+    # Its event arrives after all.
+    claimed = get_job(deployment, key)
+    event = mail_event("Send", key=key, fence=claimed.fence, deployment=claimed.deployment)
+    deployment.send("EventsQueueUrl", as_delivered({**event, "account": ACCOUNT}))
+    deployment.wait_for_job(key, "finished")
+    assert get_job(deployment, key).provider_ref == "mail_1"
 
 
 def test_old_job_needs_review_and_alert_names_next_command(deployment: StackClient) -> None:

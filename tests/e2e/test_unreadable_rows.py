@@ -18,9 +18,8 @@ def test_unreadable_row_is_listed_beside_others(
     api = with_users(deployment)
     token = api.token(OPERATOR)
 
-    listed = api.get(
-        "/api/jobs", token=token, status="needs_review", job_type="payment.charge", limit="100"
-    )
+    filters = {"status": "needs_review", "type": "payment.charge", "limit": "100"}
+    listed = api.get("/api/jobs", token=token, **filters)
     shown = api.get("/api/job", token=token, key=key)
     exported = api.get("/api/export", token=token, status="needs_review")
     operator.open_hash("#/list/needs_review?type=payment.charge")

@@ -1,38 +1,45 @@
 """Workers that die: killed during a call, and each time they are invoked."""
 
 import io
+import json
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import pytest
 
-from oncely.jobs import CONTRACTS
 from oncely.testing.sandbox import FaultKind
-from oncely_cdk.stages import Stage
-from oncely_local.account import LocalAccount
+from oncely_cdk.stages import OncelySettings
 from oncely_local.logs import LogStream
 from oncely_local.processes import kill_worker, list_workers
-from oncely_local.redeploy import update_function_code
+from oncely_local.redeploy import publish
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for
 
-STAGE: Final = Stage.from_context({"stage": "local"}, CONTRACTS)
+STAGE: Final = OncelySettings(name="local")
 QUEUE: Final = "PaymentsQueueUrl"
+MAX_RECEIVES: Final = 5  # fewer than the stack's, so that a crash loop ends within the test
 CRASHING_HANDLER: Final = "import os\ndef handler(event, context):\n    os._exit(1)\n"
 
 
 @pytest.fixture
 def stack(deployment: StackClient) -> Iterator[StackClient]:
-    set_visibility_timeout(deployment, 1)
+    set_redelivery(deployment, seconds=1, receives=MAX_RECEIVES)
     yield deployment
-    set_visibility_timeout(deployment, STAGE.visibility_timeout_seconds)
-
-
-def set_visibility_timeout(stack: StackClient, seconds: int) -> None:
-    stack.client("sqs").set_queue_attributes(
-        QueueUrl=stack.outputs[QUEUE], Attributes={"VisibilityTimeout": str(seconds)}
+    set_redelivery(
+        deployment, seconds=STAGE.visibility_timeout_seconds, receives=STAGE.max_receive_count
     )
+
+
+def set_redelivery(stack: StackClient, *, seconds: int, receives: int) -> None:
+    sqs = stack.client("sqs")
+    found = sqs.get_queue_attributes(
+        QueueUrl=stack.outputs[QUEUE], AttributeNames=["RedrivePolicy"]
+    )
+    redrive = {**json.loads(found["Attributes"]["RedrivePolicy"]), "maxReceiveCount": receives}
+    attributes = {"VisibilityTimeout": str(seconds), "RedrivePolicy": json.dumps(redrive)}
+    sqs.set_queue_attributes(QueueUrl=stack.outputs[QUEUE], Attributes=attributes)
 
 
 def receive_counts(stack: StackClient, key: str) -> list[int]:
@@ -47,15 +54,22 @@ def count_failed_batches(stack: StackClient) -> int:
     return stack.engine.log.read_text(errors="replace").count("failed processing SQS batch")
 
 
-def kill_every_worker(stack: StackClient) -> None:
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("oncely/handlers/process_queue.py", CRASHING_HANDLER)
+@contextmanager
+def crashing_worker(stack: StackClient) -> Iterator[None]:
     functions = stack.client("lambda")
-    for function in functions.list_functions()["Functions"]:
-        if "PaymentsWorker" in function["FunctionName"]:
-            name = function["FunctionName"]
-            functions.update_function_code(FunctionName=name, ZipFile=code.getvalue())
+    listed = functions.list_functions()["Functions"]
+    (worker,) = [one for one in listed if "PaymentsWorker" in one["FunctionName"]]
+    name, code = worker["FunctionName"], io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("crash.py", CRASHING_HANDLER)
+    functions.update_function_code(FunctionName=name, ZipFile=code.getvalue())
+    functions.update_function_configuration(FunctionName=name, Handler="crash.handler")
+    publish(functions, name)
+    try:
+        yield
+    finally:
+        functions.update_function_configuration(FunctionName=name, Handler=worker["Handler"])
+        publish(functions, name)
 
 
 def test_worker_killed_during_call_leaves_one_charge(stack: StackClient) -> None:
@@ -81,16 +95,13 @@ def test_worker_killed_during_call_leaves_one_charge(stack: StackClient) -> None
 def test_crash_loop_dead_letters_message_and_keeps_job(stack: StackClient) -> None:
     key = "payment.charge:order_deadly"
     scenarios.put_order(stack, "deadly")
-    kill_every_worker(stack)
     before = count_failed_batches(stack)
 
-    try:
+    with crashing_worker(stack):
         stack.send(QUEUE, scenarios.charge_message("deadly"))
         job = stack.wait_for_job(key, "ready")
-    finally:
-        update_function_code(LocalAccount(stack.engine.url))
 
-    assert count_failed_batches(stack) - before == STAGE.max_receive_count
+    assert count_failed_batches(stack) - before == MAX_RECEIVES
     assert "stranded_since" in job
     assert scenarios.count_charges(stack, "deadly") == 0
 

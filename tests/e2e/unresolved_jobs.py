@@ -39,15 +39,18 @@ def create_unresolved_job(
     due: bool = False,
     saved: bool = True,
     unreachable: int = 0,
+    amount: int = AMOUNT,
 ) -> UnresolvedJob:
     """An order, its payment at Stripe, and the row that its worker left.
 
     One that is not `due` is left alone by the schedule, so that a test has it to itself.
     One whose reference was not `saved` died between making the payment and that write.
     """
-    put_order(stack, order_id, payment_method=method)
+    put_order(stack, order_id, payment_method=method, amount=amount)
     key = job_key("payment.charge", order_id, prefix="order_")
-    ref = create_payment(stack, order_id, number=1, confirmed=confirmed, method=method)
+    ref = create_payment(
+        stack, order_id, number=1, confirmed=confirmed, method=method, amount=amount
+    )
     now = datetime.now(UTC)
     job = Job(
         job_key=key,
@@ -69,7 +72,7 @@ def create_unresolved_job(
         since=now - age,
         subject=order_id,
         customer_id=f"customer_{order_id}",
-        amount=AMOUNT,
+        amount=amount,
         currency="eur",
         provider_ref=ref if saved else None,
         unreachable=unreachable,
@@ -79,11 +82,17 @@ def create_unresolved_job(
 
 
 def create_payment(
-    stack: StackClient, order_id: str, *, number: int, confirmed: bool = True, method: str = PAID
+    stack: StackClient,
+    order_id: str,
+    *,
+    number: int,
+    confirmed: bool = True,
+    method: str = PAID,
+    amount: int = AMOUNT,
 ) -> str:
     key = job_key("payment.charge", order_id, prefix="order_")
     payment = Payment(
-        money=Money(AMOUNT, "eur"),
+        money=Money(amount, "eur"),
         customer=f"cus_{order_id}",
         method=method,
         job_key=key,
@@ -103,10 +112,10 @@ def create_payment(
 
 
 def change_amount_at_stripe(stack: StackClient, ref: str, *, amount: int) -> None:
-    ledger = stack.sandbox.ledger
+    ledger = stack.sandbox.stripe.ledger
     intent = ledger.intent(ref)
     assert intent is not None
-    ledger.save(replace(intent, amount=amount), at=datetime.now(UTC))
+    ledger.save(replace(intent, amount=amount))
 
 
 def _stripe_payments(stack: StackClient) -> StripePayments:

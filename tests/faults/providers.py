@@ -15,9 +15,9 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
 from oncely.domain.money import Money
 from oncely.ports import Clock
+from oncely.providers.fake_payments import FakeIntent, FakePayments
 from oncely.providers.hubspot.fake import CrmFault, FakeCrm
 from oncely.providers.interfaces import CrmPage, Payment
-from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from tests.faults.expectations import KEY
 
 PAGE_SIZE: Final = 2

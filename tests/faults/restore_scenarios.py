@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oncely.providers.stripe.fake import FakePayments
+from oncely.providers.fake_payments import FakePayments
 from oncely.testing import Scenario
 from oncely.testing.scenario import RestoreMode
 

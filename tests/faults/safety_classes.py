@@ -1,19 +1,11 @@
-"""The smallest contract of each safety class, and an outside that counts what really happened."""
+"""The smallest contract of each safety class, on an outside that counts what really happened."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from oncely.contract import (
-    AnyContract,
-    Contract,
-    Description,
-    EffectCall,
-    Message,
-    PrecheckResult,
-    Proceed,
-    Resources,
-)
+from oncely.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
+from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import (
     Anomalous,
     EffectOutcome,
@@ -23,8 +15,11 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.message import Message
 from oncely.ports import Clock
 from oncely.provider import Provider, ProviderAccess, ProviderSettings
+from oncely.resources import Resources
+from oncely.testing import Scenario, build_scenario
 
 TIMEOUT: Final = timedelta(seconds=10)
 LAG: Final = timedelta(seconds=45)
@@ -45,8 +40,8 @@ class EffectLog:
 
     def do(self, name: str, key: str) -> EffectOutcome:
         now = self.clock.now()
-        first = self.keys.setdefault(key, now)
-        if self.key_ttl is not None and first != now and now - first < self.key_ttl:
+        first = self.keys.get(key)
+        if self.key_ttl is not None and first is not None and now - first < self.key_ttl:
             return self._found(name)
         self.keys[key] = now
         self.effects.append((now, name))
@@ -125,3 +120,47 @@ def contract_for_safety(
         resources = Resources(queue="effects", providers=(Outside(),))
 
     return Classed
+
+
+def safety_scenario(
+    name: str,
+    safety: RetrySafety,
+    *,
+    window: timedelta | None = None,
+    key_ttl: timedelta | None = None,
+    lag: timedelta | None = None,
+    fixed_prefix: str = "",
+) -> Scenario:
+    natural = safety is RetrySafety.NATURAL
+    return build_scenario(
+        contract_for_safety(safety, window=window, lag=lag),
+        name=f"test.effect/{name}",
+        message=MESSAGE,
+        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0)),
+        lookup_calls={"find"},
+        count_effects=lambda outside: len(
+            {one for _, one in outside.effects} if natural else outside.effects
+        ),
+        fixed_prefix=fixed_prefix,
+    )
+
+
+DAY: Final = timedelta(hours=24)
+SAFETY_SCENARIOS: Final = (
+    safety_scenario("natural", RetrySafety.NATURAL),
+    safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),
+    safety_scenario(
+        "keyed-short-window", RetrySafety.KEYED, window=SHORT_KEY_TTL, key_ttl=SHORT_KEY_TTL
+    ),
+    # A send is open, and its key is forgotten before every hold-up is over.
+    safety_scenario(
+        "keyed-brief-window",
+        RetrySafety.KEYED,
+        window=SHORT_LAG,
+        key_ttl=SHORT_LAG,
+        fixed_prefix="w1:outside.do!lost",
+    ),
+    safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
+    safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
+    safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
+)

@@ -1,43 +1,53 @@
 """Every job that ships and every safety class, each with the providers that it may meet."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from functools import partial
+from importlib.util import find_spec
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Final
 
+from oncely.domain.alert_budget import AlertLimits
 from oncely.domain.effect_outcomes import Json, NotSent
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
+from oncely.providers.fake_payments import FakePayments
 from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.ses.fake import FakeMailer
-from oncely.providers.stripe.fake import FakePayments
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
     ProviderSpec,
     Scenario,
-    build_scenario,
     effect_calls,
     lookup_calls,
 )
 from oncely.testing.memory import MemoryBusinessRows
 from oncely.testing.tasks import START
 from tests.faults import expectations
+from tests.faults.cancel_scenarios import cancel_scenarios
+from tests.faults.early_scenarios import WRONG, early_scenarios
+from tests.faults.erasure_scenarios import erasure_scenarios
+from tests.faults.event_scenarios import event_scenarios
 from tests.faults.expectations import CONTACT, KEY, ORDER
+from tests.faults.gate_scenarios import gate_scenarios
+from tests.faults.gone_scenarios import gone_scenarios
+from tests.faults.later_scenarios import FIRST, later_scenarios
 from tests.faults.providers import (
     DeclineFirstConfirmPayments,
     DeclineFirstPayments,
     ExpiringKeyPayments,
     LimitedCrm,
-    OutagePayments,
     SlowPayments,
     SmallPages,
     StaleReadPayments,
@@ -45,15 +55,12 @@ from tests.faults.providers import (
     payments_charged_by_staging,
     payments_with_foreign_intent,
 )
+from tests.faults.receipt_scenarios import receipt_scenarios
+from tests.faults.recovery_scenarios import recovery_scenarios
+from tests.faults.refund_scenarios import refund_scenarios
+from tests.faults.repair_scenarios import repair_scenarios
 from tests.faults.restore_scenarios import restore_scenarios
-from tests.faults.safety_classes import (
-    LAG,
-    MESSAGE,
-    SHORT_KEY_TTL,
-    SHORT_LAG,
-    EffectLog,
-    contract_for_safety,
-)
+from tests.faults.safety_classes import LAG, SAFETY_SCENARIOS, SHORT_KEY_TTL
 from tests.support.orders import order_row
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
@@ -67,6 +74,7 @@ class ShortWindowCharge(PaymentCharge):
         safety=RetrySafety.KEYED,
         profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
     )
+    policies: ClassVar = {"stripe": policy}
 
 
 class ShortAgePush(SyncPush):
@@ -77,6 +85,7 @@ class ShortAgePush(SyncPush):
 
 class LookupLagCharge(PaymentCharge):
     policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
+    policies: ClassVar = {"stripe": policy}
 
 
 def seed_order(rows: MemoryBusinessRows, **changes: object) -> None:
@@ -115,8 +124,8 @@ def resubmit_charge(_: MemoryBusinessRows) -> list[Mapping[str, object]]:
 
 
 def count_final_charges(ended: FinalState) -> int:
-    ended.providers["stripe"].late_confirmations_arrive()
-    return len(ended.providers["stripe"].charges)
+    expectations.payments_in(ended).late_confirmations_arrive()
+    return len(expectations.payments_in(ended).charges)
 
 
 def charge_scenario(
@@ -124,32 +133,44 @@ def charge_scenario(
     payments: Callable[[Clock], FakePayments],
     contract: type[PaymentCharge] = PaymentCharge,
     *,
+    provider: str = DEFAULT_PROVIDER,
     receipts: bool = False,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     def providers(clock: Clock) -> Mapping[str, ProviderSpec | None]:
         acts = effect_calls("prepare", "execute", "close")
         return {
-            "stripe": ProviderSpec(
+            provider: ProviderSpec(
                 target=payments(clock),
                 effect_calls=acts,
-                lookup_calls=lookup_calls("lookup", "find"),
+                lookup_calls=lookup_calls("lookup", "lookup_closed", "find"),
             ),
             "ses": mailer_spec(FakeMailer()) if receipts else None,
         }
 
     return Scenario(
-        name=f"payment.charge/{name}",
+        name=f"payment.charge/{name}"
+        if provider == "stripe"
+        else f"payment.charge/{provider}/{name}",
         contracts=(contract, ReceiptSend),
-        message=CHARGE,
         providers=providers,
         **{
-            "count_effects": lambda ended: len(ended.providers["stripe"].charges),
-            "seed_rows": seed_order,
+            "message": CHARGE,
+            "count_effects": lambda ended: len(expectations.payments_in(ended).charges),
+            "seed_rows": partial(seed_order, payment_provider=provider),
             "check": expectations.check_order_matches_charges,
             **more,
         },
     )
+
+
+def scenarios_of(provider: str) -> Iterable[Scenario]:
+    """The scenarios of one payment provider, in a module that is named after it."""
+    module = f"tests.faults.{provider}_scenarios"
+    if find_spec(module) is None:
+        return ()
+    found: Iterable[Scenario] = resolve_name(f"{module}:scenarios")(charge_scenario)
+    return found
 
 
 def mailer_spec(target: FakeMailer) -> ProviderSpec:
@@ -209,29 +230,6 @@ def add_deleted_contact_and_successor(crm: FakeCrm) -> None:
     add_existing_contact(crm)
 
 
-def safety_scenario(
-    name: str,
-    safety: RetrySafety,
-    *,
-    window: timedelta | None = None,
-    key_ttl: timedelta | None = None,
-    lag: timedelta | None = None,
-    fixed_prefix: str = "",
-) -> Scenario:
-    natural = safety is RetrySafety.NATURAL
-    return build_scenario(
-        contract_for_safety(safety, window=window, lag=lag),
-        name=f"test.effect/{name}",
-        message=MESSAGE,
-        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0)),
-        lookup_calls={"find"},
-        count_effects=lambda outside: len(
-            {one for _, one in outside.effects} if natural else outside.effects
-        ),
-        fixed_prefix=fixed_prefix,
-    )
-
-
 def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job:
     due = START + timedelta(seconds=seconds)
     return new_job(
@@ -239,7 +237,6 @@ def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job
     )
 
 
-DAY: Final = timedelta(hours=24)
 MOVES_ON: Final[Mapping[str, Any]] = {
     "count_effects": lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
     "edit": update_record,
@@ -253,6 +250,8 @@ NEIGHBOUR: Final = replace(
     lease_until=START,
 )
 FORGED: Final = replace(enqueued(KEY, CHARGE, seconds=900), provider_ref="pi_victim")
+WRONG_FIRST: Final = enqueued(KEY, WRONG, seconds=900)
+LATER: Final = replace(WRONG_FIRST, message=CHARGE, run_at=FIRST, due_at=FIRST)
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
@@ -279,12 +278,6 @@ SCENARIOS: Final = (
         )
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
-    charge_scenario(
-        "unserved",
-        lambda _: FakePayments(),
-        duplicate_messages=0,
-        sweeps_at=(timedelta(minutes=6),),
-    ),
     # Two jobs in one group, and sweeps that keep each other off until a lease expires.
     charge_scenario(
         "sweep-leases",
@@ -295,7 +288,6 @@ SCENARIOS: Final = (
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
     charge_scenario("edited", lambda _: StrictPayments(), edit=change_amount),
-    charge_scenario("outage", lambda clock: OutagePayments(wall=clock)),
     charge_scenario(
         "second-attempt",
         lambda _: DeclineFirstPayments(),
@@ -310,11 +302,16 @@ SCENARIOS: Final = (
         lambda _: FakePayments(honors_idempotency_keys=False),
         fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
-    charge_scenario(
-        "forged",
-        lambda _: payments_with_foreign_intent(),
-        jobs=(FORGED,),
-        check=expectations.check_no_charge,
+    *(
+        charge_scenario(
+            name,
+            lambda _: payments_with_foreign_intent(),
+            jobs=(FORGED,),
+            check=expectations.check_no_charge,
+            alert_limits=limits,
+        )
+        # The alert of the second is part of a digest, which a sweep sends.
+        for name, limits in (("forged", AlertLimits()), ("digest", AlertLimits(max_alerts=0)))
     ),
     *(
         charge_scenario(
@@ -332,8 +329,19 @@ SCENARIOS: Final = (
         )
     ),
     *restore_scenarios(charge_scenario),
+    *recovery_scenarios(charge_scenario),
+    *erasure_scenarios(
+        charge_scenario, seed_order, lambda clock: crm_seeded(clock, lambda _: None)
+    ),
+    *repair_scenarios(charge_scenario),
+    *early_scenarios(charge_scenario, push_scenario, WRONG_FIRST),
+    *gate_scenarios(charge_scenario),
+    *later_scenarios(charge_scenario, LATER),
+    *cancel_scenarios(charge_scenario, enqueued(KEY, CHARGE, seconds=900)),
+    *(one for name in PAYMENT_PROVIDERS for one in scenarios_of(name)),
     charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),
     charge_scenario("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
+    *receipt_scenarios(mailer_spec, seed_paid_order),
     Scenario(
         name="receipt.send",
         contracts=(ReceiptSend,),
@@ -350,6 +358,9 @@ SCENARIOS: Final = (
         count_effects=expectations.count_complete_imports,
         check=expectations.check_imported_once,
     ),
+    *refund_scenarios(),
+    *event_scenarios(),
+    *gone_scenarios(crm_seeded),
     push_scenario("", check=expectations.check_pushed_version),
     push_scenario("/moves-on", **MOVES_ON),
     push_scenario("/exists", add_existing_contact),
@@ -375,20 +386,5 @@ SCENARIOS: Final = (
         count_effects=expectations.count_complete_imports,
         check=expectations.check_imported_once,
     ),
-    safety_scenario("natural", RetrySafety.NATURAL),
-    safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),
-    safety_scenario(
-        "keyed-short-window", RetrySafety.KEYED, window=SHORT_KEY_TTL, key_ttl=SHORT_KEY_TTL
-    ),
-    # A send is open, and its key is forgotten before every hold-up is over.
-    safety_scenario(
-        "keyed-brief-window",
-        RetrySafety.KEYED,
-        window=SHORT_LAG,
-        key_ttl=SHORT_LAG,
-        fixed_prefix="w1:outside.do!lost",
-    ),
-    safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
-    safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
-    safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
+    *SAFETY_SCENARIOS,
 )

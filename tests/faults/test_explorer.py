@@ -1,17 +1,21 @@
 """Every schedule of one change for every job, some deeper ones, and that the explorer sees."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import MONEY_RETENTION, Job, awaits_publishing, mark_published
+from oncely.domain.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.job_settings import JobSettings
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
@@ -20,7 +24,7 @@ from oncely.testing.explorer import Explorer, run_schedule
 from oncely.testing.memory import MemoryJobStore
 from oncely.testing.script import format_script, parse_script
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
 SMALL = SearchLimits(injections=1, schedules=400, random_schedules=5)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -65,6 +69,8 @@ def test_invariants_hold_in_every_explored_schedule(name: str) -> None:
     assert report.violations == [], "\n".join(map(str, report.violations))
     assert report.complete or report.schedules >= SMALL.schedules
     assert report.schedules > 60
+    if "/cancelled-" in name:  # otherwise the scenario would show nothing
+        assert "payment.charge cancelled" in report.final_statuses
 
 
 def test_premature_lookup_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +101,63 @@ def test_explore_accepts_custom_contract() -> None:
     )
 
     assert report.final_statuses.keys() == {"test.effect finished", "test.effect needs_review"}
+
+
+def test_explore_uses_fake_of_the_plugin() -> None:
+    report = explore(
+        ReceiptSend,
+        seed_rows=seed_paid_order,
+        count_effects=lambda mailer: len(mailer.sent),
+        limits=SearchLimits(injections=1),
+    )
+
+    assert report.final_statuses.keys() == {"receipt.send finished", "receipt.send needs_review"}
+
+
+class LetterSettings(JobSettings):
+    letter_suffix: str
+
+
+class LetterWithSettings(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
+    def precheck(self, message: EffectMessage) -> object:
+        self.dependencies.job_settings(LetterSettings)
+        return super().precheck(message)
+
+
+def explore_letter(contract: type[AnyContract], settings: JobSettings | None = None) -> set[str]:
+    report = explore(
+        contract,
+        message=MESSAGE,
+        provider=LetterService,
+        count_effects=lambda letters: len(letters.sent),
+        limits=SearchLimits(injections=0),
+        settings=settings,
+    )
+    return set(report.final_statuses)
+
+
+def test_explore_passes_declared_settings() -> None:
+    class Declared(LetterWithSettings):
+        resources = replace(LetterWithSettings.resources, settings=LetterSettings)
+
+    given = LetterSettings(letter_suffix="!")
+    assert explore_letter(Declared, given) == {"test.effect finished"}
+    with pytest.raises(ValidationError, match="letter_suffix"):
+        explore_letter(Declared)
+
+
+def test_explore_refuses_settings_that_no_contract_declares() -> None:
+    with pytest.raises(AssertionError, match="add `settings=LetterSettings` to resources"):
+        explore_letter(LetterWithSettings)
+
+
+def test_explore_without_any_fake_says_what_to_set() -> None:
+    with pytest.raises(ValueError, match="names no fake: set `fake`, or pass `provider`"):
+        explore(
+            contract_for_safety(RetrySafety.AT_MOST_ONCE),
+            message=MESSAGE,
+            count_effects=lambda letters: len(letters.sent),
+        )
 
 
 def test_contract_example_is_sent_when_message_is_omitted() -> None:

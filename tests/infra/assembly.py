@@ -12,14 +12,23 @@ from typing import Any
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from app import build_app
+from oncely_cdk import OncelySettings
 
 # With the shipped jobs. A job with its own queue adds a worker.
 SHIPPED_FUNCTIONS = 12
-PROD = {
-    "stage": "prod",
-    "alert_email": "ops@example.com",
-    "ses_sender_address": "Shop <receipts@example.com>",
+# The variables that Lambda itself sets.
+LAMBDA = {
+    "AWS_LAMBDA_FUNCTION_NAME": "function",
+    "AWS_REGION": "eu-west-1",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
 }
+PROD = OncelySettings(
+    name="prod",
+    alert_email="ops@example.com",
+    provider_settings={"ses_sender_address": "Shop <receipts@example.com>"},
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +63,10 @@ class Assembly:
         self.template: dict[str, Any] = json.loads(text)
 
     @classmethod
-    def from_folder(cls, folder: Path, **context: str) -> "Assembly":
+    def from_folder(cls, folder: Path, settings: OncelySettings) -> "Assembly":
         paths = {"aws:cdk:enable-path-metadata": True}
-        build_app({**paths, **context}, folder=folder).synth()
-        return cls(folder, f"Oncely-{context['stage']}")
+        build_app(settings, context=paths, folder=folder).synth()
+        return cls(folder, f"Oncely-{settings.name}")
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -80,7 +89,17 @@ class Assembly:
 
     def path(self, logical_id: str) -> str:
         _, *parts = self.resources[logical_id]["Metadata"]["aws:cdk:path"].split("/")
-        return "/".join(part for part in parts if part != "Resource")
+        return "/".join(part for part in parts if part not in {"Default", "Resource"})
+
+    @property
+    def engine(self) -> Path:
+        """The folder of the layer with the engine."""
+        layers = self.properties("AWS::Lambda::LayerVersion")
+        (engine,) = [one for path, one in layers.items() if path.endswith("Layers/Engine")]
+        return self.asset(engine["Content"]["S3Key"])
+
+    def asset(self, key: str) -> Path:
+        return self.folder / f"asset.{key.removesuffix('.zip')}"
 
     @cached_property
     def functions(self) -> dict[str, FunctionResource]:
@@ -89,13 +108,14 @@ class Assembly:
     def _functions(self) -> Iterator[FunctionResource]:
         for path, resource in self.of_type("AWS::Lambda::Function").items():
             properties = resource["Properties"]
-            key = properties["Code"]["S3Key"]
+            if "ZipFile" in properties["Code"]:  # of a test's own
+                continue
             yield FunctionResource(
                 name=path.removesuffix("/Function"),
                 properties=properties,
-                folder=self.folder / f"asset.{key.removesuffix('.zip')}",
+                folder=self.asset(properties["Code"]["S3Key"]),
                 layers=tuple(
-                    self.path(layer["Ref"]).removeprefix("Layers/").lower()
+                    self.path(layer["Ref"]).rpartition("Layers/")[2].lower()
                     for layer in properties["Layers"]
                 ),
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from oncely import signals
 from oncely.alarm_description import AlarmDescription
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.settings import pascal_case
 from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
@@ -33,12 +33,14 @@ def dashboard(assembly: Assembly) -> str:
 def test_alarms_match_expected_set(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "HighDuplicateRate"),
-        *("ProviderUnreachable", "NothingSent", "CredentialsRejected"),
-        *("SweepsFailed", "SweepsTimedOut", "ProcessingError", "AckFailed", "PublishFailed"),
+        *("NothingSent", "CredentialsRejected", "Paused"),
+        *("CircuitOpenHubspot", "CircuitOpenSes", "CircuitOpenStripe"),
+        *("ProcessingError", "AckFailed", "PublishFailed", "Throttled", "HighFailureRate"),
+        *("FunctionErrors", "FunctionThrottles", "AdminPageErrors"),
         *("ResolveFailed", "AlertFailed", "TableBlocked", "SweepFinished"),
-        *(f"OldestMessage{pascal_case(kind.resources.queue)}" for kind in CONTRACTS),
+        *(f"OldestMessage{pascal_case(kind.resources.queue)}" for kind in SHIPPED_JOBS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "StreamRecordsDropped"),
-        *("HistoryGap", "HistoryBehind"),
+        *("HistoryGap", "HistoryBehind", "EventsNotProcessed"),
     }
 
 
@@ -86,7 +88,7 @@ def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional:
     }
 
     assert on_board >= {signals.FINISHED, signals.DEDUPLICATED, signals.OLDEST_UNRESOLVED_AGE}
-    assert in_alarms >= {signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE}
+    assert in_alarms >= {signals.NEEDS_REVIEW, signals.CIRCUIT_OPEN}
     assert (on_board | in_alarms) - emitted == set()
 
 
@@ -107,3 +109,34 @@ def test_alarms_use_metrics_of_their_own_stack(prod: Assembly) -> None:
     }
 
     assert emitted_as == listened_to == {"Oncely-prod"}
+
+
+def test_function_alarms_count_all_functions(prod: Assembly) -> None:
+    for name, metric in {"FunctionErrors": "Errors", "FunctionThrottles": "Throttles"}.items():
+        alarm = alarms(prod)[name]
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", metric)
+        assert "Dimensions" not in alarm
+
+
+def test_failure_alarm_needs_share_and_number_within_15_minutes(prod: Assembly) -> None:
+    parts = alarms(prod)["HighFailureRate"]["Metrics"]
+    (expression,) = (one["Expression"] for one in parts if "Expression" in one)
+    counted = [one["MetricStat"] for one in parts if "MetricStat" in one]
+
+    failed = "FILL(failed, 0)"
+    share = f"{failed} > 0.05 * ({failed} + FILL(finished, 0))"
+    assert expression == f"IF({failed} >= 20 AND {share}, 1, 0)"
+    assert {(one["Metric"]["MetricName"], one["Period"]) for one in counted} == {
+        ("Failed", 900),
+        ("Finished", 900),
+    }
+
+
+def test_alarms_read_few_enough_metrics_for_an_idle_month(prod: Assembly) -> None:
+    # CloudWatch reads at most 10 metrics per alarm; each costs 0.10 dollars a month.
+    numbers = [
+        sum("MetricStat" in one for one in alarm.get("Metrics", ())) or 1
+        for alarm in alarms(prod).values()
+    ]
+    assert max(numbers) <= 10
+    assert sum(numbers) <= 35

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from oncely.jobs import CONTRACTS
+from oncely.contract import providers_of
+from oncely.job_names import JOBS_ENV_VAR
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.settings import Settings
 from oncely_cdk import layers
-from oncely_cdk.layers import BUILD, LayerError, Target, layers_for
+from oncely_cdk.layers import BUILD, ENGINE, LayerError, Target, layers_for
 from oncely_cdk.required_resources import RequiredResources
-from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, FunctionResource
+from tests.infra.assembly import LAMBDA, SHIPPED_FUNCTIONS, Assembly, FunctionResource
 from tests.support.engines import skip_or_fail
 
 # Runs without site-packages, so imports come from the asset, the layers or the stdlib.
@@ -42,25 +44,21 @@ module = importlib.import_module(handler.rpartition(".")[0])
 made = [one for one in vars(module).values() if hasattr(one, "cache_info")]
 assert all(one.cache_info().currsize == 1 for one in made), made
 assert gc.isenabled() and gc.get_freeze_count()
+print(*sorted(name for name in sys.modules if name.startswith("oncely.jobs.")))
 """
-LAMBDA = {
-    "AWS_LAMBDA_FUNCTION_NAME": "function",
-    "AWS_REGION": "eu-west-1",
-    "AWS_DEFAULT_REGION": "eu-west-1",
-    "AWS_ACCESS_KEY_ID": "key",
-    "AWS_SECRET_ACCESS_KEY": "secret",
-}
+JOB_MODULES = {one.__module__.removeprefix("oncely.jobs.") for one in SHIPPED_JOBS}
+JOB_MODULES |= {"orders", "payment_providers", "refund_ledger", "tables"}
 # Imported on first use by functions with this layer.
 LAZY_IMPORTS = {
     "runtime": "botocore.httpsession",
-    "payments": "oncely.providers.stripe.payments",
-    "sync": "oncely.providers.hubspot.crm",
+    ENGINE: "oncely.telemetry",
+    **{one.layer: one.preload[0] for one in providers_of(SHIPPED_JOBS) if one.layer},
 }
 
 
 @pytest.fixture(scope="session")
-def unpacked() -> dict[str, Path]:
-    """The real local layers by name, built by `make test`."""
+def unpacked(prod: Assembly) -> dict[str, Path]:
+    """The real local layers by name, built by `make test`, and the engine's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers, "BUILD", BUILD)
         local = layers_for(Target.this_machine())
@@ -68,7 +66,8 @@ def unpacked() -> dict[str, Path]:
             list(layers.build_layers((Target.this_machine(),)))
         except LayerError as error:
             skip_or_fail(str(error))
-        return {name: layer.unpacked for name, layer in local.items()}
+        folders = {name: layer.unpacked for name, layer in local.items()}
+        return {**folders, ENGINE: prod.engine / "python"}
 
 
 # The local layer replaces `runtime` and includes what Lambda provides.
@@ -83,10 +82,19 @@ class ImportedModules:
     names: set[str]
 
 
-def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> ImportedModules:
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """An interpreter that sees only what it is given, and compiles the engine once for all."""
+    bytecode = tmp_path_factory.mktemp("bytecode")
+    return [sys.executable, "-I", "-S", "-X", f"pycache_prefix={bytecode}", "-c"]
+
+
+def find_imports(
+    function: FunctionResource, unpacked: dict[str, Path], python: list[str]
+) -> ImportedModules:
     paths = [function.folder, *(unpacked[name] for name in function.layers)]
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
+        [*python, IMPORTS, function.properties["Handler"], *paths],
         input=json.dumps([LAZY_IMPORTS[name] for name in function.layers]),
         cwd="/",
         env={},
@@ -100,16 +108,18 @@ def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> Impor
 
 
 @pytest.fixture(scope="session")
-def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, ImportedModules]:
-    return {name: find_imports(one, unpacked) for name, one in prod.functions.items()}
+def loaded(
+    prod: Assembly, unpacked: dict[str, Path], python: list[str]
+) -> dict[str, ImportedModules]:
+    return {name: find_imports(one, unpacked, python) for name, one in prod.functions.items()}
 
 
 def test_every_handler_imports_only_from_asset_and_layers(
     prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, ImportedModules]
 ) -> None:
-    python = Path(sys.base_prefix)
+    library = Path(sys.base_prefix)
     for name, function in prod.functions.items():
-        known = (python, function.folder, *(unpacked[layer] for layer in function.layers))
+        known = (library, function.folder, *(unpacked[layer] for layer in function.layers))
         for file in loaded[name].files:
             assert any(file.is_relative_to(place) for place in known), file
 
@@ -119,29 +129,43 @@ def test_handler_import_needs_no_environment(loaded: dict[str, ImportedModules])
     assert len(loaded) >= SHIPPED_FUNCTIONS
 
 
-def test_init_builds_everything_without_connection(
-    prod: Assembly, unpacked: dict[str, Path]
+def test_init_builds_everything_and_imports_only_own_jobs_without_connection(
+    prod: Assembly, unpacked: dict[str, Path], python: list[str]
 ) -> None:
-    for function in prod.functions.values():
-        paths = [function.folder, *(unpacked[name] for name in function.layers)]
+    imported = {}
+    for name, function in prod.functions.items():
+        paths = [function.folder, *(unpacked[layer] for layer in function.layers)]
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-B", "-c", INIT, function.properties["Handler"], *paths],
+            [*python, INIT, function.properties["Handler"], *paths],
             cwd="/",
-            env={**LAMBDA, **function.variables},
+            env={**LAMBDA, **function.variables, "LAMBDA_TASK_ROOT": str(function.folder)},
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, f"{function.name}: {done.stderr}"
+        imported[name] = {one.removeprefix("oncely.jobs.") for one in done.stdout.split()}
+
+    assert imported["SyncWorker/Worker"] == {"sync_contact", "sync_import", "sync_push", "tables"}
+    assert imported["MailWorker/Worker"] == {"orders", "receipt_send", "tables"}
+    payments = {
+        *("orders", "payment_charge", "payment_providers", "payment_refund"),
+        *("receipt_send", "refund_ledger", "tables"),
+    }
+    assert imported["PaymentsWorker/Worker"] == payments
+    assert imported["Reconciler/Find"] == payments - {"payment_refund", "refund_ledger"}
+    assert imported["Reconciler/Finish"] == imported["Rejects/Archive"] == set()
+    assert imported["Reconciler/Resolve"] == imported["AdminPage/Read"] == JOB_MODULES
 
 
 def test_every_variable_is_read_by_settings(prod: Assembly) -> None:
-    providers = RequiredResources(tuple(CONTRACTS)).providers
-    fields = {name.upper() for name in Settings.model_fields} | {"POWERTOOLS_SERVICE_NAME"}
+    providers = RequiredResources(tuple(SHIPPED_JOBS)).providers
+    fields = {name.upper() for name in Settings.model_fields}
+    fields |= {JOBS_ENV_VAR, "POWERTOOLS_SERVICE_NAME"}
     fields |= {
         plugin.env_var(one) for plugin in providers for one in plugin.settings_type.model_fields
     }
-    grouped = ("_TABLE", "_SECRET", "_QUEUE_URL")
+    grouped = ("_TABLE", "_SECRET", "_QUEUE_URL", "_RETENTION_DAYS")
     for function in prod.functions.values():
         for name in function.variables:
             assert name in fields or name.endswith(grouped), (function.name, name)
@@ -154,8 +178,8 @@ def test_every_dependency_is_imported(
         (layer, package)
         for function in prod.functions.values()
         for layer in function.layers
-        # A worker has at most one layer over `runtime`; the resolver, with two, would hide much.
-        if function.entry == "process_queue" and (layer != "runtime" or len(function.layers) == 1)
+        # A worker has at most one provider's layer; the resolver, with two, would hide much.
+        if function.entry == "process_queue" and (layer != "runtime" or len(function.layers) == 2)
         for package, names in distributions(unpacked[layer]).items()
         if not names & loaded[function.name].names
     }
@@ -173,9 +197,7 @@ def distributions(layer: Path) -> dict[str, set[str]]:
 
 
 def test_code_size_is_bounded(prod: Assembly) -> None:
-    folder = prod.functions["PaymentsWorker/Worker"].folder
-    size = sum(file.stat().st_size for file in folder.rglob("*.py"))
+    size = sum(file.stat().st_size for file in prod.engine.rglob("*.py"))
 
     # All functions share it, so developer tools must stay out.
-    assert {one.folder for one in prod.functions.values()} == {folder}
-    assert size < 700_000
+    assert size < 1_300_000

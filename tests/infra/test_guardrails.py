@@ -2,23 +2,81 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, ClassVar, get_args
 
 import pytest
+from pydantic import ValidationError
 
 from app import build_app
 from oncely.contract import AnyContract
 from oncely.domain.profiles import RetrySafety
-from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import SyncContact
 from oncely_cdk.guardrails import UnsafeStageError, validate_stage
-from oncely_cdk.stages import Stage
+from oncely_cdk.stages import OncelySettings, Risk
+
+
+def settings(**values: Any) -> OncelySettings:  # noqa: ANN401  # of any type
+    return OncelySettings(**{"name": "prod", "alert_email": "ops@example.com", **values})
 
 
 @pytest.mark.parametrize("name", ["dev", "prod", "local"])
 def test_every_shipped_stage_passes(name: str) -> None:
-    validate_stage(Stage.from_context({"stage": name}, CONTRACTS), CONTRACTS)
+    validate_stage(settings(name=name), SHIPPED_JOBS)
+
+
+@pytest.mark.parametrize(
+    ("values", "risk", "sentence"),
+    [
+        ({"alert_email": None}, "no_alert_recipient", "nobody learns that a job needs review"),
+        ({"sign_in_mfa": "optional"}, "optional_mfa", "a stolen password is enough"),
+        (
+            {"provider_settings": {"stripe_api_base": "HTTP://stripe.test"}},
+            "plain_http_provider",
+            "stripe_api_base is a plain HTTP address",
+        ),
+        ({"tls_only": False}, "plain_http_queues", "queues and buckets accept plain HTTP"),
+    ],
+)
+def test_production_risk_is_refused_until_accepted(
+    values: dict[str, Any], risk: str, sentence: str
+) -> None:
+    other = "optional_mfa" if risk != "optional_mfa" else "plain_http_queues"
+
+    refusal = rf'^.*{sentence}.*accepted_risks = \["{risk}"\]\.$'
+    for name in ("prod", "live-eu"):
+        for accepted in ([], [other]):
+            stage = settings(**{"name": name, **values, "accepted_risks": accepted})
+            with pytest.raises(UnsafeStageError, match=refusal):
+                validate_stage(stage, SHIPPED_JOBS)
+    validate_stage(settings(**values, accepted_risks=[risk, other]), SHIPPED_JOBS)
+    validate_stage(settings(**values, name="dev"), SHIPPED_JOBS)
+    validate_stage(settings(**values, name="staging", production=False), SHIPPED_JOBS)
+
+
+@pytest.mark.parametrize("accepted", [["*"], True, "optional_mfa", ["optional_mfa", "all"]])
+def test_risk_is_accepted_by_its_name_only(accepted: object) -> None:
+    with pytest.raises(ValidationError, match="accepted_risks"):
+        settings(accepted_risks=accepted)
+
+
+def test_every_risk_is_tested() -> None:
+    (marker,) = getattr(test_production_risk_is_refused_until_accepted, "pytestmark")  # noqa: B009  # pytest's own
+    assert {risk for _, risk, _ in marker.args[1]} == set(get_args(Risk))
+
+
+def test_production_stack_with_every_risk_is_not_built() -> None:
+    every = settings(
+        alert_email=None,
+        sign_in_mfa="optional",
+        tls_only=False,
+        provider_settings={"stripe_api_base": "http://a.test"},
+    )
+    with pytest.raises(UnsafeStageError) as refused:
+        build_app(every)
+    assert str(refused.value).count("accepted_risks =") == len(get_args(Risk))
 
 
 class ShortRetentionCharge(PaymentCharge):
@@ -28,68 +86,88 @@ class ShortRetentionCharge(PaymentCharge):
 
 
 @pytest.mark.parametrize(
-    ("kind", "context", "sentence"),
+    ("kind", "values", "sentence"),
     [
         # One contract only: the error names the one that takes longest.
         pytest.param(
             PaymentCharge,
-            {"visibility_timeout_seconds": "719"},
+            {"visibility_timeout_seconds": 719},
             r"visibility_timeout_seconds is 719 s but must be at least 720 s, 6 times "
             r"worker_timeout_seconds \(120 s\)",
             id="visibility",
         ),
         pytest.param(
             PaymentCharge,
-            {"reconciler_timeout_seconds": "121"},
+            {"reconciler_timeout_seconds": 121},
             r"visibility_timeout_seconds is 720 s but must be at least 726 s, 6 times "
             r"reconciler_timeout_seconds \(121 s\)",
             id="visibility of dead letters and rejects",
         ),
         pytest.param(
             PaymentCharge,
-            {"worker_timeout_seconds": "48", "visibility_timeout_seconds": "288"},
+            {"worker_timeout_seconds": 48, "visibility_timeout_seconds": 288},
             r"worker_timeout_seconds is 48 s but must be more than 48 s, the longest run of "
-            r"payment.charge: 4 calls of 10 s to Stripe, and 8 s to record the result",
+            r"payment.charge: 4 calls of 10 s to \w+, and 8 s to record the result",
             id="provider calls and commit in the worker",
         ),
         pytest.param(
             PaymentCharge,
-            {"reconciler_timeout_seconds": "40"},
+            {"reconciler_timeout_seconds": 40},
             r"reconciler_timeout_seconds is 40 s but must be more than 48 s",
             id="provider calls and commit in the reconciler",
         ),
         pytest.param(
             PaymentCharge,
-            {"visibility_timeout_seconds": "132"},
+            {"visibility_timeout_seconds": 132},
             r"visibility_timeout_seconds is 132 s but must be more than 132 s, the lease of "
-            r"payment.charge: worker_timeout_seconds \+ the request timeout of Stripe \+ "
+            r"payment.charge: worker_timeout_seconds \+ the request timeout of \w+ \+ "
             r"2 s of clock",
             id="lease",
         ),
         pytest.param(
             PaymentCharge,
-            {"queue_retention_days": "14"},
+            {"queue_retention_days": 14},
             r"dead_letter_retention_days is 14 days but must be more than queue_retention_days "
             r"\(14 days\)",
             id="dead letter retention",
         ),
         pytest.param(
             SyncContact,
-            {"row_retention_days": "30"},
+            {"row_retention_days": 30},
             r"row_retention_days of sync.contact is 30 days but must be more than 30 days "
             r"\(replay_window_days\)",
             id="natural effect and the replay window",
         ),
         pytest.param(
             SyncContact,
-            {"row_retention_days": "18", "replay_window_days": "7"},
+            {"row_retention_days": 18, "replay_window_days": 7},
             r"row_retention_days of sync.contact is 18 days but must be more than 18 days "
             r"\(queue_retention_days \+ dead_letter_retention_days\)",
             id="natural effect and the queues",
         ),
         pytest.param(
+            SyncContact,
+            {"table_retention_days": {"import_events": 89}},
+            r"table_retention_days.import_events is 89 days but must be at least 90 days, as "
+            r"long as the rows of sync.contact prove that it ran",
+            id="import events and the proof",
+        ),
+        pytest.param(
+            SyncContact,
+            {"row_retention_days": 401},
+            r"table_retention_days.import_events is 400 days but must be at least 401 days",
+            id="default of import events and the proof",
+        ),
+        pytest.param(
             PaymentCharge,
-            {"replay_window_days": "2555"},
+            {"rejects_retention_days": 13},
+            r"rejects_retention_days is 13 days but must be at least dead_letter_retention_days "
+            r"\(14 days\)",
+            id="rejects and dead letters",
+        ),
+        pytest.param(
+            PaymentCharge,
+            {"replay_window_days": 2555},
             r"proof_retention of payment.charge is 2555 days but must be more than 2555 days "
             r"\(replay_window_days\)",
             id="money and the replay window",
@@ -97,28 +175,37 @@ class ShortRetentionCharge(PaymentCharge):
         pytest.param(
             ShortRetentionCharge,
             {
-                "replay_window_days": "1",
-                "queue_retention_days": "1",
-                "dead_letter_retention_days": "2",
+                "replay_window_days": 1,
+                "queue_retention_days": 1,
+                "dead_letter_retention_days": 2,
             },
             r"proof_retention of .* is 0.5 days but must be more than 3 days",
             id="what a contract states",
         ),
         pytest.param(
             ReceiptSend,
-            {"replay_window_days": "400"},
+            {"replay_window_days": 400},
             r"proof_retention of receipt.send is 400 days but must be more than 400 days",
             id="default",
         ),
     ],
 )
 def test_unsafe_configuration_error_names_both_numbers(
-    kind: type[AnyContract], context: dict[str, str], sentence: str
+    kind: type[AnyContract], values: dict[str, Any], sentence: str
 ) -> None:
-    stage = Stage.from_context({"stage": "prod", **context}, CONTRACTS)
+    stage = settings(**values)
 
     with pytest.raises(UnsafeStageError, match=sentence):
         validate_stage(stage, (kind,))
+
+
+def test_shortest_retentions_pass() -> None:
+    stage = settings(table_retention_days={"import_events": 90}, rejects_retention_days=14)
+    validate_stage(stage, SHIPPED_JOBS)
+
+
+def test_table_retention_concerns_only_contracts_that_write_it() -> None:
+    validate_stage(settings(table_retention_days={"import_events": 89}), (PaymentCharge,))
 
 
 def test_provider_key_window_counts_for_proof_retention() -> None:
@@ -128,8 +215,9 @@ def test_provider_key_window_counts_for_proof_retention() -> None:
             PaymentCharge.policy,
             profile=replace(PaymentCharge.policy.profile, key_ttl=timedelta(days=100)),
         )
+        policies: ClassVar = {"stripe": policy}
 
-    stage = Stage.from_context({"stage": "prod"}, CONTRACTS)
+    stage = settings()
 
     with pytest.raises(UnsafeStageError, match=r"100 days \(the key window of Stripe\)"):
         validate_stage(stage, (LongWindow,))
@@ -138,15 +226,14 @@ def test_provider_key_window_counts_for_proof_retention() -> None:
 def test_unsafe_stack_is_not_built() -> None:
     sentence = "visibility_timeout_seconds is 719 s but must be at least 720 s"
     with pytest.raises(UnsafeStageError, match=sentence):
-        build_app({"stage": "prod", "visibility_timeout_seconds": "719"})
+        build_app(settings(visibility_timeout_seconds=719))
 
 
 def test_all_errors_are_reported_together() -> None:
-    context = {"visibility_timeout_seconds": "10", "row_retention_days": "1"}
-    broken = Stage.from_context(context, CONTRACTS)
+    broken = settings(name="dev", visibility_timeout_seconds=10, row_retention_days=1)
 
     with pytest.raises(UnsafeStageError) as refused:
-        validate_stage(broken, CONTRACTS)
+        validate_stage(broken, SHIPPED_JOBS)
 
-    natural = [kind for kind in CONTRACTS if kind.policy.safety is RetrySafety.NATURAL]
+    natural = [kind for kind in SHIPPED_JOBS if kind.policy.safety is RetrySafety.NATURAL]
     assert len(str(refused.value).splitlines()) == 3 + len(natural)

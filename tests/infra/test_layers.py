@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncely_cdk import layers
-from oncely_cdk.layers import Layer, Target, layers_for
+from oncely_cdk.layers import JOB_PACKAGES, Layer, Target, layers_for
 
 
 @pytest.fixture
@@ -42,6 +42,15 @@ def test_lambda_hash_depends_on_bytecode(
 
     assert for_lambda.hash != with_it[0]
     assert local.hash == with_it[1]
+
+
+def test_lock_without_packages_needs_no_layer(pins: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "requirements-jobs.txt"
+    lock.write_text("# written by oncely lock\n", encoding="utf-8")
+    assert JOB_PACKAGES not in layers_for(Target.lambda_(), jobs=lock)
+
+    lock.write_text("a==1\n", encoding="utf-8")
+    assert JOB_PACKAGES in layers_for(Target.lambda_(), jobs=lock)
 
 
 def test_targets_never_share_layer(pins: Path) -> None:

@@ -4,8 +4,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.settings import pascal_case
+from oncely_cdk.encryption_keys import KMS_ACTIONS
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
 from tests.infra.policies import inline_policies, permissions
 from tests.infra.snapshots import assert_matches_snapshot
@@ -18,6 +19,18 @@ NO_RESOURCES = {
     *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
     *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
     *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
+    # Of `oncely doctor`. CloudWatch lists alarms for the whole account.
+    *("lambda:GetAccountSettings", "cloudwatch:DescribeAlarms"),
+    # Of the admin page. It reads numbers, and supports neither resources nor conditions.
+    "cloudwatch:GetMetricData",
+}
+# Actions of services with encrypted data that read or write none of it.
+NO_DATA = {
+    *("dynamodb:DescribeContinuousBackups", "dynamodb:DescribeStream", "dynamodb:DescribeTable"),
+    *("dynamodb:DescribeTimeToLive", "dynamodb:GetShardIterator", "dynamodb:ListStreams"),
+    *("s3:DeleteObjectVersion", "s3:GetBucketVersioning", "s3:ListBucket", "s3:ListBucketVersions"),
+    *("secretsmanager:DescribeSecret", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"),
+    "sqs:GetQueueAttributes",
 }
 
 
@@ -40,6 +53,15 @@ def test_no_action_or_resource_is_wildcard(prod: Assembly) -> None:
             assert permission.action in NO_RESOURCES
 
 
+def test_every_action_on_data_may_use_its_encryption_key(prod: Assembly) -> None:
+    encrypted = {action.partition(":")[0] for action in KMS_ACTIONS}
+    found = {one.action for one in permissions(prod)}
+    on_data = {one for one in found if one.partition(":")[0] in encrypted} - NO_DATA
+
+    assert on_data - set(KMS_ACTIONS) == set()
+    assert not NO_DATA & set(KMS_ACTIONS)
+
+
 def test_no_role_has_managed_or_inline_policy(prod: Assembly) -> None:
     assert inline_policies(prod) == {}
 
@@ -50,6 +72,10 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
         for one in permissions(prod)
         if one.action == "secretsmanager:GetSecretValue"
     }
+    of_access_log = {one for one in readers if one[1] == "AdminPage/AccessLogKey"}
+
+    assert {role for role, _ in of_access_log} == {"AdminPage/Read", "AdminPage/Repair"}
+    readers -= of_access_log
 
     assert readers >= {
         ("PaymentsWorker/Worker", "ProviderSecrets/Stripe"),
@@ -57,10 +83,15 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
     }
     assert readers == {
         (role, f"ProviderSecrets/{pascal_case(name)}")
-        for kind in CONTRACTS
-        for name in kind.resources.secret_names
+        for kind in SHIPPED_JOBS
+        # A stage without the settings of a provider has no secret of it.
+        for name in kind.resources.secret_names_for(
+            plugin
+            for plugin in kind.resources.providers
+            if plugin.is_configured(plugin.read_settings({}))
+        )
         for role in (
-            *("Reconciler/Resolve", "AdminPage/Repair"),
+            *("Reconciler/Resolve", "AdminPage/Repair", "Policies/Operator"),
             f"{pascal_case(kind.resources.queue)}Worker/Worker",
         )
     }
@@ -71,13 +102,25 @@ def test_support_reader_can_change_nothing(prod: Assembly) -> None:
     own_traces = {name for name in allowed if name.startswith(("logs:", "xray:"))}
 
     assert allowed - own_traces == {
-        *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"),
-        *("s3:GetObject", "s3:ListBucket"),
+        *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"),
+        *("s3:GetObject", "s3:ListBucket", "sqs:GetQueueAttributes", "cloudwatch:GetMetricData"),
+        "secretsmanager:GetSecretValue",
     }
 
 
-def test_no_role_may_delete_rows_or_objects(prod: Assembly) -> None:
-    deleting = {one.action for one in permissions(prod) if "Delete" in one.action}
+def test_only_repairs_ask_for_current_groups(prod: Assembly) -> None:
+    asking = {one for one in permissions(prod) if one.action.startswith("cognito-idp:")}
+
+    assert {(one.role, one.action, one.resource) for one in asking} == {
+        ("AdminPage/Repair", f"cognito-idp:{name}", "AdminPage/Users/Pool")
+        for name in ("AdminGetUser", "AdminListGroupsForUser")
+    }
+
+
+def test_no_function_may_delete_rows_or_objects(prod: Assembly) -> None:
+    granted = permissions(prod)
+    eraser = "Policies/Eraser"
+    deleting = {one.action for one in granted if "Delete" in one.action and one.role != eraser}
 
     assert deleting == {"sqs:DeleteMessage", "logs:DeleteLogDelivery"}
 
@@ -86,15 +129,14 @@ def test_find_and_finish_may_write_only_sweep_leases(prod: Assembly) -> None:
     """MiniStack does not evaluate `dynamodb:LeadingKeys`, so the policy is checked here."""
     roles = {"Reconciler/Find", "Reconciler/Finish"}
     writes = {
-        (one.role, one.action, one.condition)
+        (one.role, one.action, one.leading_keys)
         for one in permissions(prod)
         if one.role in roles
         and one.resource == "Tables/Jobs"
         and not one.action.startswith(("dynamodb:GetItem", "dynamodb:Describe"))
     }
 
-    like = "dynamodb:LeadingKeys like sweep:*"
-    assert writes == {(role, "dynamodb:UpdateItem", like) for role in roles}
+    assert writes == {(role, "dynamodb:UpdateItem", ("sweep:*",)) for role in roles}
 
 
 IDENTITY = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:identity"
@@ -108,8 +150,8 @@ CONFIGURATION_SET = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:con
         [f"{IDENTITY}/example.com"],
         # In the SES sandbox the recipient's identity is authorized as well.
         [f"{IDENTITY}/example.com", f"{IDENTITY}/seven@customer.example"],
-        # The identity has a default configuration set.
-        [f"{IDENTITY}/example.com", f"{CONFIGURATION_SET}/receipts"],
+        # The request names the stack's configuration set.
+        [f"{IDENTITY}/example.com", f"{CONFIGURATION_SET}/SesResources/ConfigurationSet"],
     ],
 )
 def test_sender_may_send_with_every_resource_ses_authorizes(

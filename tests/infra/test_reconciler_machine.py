@@ -101,10 +101,3 @@ def test_functions_start_state_machine_by_its_name(prod: Assembly) -> None:
         properties = prod.functions[function].properties
         arn = json.dumps(properties["Environment"]["Variables"]["RECONCILER_ARN"])
         assert arn.endswith(f':stateMachine:{name}"]]}}')
-
-
-def test_concurrent_groups_share_provider_read_limit(prod: Assembly) -> None:
-    variables = prod.functions["Reconciler/Resolve"].variables
-
-    assert variables["STRIPE_READS_PER_SECOND"] == "12.5"
-    assert variables["HUBSPOT_READS_PER_SECOND"] == "1.25"

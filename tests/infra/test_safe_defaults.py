@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from oncely.contract import MAX_MESSAGE_BYTES
+import pytest
+
+from oncely.message import MAX_MESSAGE_BYTES
 from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
@@ -56,6 +58,32 @@ def test_job_table_expires_rows_and_streams_both_images(prod: Assembly) -> None:
     ]
 
 
+def test_imported_data_expires(prod: Assembly) -> None:
+    tables = prod.properties("AWS::DynamoDB::Table")
+    for name in ("Records", "ImportEvents"):
+        ttl = tables[f"Tables/{name}"]["TimeToLiveSpecification"]
+        assert ttl == {"AttributeName": "expires_at", "Enabled": True}
+    assert "TimeToLiveSpecification" not in tables["Tables/Orders"]
+    assert prod.functions["SyncWorker/Worker"].variables["IMPORT_EVENTS_RETENTION_DAYS"] == "400"
+    assert "IMPORT_EVENTS_RETENTION_DAYS" not in prod.functions["MailWorker/Worker"].variables
+
+
+@pytest.mark.parametrize(("stage", "days"), [("prod", 90), ("optional", 30)])
+def test_rejects_expire_with_all_their_versions(
+    request: pytest.FixtureRequest, stage: str, days: int
+) -> None:
+    assembly: Assembly = request.getfixturevalue(stage)
+    (bucket,) = assembly.properties("AWS::S3::Bucket").values()
+    rules = bucket["LifecycleConfiguration"]["Rules"]
+
+    (rejects,) = [one for one in rules if one.get("Prefix") == "rejects/"]
+    assert (rejects["Status"], rejects["ExpirationInDays"]) == ("Enabled", days)
+    assert rejects["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}
+    # The history is proof: no other rule removes a current object, except reports and selections.
+    expiring = {one["Prefix"] for one in rules if "ExpirationInDays" in one}
+    assert expiring == {"rejects/", "audits/", "bulk/"}
+
+
 def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
     queues = prod.properties("AWS::SQS::Queue")
     refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if denies_plain_http(one)]
@@ -70,7 +98,10 @@ def test_queue_visibility_is_six_timeouts_with_five_receives(prod: Assembly) -> 
     for name in ("Payments", "Sync", "Mail"):
         queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
         assert queue["VisibilityTimeout"] == 6 * timeout
-        assert queue["RedrivePolicy"] == {"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5}
+        assert queue["RedrivePolicy"] == {
+            "deadLetterTargetArn": dead_letters,
+            "maxReceiveCount": 50,
+        }
 
 
 def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
@@ -83,7 +114,7 @@ def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
 
 def test_dead_letters_are_batched_for_alerts(prod: Assembly) -> None:
     mappings = prod.properties("AWS::Lambda::EventSourceMapping")
-    mapping = mappings["DeadLetters/Receive/Function/Messages"]
+    mapping = mappings["DeadLetters/Receive/Live/Messages"]
 
     assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (100, 60)
 
@@ -113,7 +144,10 @@ def test_publish_stream_bisects_and_has_failure_destination(prod: Assembly) -> N
     assert stream["MaximumRetryAttempts"] == 10
     assert stream["DestinationConfig"] == {"OnFailure": {"Destination": missed}}
     (pattern,) = stream["FilterCriteria"]["Filters"]
-    image = {"status": {"S": ["failed", "finished"]}, "due_at": {"S": [{"exists": True}]}}
+    image = {
+        "status": {"S": ["cancelled", "failed", "finished"]},
+        "due_at": {"S": [{"exists": True}]},
+    }
     assert json.loads(pattern["Pattern"]) == {"dynamodb": {"NewImage": image}}
 
 
@@ -146,22 +180,31 @@ def test_alert_topic_is_encrypted_and_accepts_alarms(prod: Assembly) -> None:
     policy = prod.only("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
     allowed = [one["Principal"] for one in policy if one["Effect"] == "Allow"]
 
+    own_account = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    key = prod.only("AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    by_service = [one for one in (*policy, *key) if "Service" in one["Principal"]]
+
+    # Without the condition, alarms of any account could publish here.
+    assert [one["Condition"] for one in by_service] == [own_account, own_account]
     assert "KmsMasterKeyId" in prod.only("AWS::SNS::Topic")
     assert allowed == [{"Service": "cloudwatch.amazonaws.com"}]
     assert prod.only("AWS::SNS::Subscription")["Endpoint"] == "ops@example.com"
 
 
-def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
+def test_secrets_are_empty_or_generated_and_retained(prod: Assembly) -> None:
     secrets = prod.of_type("AWS::SecretsManager::Secret")
 
     assert set(secrets) >= {"ProviderSecrets/Stripe", "ProviderSecrets/Hubspot"}
-    for secret in secrets.values():
-        assert not {"SecretString", "GenerateSecretString"} & set(secret["Properties"])
+    generated = set()
+    for name, secret in secrets.items():
+        assert "SecretString" not in secret["Properties"]
         assert secret["DeletionPolicy"] == "Retain"
+        if "GenerateSecretString" in secret["Properties"]:
+            generated.add(name)
+    assert generated == {"AdminPage/AccessLogKey"}
 
 
 def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) -> None:
-    groups = prod.properties("AWS::Logs::LogGroup").values()
     untraced = set()
 
     for function in prod.functions.values():
@@ -170,7 +213,14 @@ def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) 
         if function.properties.get("TracingConfig") != {"Mode": "Active"}:
             untraced.add(function.name)
     assert untraced == {"Reconciler/Find"}
-    assert {group["RetentionInDays"] for group in groups} == {90}
+
+
+def test_access_log_is_kept_longer_than_other_logs(prod: Assembly) -> None:
+    groups = prod.properties("AWS::Logs::LogGroup")
+    kept = {name for name, group in groups.items() if group["RetentionInDays"] == 365}
+
+    assert kept == {f"AdminPage{name}/Logs" for name in ("", "/Read", "/Repair")}
+    assert {group["RetentionInDays"] for group in groups.values()} == {90, 365}
 
 
 def test_only_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> None:
@@ -218,4 +268,4 @@ COSTS = (REPOSITORY / "docs" / "costs.md").read_text(encoding="utf-8")
 def test_dashboard_is_off_by_default(prod: Assembly) -> None:
     assert prod.of_type("AWS::CloudWatch::Dashboard") == {}
     assert "| dashboard |" not in COSTS
-    assert "`-c dashboard=true` adds a dashboard: 3.00 a month" in COSTS
+    assert "`dashboard = true` adds a dashboard for 3.00 a month" in COSTS

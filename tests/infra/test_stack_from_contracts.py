@@ -1,19 +1,23 @@
 """The stack follows the contracts and the stage: new contracts, existing tables."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from oncely.contract import AnyContract, Resources
-from oncely.jobs import CONTRACTS
+from oncely.contract import AnyContract
+from oncely.domain.errors import OncelyError
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stack import OncelyStack
-from oncely_cdk.stages import Stage, StageError
+from oncely_cdk.stages import OncelySettings, StageError
 from tests.infra.assembly import PROD, Assembly
+from tests.infra.other_teams import INVOICES, own_package
 from tests.infra.policies import Permission, permissions
 
 # As for `cdk deploy`: the CDK's output depends on its feature flags.
@@ -21,13 +25,11 @@ FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["conte
 PATHS = {"aws:cdk:enable-path-metadata": True}
 
 
-class PayInvoice(PaymentCharge):
-    """A job of another team: its own queue, a table that we do not know, a key of its own."""
-
-    job_type = "invoice.pay"
-    resources = Resources(
-        queue="invoices", tables=("invoices",), secrets=("ledger",), sends_to=("payments",)
-    )
+@pytest.fixture(scope="module")
+def invoice_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[AnyContract]]:
+    """A job of another team."""
+    with own_package(tmp_path_factory.mktemp("invoices"), "invoice_jobs", INVOICES) as module:
+        yield module.PayInvoice
 
 
 def synthesize_stack(
@@ -35,13 +37,13 @@ def synthesize_stack(
     *more: type[AnyContract],
     stage: str = "dev",
     account: str | None = None,
-    **context: str,
+    **values: Any,  # noqa: ANN401  # settings
 ) -> Assembly:
-    contracts = (*CONTRACTS, *more)
+    contracts = (*SHIPPED_JOBS, *more)
     app = App(outdir=str(folder), context={**FLAGS, **PATHS}, analytics_reporting=False)
-    settings = Stage.from_context({"stage": stage, **context}, contracts)
+    settings = OncelySettings(name=stage, **values)
     env = Environment(account=account, region="eu-west-1") if account else None
-    OncelyStack(app, f"Oncely-{stage}", stage=settings, contracts=contracts, env=env)
+    OncelyStack(app, f"Oncely-{stage}", jobs=contracts, settings=settings, env=env)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
     return Assembly(folder, f"Oncely-{stage}")
@@ -51,17 +53,22 @@ READING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-reading-d
 
 
 @pytest.fixture(scope="module")
-def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+def derived(invoice_job: type[AnyContract], tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesize_stack(
         tmp_path_factory.mktemp("derived"),
-        PayInvoice,
-        invoices_table="their-invoices",
-        orders_table="shop-orders",
-        jobs_table="restored-jobs",
+        invoice_job,
+        existing_tables={
+            "invoices": "their-invoices",
+            "jobs": "restored-jobs",
+            "orders": "shop-orders",
+        },
         jobs_stream_arn="arn:aws:dynamodb:eu-west-1:123456789012:table/restored-jobs/stream/2026",
-        stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3",
-        stripe_read_only_secret_arn=READING,
-        invoices_worker_concurrency="3",
+        existing_secrets={
+            "stripe": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3"
+        },
+        read_only_secrets={"stripe": READING},
+        second_operator_above="eur:50000,usd:60000",
+        queue_worker_concurrency={"invoices": 3},
     )
 
 
@@ -70,6 +77,7 @@ def test_new_contract_gets_queue_worker_variables_and_secret(derived: Assembly) 
 
     assert "InvoicesQueueUrl" in derived.template["Outputs"]
     assert worker.variables["QUEUE_NAME"] == "invoices"
+    assert worker.variables["ONCELY_JOBS"] == "invoice_jobs.jobs:PayInvoice"
     assert worker.variables["INVOICES_TABLE"] == "their-invoices"
     assert set(worker.variables) >= {"LEDGER_SECRET", "PAYMENTS_QUEUE_URL"}
     assert "ProviderSecrets/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
@@ -83,7 +91,7 @@ def test_new_contract_gets_permissions_and_concurrency_limit(derived: Assembly) 
     assert Permission(role, "sqs:SendMessage", "Queues/Payments") in granted
     assert Permission(role, "secretsmanager:GetSecretValue", "ProviderSecrets/Ledger") in granted
     assert any(one.resource.endswith("table/their-invoices") for one in granted if one.role == role)
-    assert mappings[f"{role}/Function/Messages"]["ScalingConfig"] == {"MaximumConcurrency": 3}
+    assert mappings[f"{role}/Live/Messages"]["ScalingConfig"] == {"MaximumConcurrency": 3}
 
 
 @pytest.mark.parametrize("asking", ["Reconciler/Resolve", "AdminPage/Repair"])
@@ -96,24 +104,46 @@ def test_lookup_functions_can_use_read_only_api_key(derived: Assembly, asking: s
     assert not any(resource.endswith("stripe-a1b2c3") for resource in granted)
 
 
+def test_operator_reads_only_read_only_api_key(derived: Assembly) -> None:
+    read = {
+        one.resource
+        for one in permissions(derived)
+        if (one.role, one.action) == ("Policies/Operator", "secretsmanager:GetSecretValue")
+    }
+
+    assert READING in read
+    assert not any("stripe-a1b2c3" in resource for resource in read)
+    assert derived.template["Outputs"]["StripeReadOnlySecretArn"]["Value"] == READING
+
+
+def test_repairs_on_page_and_command_line_know_second_operator(derived: Assembly) -> None:
+    outputs = {name: one["Value"] for name, one in derived.template["Outputs"].items()}
+    page = derived.functions["AdminPage/Repair"].variables
+    assert page["SECOND_OPERATOR_ABOVE"] == outputs["SecondOperatorAbove"] == "eur:50000,usd:60000"
+
+
 def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> None:
     worker = derived.functions["PaymentsWorker/Worker"]
     stream = derived.properties("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]
 
-    assert set(derived.of_type("AWS::DynamoDB::Table")) == {"Tables/Records", "Tables/ImportEvents"}
+    assert set(derived.of_type("AWS::DynamoDB::Table")) == {
+        *("Tables/Records", "Tables/ImportEvents", "Tables/Refunds", "Tables/Gates"),
+    }
     assert "ProviderSecrets/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")
     assert worker.variables["ORDERS_TABLE"] == "shop-orders"
     assert worker.variables["STRIPE_SECRET"].endswith("stripe-a1b2c3")
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
 
 
-def test_external_table_and_mail_are_granted_when_account_is_known(tmp_path: Path) -> None:
+def test_external_table_and_mail_are_granted_when_account_is_known(
+    invoice_job: type[AnyContract], tmp_path: Path
+) -> None:
     known = synthesize_stack(
         tmp_path,
-        PayInvoice,
+        invoice_job,
         account="123456789012",
-        invoices_table="their-invoices",
-        ses_sender_address="receipts@example.com",
+        existing_tables={"invoices": "their-invoices"},
+        provider_settings={"ses_sender_address": "receipts@example.com"},
     )
 
     granted = permissions(known)
@@ -121,23 +151,32 @@ def test_external_table_and_mail_are_granted_when_account_is_known(tmp_path: Pat
     assert Permission("Reconciler/Find", "dynamodb:Query", indexes) in granted
     assert {one.resource for one in granted if one.action == "ses:SendEmail"} == {
         "arn:aws:ses:eu-west-1:123456789012:identity/*",
-        "arn:aws:ses:eu-west-1:123456789012:configuration-set/*",
+        "arn:aws:ses:eu-west-1:123456789012:configuration-set/SesResources/ConfigurationSet",
     }
 
 
+def test_table_without_schema_is_reported(invoice_job: type[AnyContract], tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="requires the table 'invoices', which has no schema"):
+        synthesize_stack(tmp_path, invoice_job)
+
+
+def test_existing_job_table_without_stream_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match=r"existing_tables\.jobs needs the ARN"):
+        synthesize_stack(tmp_path, existing_tables={"jobs": "x"})
+
+
 @pytest.mark.parametrize(
-    ("contract", "context", "sentence"),
+    ("contract", "sentence"),
     [
-        (PayInvoice, {}, "requires the table 'invoices', which has no schema"),
-        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs the ARN of its stream"),
+        (PaymentCharge, "contract PaymentCharge: payment.charge is registered twice"),
+        (type("NoModule", (PaymentCharge,), {}), "NoModule' cannot be imported by its name"),
     ],
 )
-def test_missing_stage_information_is_reported(
-    tmp_path: Path, contract: type[AnyContract], context: dict[str, str], sentence: str
+def test_wrong_list_of_jobs_is_reported(
+    tmp_path: Path, contract: type[AnyContract], sentence: str
 ) -> None:
-    more = () if contract is PaymentCharge else (contract,)
-    with pytest.raises(StageError, match=sentence):
-        synthesize_stack(tmp_path, *more, **context)
+    with pytest.raises(OncelyError, match=sentence):
+        synthesize_stack(tmp_path, contract)
 
 
 def test_dev_stack_retains_only_archive(tmp_path: Path) -> None:
@@ -152,6 +191,6 @@ def test_dev_stack_retains_only_archive(tmp_path: Path) -> None:
 
 
 def test_same_inputs_give_same_template(prod: Assembly, tmp_path: Path) -> None:
-    again = Assembly.from_folder(tmp_path, **PROD)
+    again = Assembly.from_folder(tmp_path, PROD)
 
     assert again.template == prod.template

@@ -11,7 +11,7 @@ from cfnlint.api import lint  # type: ignore[import-untyped]  # it ships no type
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]  # it ships no types
 
 from app import build_app
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import PROD, Assembly
 from tests.infra.snapshots import assert_matches_snapshot
 
 # The CDK adds dependencies that references already imply, which is harmless.
@@ -34,7 +34,7 @@ def test_cdk_nag_findings_are_all_acknowledged_with_reason(
     monkeypatch.setattr(Validations, "acknowledge", lambda _, *rules: acknowledged.extend(rules))
 
     with pytest.raises(RuntimeError, match="ValidationFailed"):
-        build_app({"stage": "prod"}, folder=tmp_path).synth()
+        build_app(PROD, folder=tmp_path).synth()
 
     report = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))
     found = [
@@ -53,13 +53,18 @@ def test_template_matches_snapshot(prod: Assembly) -> None:
 
 
 def _mask_value(value: Any) -> Any:  # noqa: ANN401  # any template value
-    """Mask asset hashes, which change with every line of code."""
+    """Mask the hashes of assets and versions, which change with every line of code."""
     match value:
         case dict():
-            return {name: _mask_value(one) for name, one in value.items() if name != "Metadata"}
+            return {
+                _mask_value(name): _mask_value(one)
+                for name, one in value.items()
+                if name != "Metadata"
+            }
         case list():
             return [_mask_value(one) for one in value]
         case str():
-            return re.sub(r"\b[0-9a-f]{64}\b", "<hash>", value)
+            text = re.sub(r"\b[0-9a-f]{64}\b", "<hash>", value)
+            return re.sub(r"(CurrentVersion[0-9A-F]{8})[0-9a-f]{32}\b", r"\1<hash>", text)
         case _:
             return value

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from oncely.providers.sandbox import ProviderSandbox
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.shipped_sandbox import ShippedSandbox
 from tests.support.worker import WorkerHarness, worker_harness
 
 
@@ -25,6 +25,6 @@ def world(rig: WorkerHarness) -> InMemoryStack:
 
 
 @pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
+def sandbox() -> Iterator[ShippedSandbox]:
+    with ShippedSandbox() as running:
         yield running

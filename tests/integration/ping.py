@@ -3,18 +3,13 @@
 from datetime import timedelta
 from typing import Literal
 
-from oncely.contract import (
-    Contract,
-    Description,
-    EffectCall,
-    Message,
-    PrecheckResult,
-    Proceed,
-    Resources,
-)
+from oncely.contract import Contract, EffectCall, PrecheckResult, Proceed
+from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.message import Message
+from oncely.resources import Resources
 
 
 class PingMessage(Message):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.clients import AwsClients
 from oncely.aws.sqs import SqsMessageSource
 from oncely.run.outcomes import LeasedElsewhere, NotStarted
 from tests.support.fakes import FakeClock
@@ -21,7 +22,8 @@ ROUNDED_UP = timedelta(seconds=1)
 def batch(rig: WorkerHarness) -> BatchHarness:
     world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
     world.add_order()
-    return BatchHarness(world=world, inbox=SqsMessageSource(client=rig.sqs, queue_url=rig.queue))
+    source = SqsMessageSource(clients=AwsClients(), queue_url=rig.queue)
+    return BatchHarness(world=world, inbox=source)
 
 
 def get_receipt(event: dict[str, Any]) -> str:

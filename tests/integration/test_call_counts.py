@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, InvalidMessage
+from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, InvalidMessage, Waiting
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -43,9 +43,18 @@ def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture, *, declines:
     assert dynamo.calls.attempts == [READ_ORDER, CLAIM]
 
 
-def test_conflict_takes_one_read_and_invalid_message_none(dynamo: DynamoFixture) -> None:
+def test_conflict_takes_two_reads_and_invalid_message_none(dynamo: DynamoFixture) -> None:
     world = payment_world(dynamo)
     assert isinstance(world.run(charge_message(card="4242")), InvalidMessage)
     assert dynamo.calls.attempts == []
     assert isinstance(world.run(charge_message(amount=1)), Conflict)
-    assert dynamo.calls.attempts == [READ_ORDER]
+    assert dynamo.calls.attempts == [READ_ORDER, "GetItem"]
+
+
+def test_early_message_takes_two_writes_and_its_duplicate_one(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
+    assert isinstance(world.run(charge_message()), Waiting)
+    assert dynamo.calls.attempts == [READ_ORDER, "PutItem", "UpdateItem"]
+    dynamo.calls.reset()
+    assert isinstance(world.run(charge_message()), Waiting)
+    assert dynamo.calls.attempts == [READ_ORDER, "PutItem"]

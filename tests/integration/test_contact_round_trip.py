@@ -22,3 +22,22 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
     assert len(odd) == 300
     assert stored is not None
     assert stored["record"] == record
+
+
+def test_gone_contact_leaves_no_data_in_any_row(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
+    email = "ada@example.com"
+    record = {"id": "4419", "properties": {"email": email}, "updatedAt": "2026-11-16T02:00:00Z"}
+    event = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "4419"}
+    world.run({**event, "event_id": "1", "record": record})
+    assert email in repr(world.dependencies.rows.get("records", {"record_id": "hubspot#4419"}))
+
+    outcome = world.run({**event, "event_id": "2"})
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result == {"result": "gone", "removed_version": 1}
+    tables = (dynamo.jobs_table, *dynamo.tables.values())
+    rows = [row for name in tables for row in dynamo.admin.scan(TableName=name)["Items"]]
+    assert len(rows) == 5, "two jobs, two import events and a tombstone"
+    assert email not in repr(rows)
+    assert all(row["expires_at"]["N"].isdecimal() for row in rows), "whole seconds, for TTL"

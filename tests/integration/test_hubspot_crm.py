@@ -16,11 +16,11 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, Not
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
+from tests.support.shipped_sandbox import ShippedSandbox
 from tests.support.tls import busy_server, untrusted_server
 
 MINE = "hubspot#4419"
@@ -29,13 +29,13 @@ EVERY_FAULT = [kind for kind in FaultKind if kind is not FaultKind.SLOW]
 
 
 @pytest.fixture
-def sandbox() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox(clock=lambda: START) as running:
+def sandbox() -> Iterator[ShippedSandbox]:
+    with ShippedSandbox(clock=lambda: START) as running:
         yield running
 
 
 @pytest.fixture
-def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
+def crm(sandbox: ShippedSandbox) -> HubSpotCrm:
     return short_timeout_crm(sandbox.url)
 
 
@@ -46,7 +46,7 @@ def short_timeout_crm(url: str) -> HubSpotCrm:
 @pytest.mark.parametrize("by_its_own_id", [False, True])
 @pytest.mark.parametrize(("fault", "expected", "writes"), FAULTY_SENDS)
 def test_faulty_push_makes_one_request_and_at_most_one_write(
-    sandbox: ProviderSandbox,
+    sandbox: ShippedSandbox,
     crm: HubSpotCrm,
     fault: FaultKind,
     expected: type,
@@ -54,14 +54,14 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
     *,
     by_its_own_id: bool,
 ) -> None:
-    crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
+    crm_id = sandbox.hubspot.contacts.add(email="seven@example.com") if by_its_own_id else None
     sandbox.faults.add(fault, times=None)
     assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), expected)
     assert len(sandbox.ledger.requests) == 1
-    assert sum(one.writes for one in sandbox.ledger.contacts) == writes
+    assert sum(one.writes for one in sandbox.hubspot.ledger.contacts) == writes
 
 
-def test_push_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+def test_push_succeeds_on_forgotten_connection(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
     """A Lambda thaws, and the connection of its last invocation leads nowhere."""
     first = crm.upsert_contact(MINE, GRACE)
     sandbox.forget_connections()
@@ -71,8 +71,8 @@ def test_push_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: Hu
     assert isinstance(second, Succeeded)
 
 
-def test_read_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com")
+def test_read_succeeds_on_forgotten_connection(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
     crm.get_contact(record_id)
     sandbox.forget_connections()
     assert isinstance(crm.get_contact(record_id), CrmRecord)
@@ -80,9 +80,9 @@ def test_read_succeeds_on_forgotten_connection(sandbox: ProviderSandbox, crm: Hu
 
 @pytest.mark.parametrize("fault", EVERY_FAULT)
 def test_faulty_read_makes_one_request_and_changes_nothing(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, fault: FaultKind
+    sandbox: ShippedSandbox, crm: HubSpotCrm, fault: FaultKind
 ) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com")
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
     sandbox.faults.add(fault, times=None)
 
     answers = [
@@ -101,13 +101,13 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
     }
 
 
-def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+def test_slow_reply_is_accepted(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
     assert isinstance(crm.upsert_contact(MINE, GRACE), Succeeded)
     assert isinstance(crm.find_by_external_id(MINE), CrmRecord)
 
 
-def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+def test_read_is_not_retried_unlike_sdk_default(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=0)
     configuration = Configuration(host=sandbox.url)
     configuration.access_token = "pat-test-1"
@@ -143,14 +143,14 @@ def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", RecordNotFound)]
 )
-def test_read_only_token_raises_alarm(sandbox: ProviderSandbox, token: str, reads: type) -> None:
+def test_read_only_token_raises_alarm(sandbox: ShippedSandbox, token: str, reads: type) -> None:
     crm = HubSpotCrm.from_token(token, api_base=sandbox.url)
 
     answer = crm.upsert_contact(MINE, GRACE)
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert isinstance(crm.get_contact("1"), reads)
-    assert sandbox.ledger.contacts == ()
+    assert sandbox.hubspot.ledger.contacts == ()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_read_only_token_raises_alarm(sandbox: ProviderSandbox, token: str, read
     ],
 )
 def test_retry_after_is_followed_within_limits(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
+    sandbox: ShippedSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
     answers = [crm.upsert_contact(MINE, GRACE), crm.get_contact("1")]
@@ -267,10 +267,10 @@ def test_too_large_request_is_declined(
     assert answer.code == f"HTTP_{status}"
 
 
-def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+def test_too_large_record_is_declined(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
     answer = crm.upsert_contact(MINE, {"notes": "x" * 3_000_000})
     assert isinstance(answer, Declined)
-    assert (answer.code, sandbox.ledger.contacts) == ("HTTP_413", ())
+    assert (answer.code, sandbox.hubspot.ledger.contacts) == ("HTTP_413", ())
 
 
 @pytest.mark.parametrize(
@@ -300,21 +300,21 @@ def test_contact_is_gone_only_when_404_is_from_hubspot(
     assert [type(one) for one in answers] == ([RecordNotFound] * 3 if is_hubspots else unsure)
 
 
-def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
+def test_external_id_property_must_be_unique(sandbox: ShippedSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
     assert isinstance(crm.upsert_contact(MINE, GRACE), Declined)
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
 
 
-def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ProviderSandbox) -> None:
+def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ShippedSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
     assert isinstance(crm.get_contact("1"), NotSent)
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
     assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)
 
 
-def test_changed_pages_past_10_000_results(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
-    ids = sandbox.hubspot.add_contacts(10_150)
+def test_changed_pages_past_10_000_results(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
+    ids = sandbox.hubspot.contacts.add_contacts(10_150)
     crm = replace(crm, timeouts=(3, 7))
 
     seen: list[str] = []

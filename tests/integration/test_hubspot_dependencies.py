@@ -8,12 +8,12 @@ from moto import mock_aws
 from oncely.aws.clients import AwsClients
 from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import Succeeded
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import Crm, CrmRecord
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.settings import Settings
+from tests.support.shipped_sandbox import ShippedSandbox
 
 SECRET = "oncely/hubspot"
 
@@ -28,13 +28,14 @@ def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsCl
         made.secrets.close()
 
 
-def crm(sandbox: ProviderSandbox, clients: AwsClients, **more: str) -> Crm:
-    environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url, **more}
-    return AwsPorts(Settings.from_env(environment, CONTRACTS), clients).provider(HUBSPOT)
+def crm(sandbox: ShippedSandbox, clients: AwsClients, **more: str) -> Crm:
+    environment = {"GATES_TABLE": "gates", "HUBSPOT_SECRET": SECRET, **more}
+    environment["HUBSPOT_API_BASE"] = sandbox.url
+    return AwsPorts(Settings.from_env(environment, SHIPPED_JOBS), clients).provider(HUBSPOT)
 
 
-def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
+def test_crm_reads_configured_properties(sandbox: ShippedSandbox, clients: AwsClients) -> None:
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com", company="Oncely", phone="7")
 
     record = crm(sandbox, clients, HUBSPOT_PROPERTIES="email, company").get_contact(record_id)
     assert isinstance(record, CrmRecord)
@@ -44,28 +45,29 @@ def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsC
     assert "phone" not in properties
 
 
-def test_every_endpoint_has_same_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com")
+def test_every_endpoint_has_same_properties(sandbox: ShippedSandbox, clients: AwsClients) -> None:
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
     hubspot = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
     fetched = hubspot.get_contact(record_id)
     page = hubspot.list_contacts(after=None)
-    changed = hubspot.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    changed = hubspot.list_changed(since=sandbox.hubspot.ledger.contacts[0].updated, after=None)
 
     assert isinstance(fetched, CrmRecord)
     assert page == changed
     assert getattr(page, "records", None) == (fetched,)
 
 
-def test_crm_pushes_by_id_property_of_env(sandbox: ProviderSandbox, clients: AwsClients) -> None:
+def test_crm_pushes_by_id_property_of_env(sandbox: ShippedSandbox, clients: AwsClients) -> None:
     hubspot = crm(sandbox, clients, HUBSPOT_ID_PROPERTY="email")
     answer = hubspot.upsert_contact("seven@example.com", {"firstname": "Grace"})
     assert isinstance(answer, Succeeded)
-    (contact,) = sandbox.ledger.contacts
+    (contact,) = sandbox.hubspot.ledger.contacts
     assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}
 
 
-def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
-    environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url}
-    ports = AwsPorts(Settings.from_env(environment, CONTRACTS), clients)
+def test_crm_client_is_reused(sandbox: ShippedSandbox, clients: AwsClients) -> None:
+    environment = {"GATES_TABLE": "gates", "HUBSPOT_SECRET": SECRET}
+    environment["HUBSPOT_API_BASE"] = sandbox.url
+    ports = AwsPorts(Settings.from_env(environment, SHIPPED_JOBS), clients)
     assert ports.provider(HUBSPOT) is ports.provider(HUBSPOT)

@@ -6,36 +6,36 @@ from oncely.cli.stack_connection import AwsStackConnection, StackSelector
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.api_key import check_api_key
 from oncely.providers.hubspot.paths import CONTACTS
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe import STRIPE
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 @pytest.mark.parametrize(
     ("key", "accepted"),
     [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
 )
-def test_api_key_check_is_one_read(sandbox: ProviderSandbox, key: str, *, accepted: bool) -> None:
+def test_api_key_check_is_one_read(sandbox: ShippedSandbox, key: str, *, accepted: bool) -> None:
     assert check_api_key(key, api_base=sandbox.url).accepted is accepted
     assert sandbox.ledger.paths == {f"GET {CONTACTS}": 1}
 
 
 @pytest.mark.parametrize("key", ["pat-\ntest", "pat-test-é", "pat-test-1\r\nx: y"])
-def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox, key: str) -> None:
+def test_malformed_api_key_is_rejected_without_request(sandbox: ShippedSandbox, key: str) -> None:
     answer = check_api_key(key, api_base=sandbox.url)
     assert answer.accepted is False
     assert key not in answer.reason
     assert sandbox.ledger.requests == ()
 
 
-def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ProviderSandbox) -> None:
-    sandbox.hubspot.is_daily_limit_reached = True
+def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ShippedSandbox) -> None:
+    sandbox.hubspot.contacts.is_daily_limit_reached = True
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is True
 
 
 @pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
-def test_failed_api_key_check_is_inconclusive(sandbox: ProviderSandbox, fault: FaultKind) -> None:
+def test_failed_api_key_check_is_inconclusive(sandbox: ShippedSandbox, fault: FaultKind) -> None:
     sandbox.faults.add(fault)
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is None
 
@@ -47,7 +47,7 @@ def test_api_key_check_is_inconclusive_when_unreachable() -> None:
 
 
 def test_api_key_is_checked_at_hubspot_of_stack(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = AwsStackConnection(StackSelector())
     monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})

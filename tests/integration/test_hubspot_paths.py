@@ -6,7 +6,7 @@ from oncely.domain.effect_outcomes import Anomalous, Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import API_VERSION, CONTACTS
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
-from oncely.providers.sandbox import ProviderSandbox
+from tests.support.shipped_sandbox import ShippedSandbox
 
 GRACE = {"firstname": "Grace"}
 MINE = "shop#7"
@@ -16,12 +16,12 @@ ODD_IDS += ["7" * 40]
 
 
 @pytest.fixture
-def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
+def crm(sandbox: ShippedSandbox) -> HubSpotCrm:
     return HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
 
 @pytest.mark.parametrize("crm_id", ODD_IDS)
-def test_odd_crm_id_is_not_sent(sandbox: ProviderSandbox, crm: HubSpotCrm, crm_id: str) -> None:
+def test_odd_crm_id_is_not_sent(sandbox: ShippedSandbox, crm: HubSpotCrm, crm_id: str) -> None:
     assert crm.get_contact(crm_id) == RecordNotFound()
     assert isinstance(crm.upsert_contact(MINE, GRACE, crm_id=crm_id), Anomalous)
     assert isinstance(crm.find_by_external_id(MINE, crm_id=crm_id), Anomalous)
@@ -30,7 +30,7 @@ def test_odd_crm_id_is_not_sent(sandbox: ProviderSandbox, crm: HubSpotCrm, crm_i
 
 @pytest.mark.parametrize("external_id", DOTS)
 def test_external_id_with_dot_segment_is_not_sent(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
+    sandbox: ShippedSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
     for crm_id in (None, "7"):
         assert isinstance(crm.upsert_contact(external_id, GRACE, crm_id=crm_id), Anomalous)
@@ -39,7 +39,7 @@ def test_external_id_with_dot_segment_is_not_sent(
 
 
 @pytest.mark.parametrize("external_id", ["a/b?x", "a#b", "a%2Fb", "...", "a..b", "x@e.org", "käse"])
-def test_id_is_a_path_segment(sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str) -> None:
+def test_id_is_a_path_segment(sandbox: ShippedSandbox, crm: HubSpotCrm, external_id: str) -> None:
     pushed, found = crm.upsert_contact(external_id, GRACE), crm.find_by_external_id(external_id)
 
     assert isinstance(pushed, Succeeded)
@@ -49,12 +49,12 @@ def test_id_is_a_path_segment(sandbox: ProviderSandbox, crm: HubSpotCrm, externa
     assert asked.path.rpartition("/")[0] == CONTACTS
 
 
-def test_every_request_uses_same_api_version(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com")
+def test_every_request_uses_same_api_version(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
     crm.get_contact(record_id)
     crm.list_contacts(after=None)
     crm.list_contacts(after="0")
-    crm.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    crm.list_changed(since=sandbox.hubspot.ledger.contacts[0].updated, after=None)
     crm.upsert_contact(MINE, GRACE)
     crm.upsert_contact(MINE, GRACE, crm_id=record_id)
     crm.find_by_external_id(MINE)

@@ -1,24 +1,22 @@
 """The HubSpot API of the sandbox, as a foreign client sees it."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 import requests
 
 from oncely.domain.effect_outcomes import Prepared, Succeeded
-from oncely.domain.keys import IdempotencyKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import Email
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
 from tests.conformance.payment_harnesses import make_payment
 from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
+from tests.support.shipped_sandbox import ShippedSandbox
 
 ROOT = Path(__file__).parents[2]
 TOKEN = {"Authorization": "Bearer pat-test-1"}
@@ -30,35 +28,35 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def sandbox(clock: FakeClock) -> Iterator[ProviderSandbox]:
-    with ProviderSandbox(clock=clock.now) as running:
+def sandbox(clock: FakeClock) -> Iterator[ShippedSandbox]:
+    with ShippedSandbox(clock=clock.now) as running:
         yield running
 
 
-def search(sandbox: ProviderSandbox, **wanted: object) -> requests.Response:
+def search(sandbox: ShippedSandbox, **wanted: object) -> requests.Response:
     document: Any = wanted
     return requests.post(f"{sandbox.url}{CONTACTS}/search", json=document, headers=TOKEN, timeout=5)
 
 
-def upsert_contacts(sandbox: ProviderSandbox, *values: str) -> requests.Response:
+def upsert_contacts(sandbox: ShippedSandbox, *values: str) -> requests.Response:
     inputs: Any = [{"id": one, "idProperty": "oncely_id", "properties": {}} for one in values]
     url = f"{sandbox.url}{CONTACTS}/batch/upsert"
     return requests.post(url, json={"inputs": inputs}, headers=TOKEN, timeout=5)
 
 
-def test_search_pages_by_offset_up_to_10_000(sandbox: ProviderSandbox) -> None:
-    sandbox.hubspot.add_contacts(10_001)
+def test_search_pages_by_offset_up_to_10_000(sandbox: ShippedSandbox) -> None:
+    sandbox.hubspot.contacts.add_contacts(10_001)
     last = search(sandbox, limit=100, after="9900")
     beyond = search(sandbox, limit=100, after=last.json()["paging"]["next"]["after"])
     assert (last.json()["total"], len(last.json()["results"])) == (10_001, 100)
     assert (beyond.status_code, beyond.json()["category"]) == (400, "VALIDATION_ERROR")
 
 
-def test_search_compares_numbers_and_times(sandbox: ProviderSandbox, clock: FakeClock) -> None:
-    ids = sandbox.hubspot.add_contacts(11)
+def test_search_compares_numbers_and_times(sandbox: ShippedSandbox, clock: FakeClock) -> None:
+    ids = sandbox.hubspot.contacts.add_contacts(11)
     clock.advance(seconds=1)
-    sandbox.hubspot.update(ids[1], firstname="Grace")
-    sandbox.hubspot.update(ids[9], firstname="Grace")
+    sandbox.hubspot.contacts.update(ids[1], firstname="Grace")
+    sandbox.hubspot.contacts.update(ids[9], firstname="Grace")
     later = {"operator": "GTE", "value": "2026-11-16T04:00:01+01:00"}
     above = {"operator": "GT", "value": "1"}
 
@@ -78,19 +76,22 @@ def test_search_compares_numbers_and_times(sandbox: ProviderSandbox, clock: Fake
     assert [one["id"] for one in found.json()["results"]] == ["10", "2"]
 
 
-def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbox) -> None:
+def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ShippedSandbox) -> None:
     first = upsert_contacts(sandbox, "a")
     both = upsert_contacts(sandbox, "a", "b")
     assert (first.status_code, upsert_contacts(sandbox, "a").status_code) == (201, 200)
     assert [one["new"] for one in both.json()["results"]] == [False, True]
-    assert {one.contact_id: one.writes for one in sandbox.ledger.contacts} == {"1": 3, "2": 1}
+    assert {one.contact_id: one.writes for one in sandbox.hubspot.ledger.contacts} == {
+        "1": 3,
+        "2": 1,
+    }
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_existing_contact_conflicts_by_format(sandbox: ProviderSandbox, *, named: bool) -> None:
-    sandbox.hubspot.reports_conflicting_property = named
-    record_id = sandbox.hubspot.add(email="seven@example.com")
-    other = sandbox.hubspot.add(email="eight@example.com")
+def test_existing_contact_conflicts_by_format(sandbox: ShippedSandbox, *, named: bool) -> None:
+    sandbox.hubspot.contacts.reports_conflicting_property = named
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
+    other = sandbox.hubspot.contacts.add(email="eight@example.com")
 
     answer = requests.patch(
         f"{sandbox.url}{CONTACTS}/{other}",
@@ -106,14 +107,14 @@ def test_existing_contact_conflicts_by_format(sandbox: ProviderSandbox, *, named
     assert ("status" in body, "errors" in body) == (named, named)
 
 
-def test_too_large_request_is_rejected(sandbox: ProviderSandbox) -> None:
+def test_too_large_request_is_rejected(sandbox: ShippedSandbox) -> None:
     long = requests.get(f"{sandbox.url}{CONTACTS}/{'7' * 9_000}", headers=TOKEN, timeout=5)
     large = search(sandbox, properties=["x" * 3_000_000])
     assert (long.status_code, large.status_code) == (414, 413)
     assert "category" not in large.json()
 
 
-def test_rate_limit_returns_retry_after(sandbox: ProviderSandbox) -> None:
+def test_rate_limit_returns_retry_after(sandbox: ShippedSandbox) -> None:
     sandbox.faults.add("rate_limit")
     sandbox.faults.add("rate_limit", seconds=3)
     answers = [search(sandbox), search(sandbox)]
@@ -121,19 +122,19 @@ def test_rate_limit_returns_retry_after(sandbox: ProviderSandbox) -> None:
     assert {one.json()["category"] for one in answers} == {"RATE_LIMITS"}
 
 
-def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSandbox) -> None:
-    sandbox.hubspot.is_daily_limit_reached = True
+def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ShippedSandbox) -> None:
+    sandbox.hubspot.contacts.is_daily_limit_reached = True
     spent = search(sandbox)
-    sandbox.hubspot.is_daily_limit_reached = False
+    sandbox.hubspot.contacts.is_daily_limit_reached = False
 
     assert (spent.status_code, spent.json()["policyName"]) == (429, "DAILY")
     assert "Retry-After" not in spent.headers
     assert search(sandbox).status_code == 200
 
 
-def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox) -> None:
-    record_id = sandbox.hubspot.add(email="seven@example.com")
-    sandbox.hubspot.archive(record_id)
+def test_archived_contacts_are_returned_only_on_request(sandbox: ShippedSandbox) -> None:
+    record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
+    sandbox.hubspot.contacts.archive(record_id)
     url = f"{sandbox.url}{CONTACTS}/{record_id}"
 
     plain = requests.get(url, headers=TOKEN, timeout=5)
@@ -143,23 +144,21 @@ def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox
     assert archived.json()["archived"] is True
 
 
-def test_one_process_serves_all_providers_and_shares_ledger() -> None:
-    command = [sys.executable, "-m", "oncely.providers.sandbox"]
-    key, mail = IdempotencyKey("create:1"), Email(to="seven@example.com", subject="-", text="-")
-    with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        requests.post(f"{url}/_sandbox/add_contacts", json={"number": 2}, timeout=5)
-
-        payments = StripePayments.from_api_key("sk_test_1", api_base=url)
-        charged = payments.prepare(make_payment("pm_card_visa"), idempotency_key=key)
-        crm = HubSpotCrm.from_token("pat-test-1", api_base=url)
-        pushed = crm.upsert_contact("a", {}, crm_id="2")
-        mailed = ses_mailer(url).send(mail, idempotency_key=key, tag="tag")
-        ledger = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
-        process.terminate()
+def test_one_address_serves_all_providers(sandbox: ShippedSandbox) -> None:
+    key = IdempotencyKey("dev:receipt.send:order_7:send:1")
+    mail = Email(to="seven@example.com", subject="-", text="-")
+    sandbox.hubspot.add_samples(2)
+    payments = StripePayments.from_api_key("sk_test_1", api_base=sandbox.url)
+    charged = payments.prepare(make_payment("pm_card_visa"), idempotency_key=key)
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
+    pushed = crm.upsert_contact("a", {}, crm_id="2")
+    mailed = ses_mailer(sandbox.url).send(
+        mail, idempotency_key=key, job_key=JobKey("receipt.send:order_1"), tag="tag"
+    )
 
     assert [type(one) for one in (charged, pushed, mailed)] == [Prepared, Succeeded, Succeeded]
-    assert [one["writes"] for one in ledger["contacts"]] == [0, 1]
-    assert [one["to"] for one in ledger["mails"]] == [["seven@example.com"]]
-    assert ledger["paths"][f"PATCH {CONTACTS}/2"] == 1
+    assert [(one.provider, one.kind, one.key) for one in sandbox.effects()] == [
+        ("hubspot", "contacts", "a"),
+        ("ses", "emails", "receipt.send:order_7"),
+    ]
+    assert sandbox.ledger.paths[f"PATCH {CONTACTS}/2"] == 1

@@ -7,14 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.job_rows import serialize_job
 from oncely.domain.jobs import Job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.operate.job_queries import JobQueries
-from oncely.testing.memory import MemoryFinishedJobs, MemoryJobStore
+from oncely.operate.overview import MAX_REVIEWS
 from tests.support.bulk_rows import write_rows
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START, FakeClock
@@ -24,6 +22,8 @@ from tests.unit import samples
 SMALL, LARGE = 500, 3_000
 # A page of 25 out of four shards that are each read ten entries at a time, then twenty.
 MAX_PAGE_READS = 4 * 10 + 2 * 20
+# The reviews of the overview: the entries of the index, read in growing steps, and 100 rows.
+MAX_OVERVIEW_READS = 300
 
 
 def make_job(number: int) -> Job:
@@ -67,15 +67,10 @@ def read_counter(dynamo: DynamoFixture) -> ReadCounter:
         "after-call.dynamodb.BatchGetItem",
         lambda parsed, **_: read.append(sum(map(len, parsed["Responses"].values()))),
     )
-    inspector = JobQueries(
-        registry=InMemoryStack().registry,
-        store=dynamo.store(),
-        job_index=DynamoJobIndex(client, dynamo.jobs_table),
-        due_index=DynamoDueIndex(client, dynamo.jobs_table),
-        finished_jobs=MemoryFinishedJobs(MemoryJobStore()),
-        clock=FakeClock(START + timedelta(hours=3)),
-    )
-    return ReadCounter(inspector, read)
+    ports = dynamo.app(client).ports
+    world = InMemoryStack(clock=FakeClock(START + timedelta(hours=3)))
+    app = world.app(store=dynamo.store(), job_index=ports.job_index, due_index=ports.due_index)
+    return ReadCounter(app.job_queries, read)
 
 
 def test_reads_do_not_grow_with_table(dynamo: DynamoFixture, read_counter: ReadCounter) -> None:
@@ -92,6 +87,7 @@ def test_reads_do_not_grow_with_table(dynamo: DynamoFixture, read_counter: ReadC
     assert large["counts"] <= 2_000
     assert large["page"] <= MAX_PAGE_READS + 25
     assert large["review page"] <= MAX_PAGE_READS + 25
+    assert large["overview"] <= MAX_OVERVIEW_READS
     assert large["second page"] <= 2 * MAX_PAGE_READS + 25
 
 
@@ -104,6 +100,7 @@ def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
         "counts": lambda i: i.counts(),
         "page": lambda i: i.list_page(status="failed").jobs[24],
         "review page": lambda i: i.list_page(status="needs_review").jobs[4],
+        "overview": lambda i: i.list_page(status="failed", limit=MAX_REVIEWS).jobs[99],
         "second page": lambda i: i.list_page(
             status="failed", cursor=i.list_page(status="failed").cursor
         ).jobs[24],

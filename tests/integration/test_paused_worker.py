@@ -102,52 +102,52 @@ def freeze_after_claim(worker: PausedWorker) -> None:
 
 
 def count_confirms(rig: WorkerHarness) -> int:
-    return sum(request.path.endswith("/confirm") for request in rig.stripe.ledger.requests)
+    return sum(request.path.endswith("/confirm") for request in rig.sandbox.ledger.requests)
 
 
 def reconcile_job(rig: WorkerHarness) -> None:
     world = rig.world()
     world.clock.time = datetime.now(UTC)
     assert world.run_until_idle(KEY).status is Status.FINISHED
-    assert (world.order()["status"], len(rig.stripe.ledger.charges_for(KEY))) == ("paid", 1)
+    assert (world.order()["status"], len(rig.sandbox.stripe.ledger.charges_for(KEY))) == ("paid", 1)
 
 
 def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: PausedWorker) -> None:
-    create = rig.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+    create = rig.sandbox.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     freeze_during(worker, create)
 
     assert worker.thaw() == "NotAttempted"
     assert count_confirms(rig) == 0
     assert rig.world().job(KEY).status is Status.READY
     reconcile_job(rig)
-    assert (count_confirms(rig), len(rig.stripe.ledger.intents)) == (1, 1)
+    assert (count_confirms(rig), len(rig.sandbox.stripe.ledger.intents)) == (1, 1)
 
 
 @pytest.mark.parametrize("frozen", ["in create", "after claim"])
 def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, frozen: str) -> None:
     if frozen == "in create":
-        slow = rig.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+        slow = rig.sandbox.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
         freeze_during(worker, slow)
     else:
         freeze_after_claim(worker)
     reconcile_job(rig)
-    before, requests = rig.dynamo.row(KEY), rig.stripe.ledger.requests
+    before, requests = rig.dynamo.row(KEY), rig.sandbox.ledger.requests
 
     assert worker.thaw() == "OwnershipLost"
-    assert rig.stripe.ledger.requests == requests
-    assert count_confirms(rig) == len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert rig.sandbox.ledger.requests == requests
+    assert count_confirms(rig) == len(rig.sandbox.stripe.ledger.charges_for(KEY)) == 1
     assert rig.dynamo.row(KEY) == before
 
 
 def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: PausedWorker) -> None:
     freeze_after_claim(worker)
     assert worker.thaw() == "NotAttempted"
-    assert (rig.stripe.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
+    assert (rig.sandbox.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
     reconcile_job(rig)
 
 
 def test_late_worker_agrees_with_reconciler(rig: WorkerHarness, worker: PausedWorker) -> None:
-    confirm = rig.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
+    confirm = rig.sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
     freeze_during(worker, confirm)
     reconcile_job(rig)
 
@@ -155,4 +155,4 @@ def test_late_worker_agrees_with_reconciler(rig: WorkerHarness, worker: PausedWo
     job = rig.world().job(KEY)
     assert (job.status, job.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert "a late worker (claim 1) reports: charged" in job.evidence[-1].reason
-    assert count_confirms(rig) == len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert count_confirms(rig) == len(rig.sandbox.stripe.ledger.charges_for(KEY)) == 1

@@ -14,17 +14,15 @@ import pytest
 from botocore.config import Config
 
 from oncely.aws.client_config import DYNAMODB
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.domain.alert_budget import DIGEST_GRACE, AlertCause, AlertKind, AlertLimits
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.enqueue.enqueuer import Enqueuer
-from oncely.jobs import CONTRACTS
 from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
-from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
+from oncely.run.review_alerts import AlertDelivery
 from oncely.run.run_job import JobRunner
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
@@ -32,6 +30,7 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeMessageSender, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.load_size import choose_size
+from tests.support.shipped_sandbox import ShippedSandbox
 
 WORKERS = choose_size(8, full=16)
 ENQUEUERS = 8
@@ -55,9 +54,9 @@ def run_concurrently(racers: Sequence[Callable[[], T]]) -> list[T]:
 
 
 @pytest.fixture
-def stripe() -> Iterator[ProviderSandbox]:
-    with ProviderSandbox(honors_idempotency_keys=False) as sandbox:
-        yield sandbox
+def sandbox() -> Iterator[ShippedSandbox]:
+    with ShippedSandbox(honors_idempotency_keys=False) as running:
+        yield running
 
 
 class RacingWorker:
@@ -105,9 +104,9 @@ def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
 
 
 @pytest.mark.mass
-def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
+def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, sandbox: ShippedSandbox) -> None:
     orders = [str(number) for number in range(ORDERS)]
-    make = partial(StripePayments.from_api_key, "sk_test_1", api_base=stripe.url)
+    make = partial(StripePayments.from_api_key, "sk_test_1", api_base=sandbox.url)
     payments = [make() for _ in range(WORKERS)]
     workers = [RacingWorker(dynamo, payments=provider) for provider in payments]
     world = workers[0].world
@@ -116,7 +115,7 @@ def test_racing_workers_charge_orders_once(dynamo: DynamoFixture, stripe: Provid
 
     outcomes = deliver_concurrently(workers, [charge_message(order_id) for order_id in orders])
 
-    charges = Counter(charge.metadata["order_id"] for charge in stripe.ledger.charges)
+    charges = Counter(charge.metadata["order_id"] for charge in sandbox.stripe.ledger.charges)
     assert charges == dict.fromkeys(orders, 1)
     assert_one_run_each(outcomes, jobs=len(orders))
     for order_id in orders:
@@ -155,14 +154,7 @@ def test_exactly_one_concurrent_claim_wins(dynamo: DynamoFixture) -> None:
 def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: DynamoFixture) -> None:
     outbox = FakeMessageSender()
     producers = [
-        Enqueuer(
-            registry=ContractRegistry(CONTRACTS),
-            store=dynamo.store(client),
-            windows=dynamo.windows(client),
-            sender_for_queue=lambda _queue: outbox,
-            clock=SystemClock(),
-            new_token=new_owner_token,
-        )
+        replace(dynamo.app(client).enqueuer, sender_for_queue=lambda _queue: outbox)
         for client in [dynamo.separate_client(config=PATIENT) for _ in range(ENQUEUERS)]
     ]
 
@@ -177,15 +169,16 @@ def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: DynamoFix
 
 @pytest.mark.mass
 def test_exactly_one_concurrent_job_gets_unique_window(dynamo: DynamoFixture) -> None:
-    all_windows = [dynamo.windows(dynamo.separate_client(config=PATIENT)) for _ in range(ENQUEUERS)]
+    clients = [dynamo.separate_client(config=PATIENT) for _ in range(ENQUEUERS)]
+    inserters = [dynamo.inserter(client) for client in clients]
 
     for number in range(ROUNDS):
         window = UniqueWindow(name=f"sync.import:{number}", now=time_at(0), until=time_at(600))
         jobs = [make_ready_job(JobKey(f"sync.import:{number}:{n}")) for n in range(ENQUEUERS)]
         results = run_concurrently(
             [
-                partial(windows.create, job, window)
-                for windows, job in zip(all_windows, jobs, strict=True)
+                partial(inserter.insert_unique, job, window)
+                for inserter, job in zip(inserters, jobs, strict=True)
             ]
         )
 
@@ -199,18 +192,58 @@ def test_concurrent_alerters_alert_once(dynamo: DynamoFixture) -> None:
     alerts = FakeNotifier()
     review = replace(make_ready_job(), status=Status.NEEDS_REVIEW, due_at=SystemClock().now())
     dynamo.store().create(review)
+    clients = [dynamo.separate_client(config=PATIENT) for _ in range(WORKERS)]
+    world = InMemoryStack(alerts=alerts)
     racers = [
-        ReviewAlerter(
-            store=dynamo.store(dynamo.separate_client(config=PATIENT)),
-            notifier=alerts,
-            clock=SystemClock(),
-            actor="reconciler",
-            jitter=random_jitter,
+        replace(
+            world.alerter(store=dynamo.store(client), clock=SystemClock()), jitter=random_jitter
         )
-        for _ in range(WORKERS)
+        for client in clients
     ]
 
     done = run_concurrently([partial(racer.alert_if_due, review.job_key) for racer in racers])
 
     assert Counter(done) == {AlertDelivery.DELIVERED: 1, AlertDelivery.NOT_DUE: WORKERS - 1}
     assert len(alerts.sent) == 1
+
+
+def test_concurrent_alerts_spend_the_budget_exactly(dynamo: DynamoFixture) -> None:
+    kind = AlertKind(cause=AlertCause.CONFLICT, job_type="payment.charge")
+    limits, now = AlertLimits(max_alerts=WORKERS // 2), time_at(0)
+    budgets = [
+        DynamoAlertBudget(dynamo.separate_client(config=PATIENT), dynamo.jobs_table, limits)
+        for _ in range(WORKERS)
+    ]
+
+    def spend() -> Counter[bool]:
+        racers = [
+            partial(budget.admit, kind, [f"job {n}"], now=now) for n, budget in enumerate(budgets)
+        ]
+        return Counter(run_concurrently(racers))
+
+    admitted = spend() + spend()
+
+    assert admitted == {True: limits.max_alerts, False: 2 * WORKERS - limits.max_alerts}
+    after = now + limits.window + DIGEST_GRACE
+    key, hold = kind.key_of_digest(now + limits.window), after + limits.window
+    taken = run_concurrently(
+        [partial(budget.take_digest, key, now=after, until=hold) for budget in budgets]
+    )
+    (digest,) = [one for one in taken if one is not None]
+    assert digest.count == admitted[False]
+
+
+def test_conflict_of_one_job_is_reserved_by_one_worker(dynamo: DynamoFixture) -> None:
+    kind = AlertKind(cause=AlertCause.CONFLICT, job_type="payment.charge")
+    racers = [
+        partial(
+            DynamoAlertBudget(dynamo.separate_client(config=PATIENT), dynamo.jobs_table).reserve,
+            kind,
+            "payment.charge:order_1",
+            now=time_at(0),
+            until=time_at(60),
+        )
+        for _ in range(WORKERS)
+    ]
+
+    assert Counter(run_concurrently(racers)) == {None: 1, time_at(60): WORKERS - 1}

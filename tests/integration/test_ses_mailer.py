@@ -15,10 +15,10 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, No
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.domain.lifecycle import Status
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.interfaces import Email, Mailer
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses import SES
+from oncely.providers.ses.events import job_tag
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
 from oncely.settings import Settings
@@ -29,54 +29,62 @@ from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import SENDER, ses_client, ses_mailer
+from tests.support.shipped_sandbox import ShippedSandbox
 from tests.support.tls import busy_server, untrusted_server
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
-TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
-SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=0.3, read_timeout=0.3))
+JOB = JobKey("receipt.send:order_18452")
+TAG = claim_tag(JOB, deployment="dev", fence=1)
+# A busy machine may answer after a second. Only a reply that never comes is waited out.
+TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=10))
+SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=1))
 MAIL = Email(to="seven@example.com", subject="Receipt", text="Thank you.")
 
 
 @pytest.fixture
-def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
-    with ProviderSandbox() as running:
+def sandbox(no_profile: None) -> Iterator[ShippedSandbox]:
+    with ShippedSandbox() as running:
         yield running
 
 
-def send_mail(url: str, *, to: str = MAIL.to, sender: str = SENDER) -> EffectOutcome:
-    mailer = ses_mailer(url, sender=sender, config=SHORT_TIMEOUTS)
-    return mailer.send(replace(MAIL, to=to), idempotency_key=KEY, tag=TAG)
+def send_mail(
+    url: str, *, to: str = MAIL.to, sender: str = SENDER, config: Config = TIMEOUTS
+) -> EffectOutcome:
+    mailer = ses_mailer(url, sender=sender, config=config)
+    return mailer.send(replace(MAIL, to=to), idempotency_key=KEY, job_key=JOB, tag=TAG)
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
 def test_faulty_send_makes_one_request_and_at_most_one_mail(
-    sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
+    sandbox: ShippedSandbox, fault: FaultKind, expected: type, mails: int
 ) -> None:
     sandbox.faults.add(fault, times=None)
-    assert isinstance(send_mail(sandbox.url), expected)
-    assert (sandbox.ledger.paths[SEND], len(sandbox.ledger.mails)) == (1, mails)
+    hangs = fault is FaultKind.ACCEPT_THEN_HANG
+    config = SHORT_TIMEOUTS if hangs else TIMEOUTS
+    assert isinstance(send_mail(sandbox.url, config=config), expected)
+    assert (sandbox.ledger.paths[SEND], len(sandbox.ses.ledger.mails)) == (1, mails)
 
 
-def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
+def test_slow_reply_is_accepted(sandbox: ShippedSandbox) -> None:
     sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
     answer = send_mail(sandbox.url)
     assert isinstance(answer, Succeeded)
-    assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
+    assert [one.message_id for one in sandbox.ses.ledger.mails] == [answer.ref]
 
 
-def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ProviderSandbox) -> None:
+def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ShippedSandbox) -> None:
     """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
-    mailer = ses_mailer(sandbox.url, config=SHORT_TIMEOUTS)
+    mailer = ses_mailer(sandbox.url, config=TIMEOUTS)
 
     for _ in range(10):
-        assert isinstance(mailer.send(MAIL, idempotency_key=KEY, tag=TAG), Succeeded)
+        assert isinstance(mailer.send(MAIL, idempotency_key=KEY, job_key=JOB, tag=TAG), Succeeded)
         sandbox.forget_connections()
 
-    assert len(sandbox.ledger.mails) == 10
+    assert len(sandbox.ses.ledger.mails) == 10
 
 
-def test_send_is_never_retried(sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_send_is_never_retried(sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
@@ -87,31 +95,31 @@ def test_send_is_never_retried(sandbox: ProviderSandbox, monkeypatch: pytest.Mon
             Destination={"ToAddresses": ["seven@example.com"]},
             Content={"Simple": {"Subject": {"Data": "-"}, "Body": {"Text": {"Data": "-"}}}},
         )
-    assert len(sandbox.ledger.mails) == 3
+    assert len(sandbox.ses.ledger.mails) == 3
     assert isinstance(send_mail(sandbox.url), Ambiguous)
-    assert len(sandbox.ledger.mails) == 4
+    assert len(sandbox.ses.ledger.mails) == 4
 
 
 def test_environment_enables_no_retry(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
     send_mail(sandbox.url)
-    assert len(sandbox.ledger.mails) == 1
+    assert len(sandbox.ses.ledger.mails) == 1
 
 
 @pytest.mark.parametrize(
     ("to", "code"),
     [("rejected@example.com", "MessageRejected"), ("no address", "BadRequestException")],
 )
-def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: str) -> None:
+def test_unsendable_mail_is_declined(sandbox: ShippedSandbox, to: str, code: str) -> None:
     answer = send_mail(sandbox.url, to=to)
     assert isinstance(answer, Declined)
     assert answer.code == code
     assert "request req_" in answer.reason
-    assert sandbox.ledger.mails == ()
+    assert sandbox.ses.ledger.mails == ()
 
 
 @pytest.mark.parametrize(
@@ -129,21 +137,21 @@ def test_unsendable_mail_is_declined(sandbox: ProviderSandbox, to: str, code: st
         "suspended": "AccountSuspendedException",
     }.items(),
 )
-def test_configuration_error_sends_nothing(sandbox: ProviderSandbox, name: str, code: str) -> None:
+def test_configuration_error_sends_nothing(sandbox: ShippedSandbox, name: str, code: str) -> None:
     answer = send_mail(sandbox.url, sender=f"{name}@example.com")
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert code in answer.reason
-    assert sandbox.ledger.mails == ()
+    assert sandbox.ses.ledger.mails == ()
 
 
-def test_unverified_recipient_raises_alarm_in_ses_sandbox(sandbox: ProviderSandbox) -> None:
+def test_unverified_recipient_raises_alarm_in_ses_sandbox(sandbox: ShippedSandbox) -> None:
     answer = send_mail(sandbox.url, to="unverified@example.com")
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
 
 
-def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSandbox) -> None:
+def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ShippedSandbox) -> None:
     world = InMemoryStack(mail=ses_mailer(sandbox.url, sender="unverified@example.com"))
     world.add_order(status="paid")
     receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
@@ -156,7 +164,7 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
     assert metrics == [CREDENTIALS_REJECTED] * 3
     assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
     assert isinstance(world.run(receipt), Finished)
-    assert len(sandbox.ledger.mails) == 1
+    assert len(sandbox.ses.ledger.mails) == 1
     assert world.alerts.sent == []  # one alarm for all receipts, and no alert for each
 
 
@@ -180,14 +188,14 @@ def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> N
 
 
 def test_missing_credentials_send_nothing_and_raise_alarm(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
 
-    answer = mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG)
+    answer = mailer_from_env().send(MAIL, idempotency_key=KEY, job_key=JOB, tag=TAG)
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
     assert sandbox.ledger.requests == ()
@@ -205,21 +213,36 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
     def no_client() -> NoReturn:
         raise error
 
-    answer = SesMailer(new_client=no_client, sender=SENDER).send(MAIL, idempotency_key=KEY, tag=TAG)
+    answer = SesMailer(new_client=no_client, sender=SENDER).send(
+        MAIL, idempotency_key=KEY, job_key=JOB, tag=TAG
+    )
 
     assert isinstance(answer, NotSent)
     assert answer.credentials_rejected
 
 
-def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
+def test_mail_has_idempotency_key_header_and_tags(sandbox: ShippedSandbox) -> None:
     send_mail(sandbox.url)
-    (mail,) = sandbox.ledger.mails
-    assert (mail.headers, mail.tags) == ({"X-Oncely-Key": KEY}, {"oncely_key": TAG})
+    (mail,) = sandbox.ses.ledger.mails
+    assert mail.headers == {"X-Oncely-Key": KEY}
+    assert mail.tags == {"oncely_key": TAG, "oncely_job": job_tag(JOB)}
+    assert mail.configuration_set is None
+
+
+def test_mail_names_configuration_set_that_publishes_its_events(sandbox: ShippedSandbox) -> None:
+    mailer = replace(ses_mailer(sandbox.url), configuration_set="receipts")
+    long = JobKey(f"receipt.send:order_{'a' * 181}")  # too long for a tag
+
+    assert isinstance(mailer.send(MAIL, idempotency_key=KEY, job_key=long, tag=TAG), Succeeded)
+
+    (mail,) = sandbox.ses.ledger.mails
+    assert mail.configuration_set == "receipts"
+    assert mail.tags == {"oncely_key": TAG}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
 def test_mailer_uses_boto3_endpoint(
-    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch, variable: str
+    sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, sandbox.url)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
@@ -227,16 +250,20 @@ def test_mailer_uses_boto3_endpoint(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    assert isinstance(mailer_from_env().send(MAIL, idempotency_key=KEY, tag=TAG), Ambiguous)
-    assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
+    assert isinstance(
+        mailer_from_env().send(MAIL, idempotency_key=KEY, job_key=JOB, tag=TAG), Ambiguous
+    )
+    assert [one.sender for one in sandbox.ses.ledger.mails] == [SENDER]
 
 
-def test_mailer_is_not_configured_without_sender() -> None:
-    ports = AwsPorts(Settings.from_env({}, CONTRACTS))
+def test_mailer_is_not_configured_without_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    ports = AwsPorts(Settings.from_env({"GATES_TABLE": "gates"}, SHIPPED_JOBS))
     assert not ports.is_configured(SES)
     with pytest.raises(NotConfiguredError, match="SES_SENDER_ADDRESS"):
         ports.provider(SES)
 
 
 def mailer_from_env() -> Mailer:
-    return AwsPorts(Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)).provider(SES)
+    environ = {"GATES_TABLE": "gates", "SES_SENDER_ADDRESS": SENDER}
+    return AwsPorts(Settings.from_env(environ, SHIPPED_JOBS)).provider(SES)

@@ -1,6 +1,7 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     NotFound,
     NotSent,
+    Pending,
     Prepared,
     StillOpen,
     Succeeded,
@@ -20,11 +22,11 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
 from oncely.run.outcomes import Failed, Finished, NeedsReview
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.shipped_sandbox import ShippedSandbox
 
 CREATE = "/v1/payment_intents"
 CONFIRM = "/v1/payment_intents/*/confirm"
@@ -34,7 +36,7 @@ CREATE_KEY, CONFIRM_KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1"
 
 
 @pytest.fixture
-def provider(sandbox: ProviderSandbox) -> StripePayments:
+def provider(sandbox: ShippedSandbox) -> StripePayments:
     return StripePayments.from_api_key("sk_test_1", api_base=sandbox.url)
 
 
@@ -85,33 +87,33 @@ CONFIRM_FAULTS = [
 
 @pytest.mark.parametrize(("fault", "expected", "charges"), CONFIRM_FAULTS)
 def test_confirm_error_returns_state_of_intent(
-    sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type, charges: int
+    sandbox: ShippedSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
     assert isinstance(confirm_payment(provider), expected)
-    assert len(sandbox.ledger.charges) == charges
+    assert len(sandbox.stripe.ledger.charges) == charges
 
 
-def test_changed_payment_keeps_its_sum(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_changed_payment_keeps_its_sum(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     ref = prepare_payment(provider)
-    (intent,) = sandbox.ledger.intents
-    sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
+    (intent,) = sandbox.stripe.ledger.intents
+    sandbox.stripe.ledger.save(replace(intent, amount=9900))
     provider.execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
-    assert [one.amount for one in sandbox.ledger.charges] == [1250]
+    assert [one.amount for one in sandbox.stripe.ledger.charges] == [1250]
 
 
 @pytest.mark.parametrize(("fault", "confirm_outcome", "_"), CONFIRM_FAULTS)
 def test_create_error_is_ambiguous_unless_rejected(
-    sandbox: ProviderSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
+    sandbox: ShippedSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
     answer = provider.prepare(make_payment(), idempotency_key=CREATE_KEY)
     assert isinstance(answer, NotSent if confirm_outcome is NotSent else Ambiguous)
-    assert sandbox.ledger.charges == ()
+    assert sandbox.stripe.ledger.charges == ()
 
 
 def test_confirm_is_ambiguous_when_reply_and_read_hang(
-    sandbox: ProviderSandbox, provider: StripePayments
+    sandbox: ShippedSandbox, provider: StripePayments
 ) -> None:
     hurried = stripe.StripeClient(
         "sk_test_1",
@@ -127,7 +129,7 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
     answer = execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
 
     assert isinstance(answer, Ambiguous)
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
@@ -137,7 +139,7 @@ def test_failed_connection_sends_nothing(host: str) -> None:
     assert isinstance(provider.prepare(make_payment(), idempotency_key=CREATE_KEY), NotSent)
 
 
-def test_library_never_retries_effect(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_library_never_retries_effect(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     sandbox.faults.add("drop_before", path=CONFIRM, times=None)
     sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
 
@@ -175,14 +177,14 @@ def test_missing_resource_is_anomalous(provider: StripePayments, wrong: dict[str
 
 @pytest.mark.parametrize("change", ["refunded", "disputed"])
 def test_refunded_or_disputed_charge_is_anomalous(
-    sandbox: ProviderSandbox, provider: StripePayments, change: str
+    sandbox: ShippedSandbox, provider: StripePayments, change: str
 ) -> None:
     ref, charge_id = charge_payment(provider)
     if change == "refunded":
         provider.client.v1.refunds.create({"charge": charge_id})
     else:
-        (charged,) = sandbox.ledger.charges
-        sandbox.ledger.save(replace(charged, disputed=True), at=charged.created)
+        (charged,) = sandbox.stripe.ledger.charges
+        sandbox.stripe.ledger.save(replace(charged, disputed=True))
 
     answer = provider.lookup(ref, make_payment())
     assert isinstance(answer, Anomalous)
@@ -190,20 +192,20 @@ def test_refunded_or_disputed_charge_is_anomalous(
 
 
 def add_payment_behind_newer(
-    sandbox: ProviderSandbox, provider: StripePayments, *, under: int
+    sandbox: ShippedSandbox, provider: StripePayments, *, under: int
 ) -> tuple[str, str]:
     other, _ = charge_payment(provider)
-    (theirs,) = sandbox.ledger.intents
+    (theirs,) = sandbox.stripe.ledger.intents
     for number in range(under):
         newer = replace(theirs, intent_id=f"pi_{number}", metadata={"job_key": f"other:{number}"})
-        sandbox.ledger.save(newer, at=theirs.created)
+        sandbox.stripe.ledger.save(newer)
     ours = provider.prepare(make_payment(), idempotency_key=IdempotencyKey("create:2"))
     assert isinstance(ours, Prepared)
     return ours.ref, other
 
 
 def test_other_payment_on_third_page_is_found(
-    sandbox: ProviderSandbox, provider: StripePayments
+    sandbox: ShippedSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
     answer = provider.lookup(ref, make_payment())
@@ -211,7 +213,7 @@ def test_other_payment_on_third_page_is_found(
     assert other in answer.reason
 
 
-def test_search_reports_its_limit(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_search_reports_its_limit(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
     answer = provider.lookup(ref, make_payment())
@@ -221,11 +223,11 @@ def test_search_reports_its_limit(sandbox: ProviderSandbox, provider: StripePaym
     assert len(lists) == MAX_PAGES
 
 
-def read_paths(sandbox: ProviderSandbox) -> list[str]:
+def read_paths(sandbox: ShippedSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
-def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_paid_is_one_read(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     ref, charge_id = charge_payment(provider)
     before = len(read_paths(sandbox))
     answer = provider.lookup(ref, make_payment())
@@ -233,9 +235,9 @@ def test_lookup_of_paid_is_one_read(sandbox: ProviderSandbox, provider: StripePa
     assert (answer.result["charge_id"], read_paths(sandbox)[before:]) == (charge_id, [CREATE])
 
 
-def test_lookup_of_unpaid_is_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_lookup_of_unpaid_is_two_reads(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     confirm_payment(provider, method="pm_card_chargeDeclined")
-    (ours,) = sandbox.ledger.intents
+    (ours,) = sandbox.stripe.ledger.intents
     before = len(read_paths(sandbox))
 
     answer = provider.lookup(ours.intent_id, make_payment(method="pm_card_chargeDeclined"))
@@ -269,7 +271,7 @@ def stripe_world(provider: StripePayments, **order: object) -> InMemoryStack:
     return world
 
 
-def test_repeated_confirm_ends_finished(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_repeated_confirm_ends_finished(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider)
     sandbox.faults.add("accept_then_drop", path=CONFIRM)
     sandbox.faults.add("outage", method="GET")
@@ -282,13 +284,13 @@ def test_repeated_confirm_ends_finished(sandbox: ProviderSandbox, provider: Stri
 
     assert isinstance(answer, Succeeded)
     assert world.run_until_idle(KEY).status is Status.FINISHED
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
 @pytest.mark.parametrize("path", [CREATE, CONFIRM])
 @pytest.mark.parametrize("fault", ["error_before", "error_after"])
 def test_error_500_stored_under_key_does_not_livelock(
-    sandbox: ProviderSandbox, provider: StripePayments, path: str, fault: str
+    sandbox: ShippedSandbox, provider: StripePayments, path: str, fault: str
 ) -> None:
     world = stripe_world(provider)
     sandbox.faults.add(fault, method="POST", path=path)
@@ -298,34 +300,37 @@ def test_error_500_stored_under_key_does_not_livelock(
 
     assert job.status is Status.FINISHED
     assert job.attempts <= 2
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_run_at_stripe_pays_order_once(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider)
 
     outcomes = [world.run(charge_message()) for _ in range(3)]
     assert isinstance(outcomes[0], Finished)
-    charged = sandbox.ledger.charges_for("18452")
+    charged = sandbox.stripe.ledger.charges_for("18452")
     assert [one.charge_id for one in charged] == [world.order()["charge_id"]]
     assert charged[0].metadata["job_key"] == KEY
 
 
-def test_decline_cancels_payment_first(sandbox: ProviderSandbox, provider: StripePayments) -> None:
+def test_decline_cancels_payment_first(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 
     first = world.run(charge_message())
     assert isinstance(first, Failed)
     assert first.result["code"] == "card_declined"
-    assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
+    assert [intent.status for intent in sandbox.stripe.ledger.intents] == ["canceled"]
     world.add_order(payment_method="pm_card_visa", status="payment_failed")
     assert isinstance(world.run(charge_message(attempt=2)), Finished)
-    assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
+    assert sorted(intent.status for intent in sandbox.stripe.ledger.intents) == [
+        "canceled",
+        "succeeded",
+    ]
 
 
 @pytest.mark.parametrize("fault", ["error_before", "error_after", "accept_then_drop", "rate_limit"])
 def test_ambiguous_cancel_never_fails_job_before_cancellation(
-    sandbox: ProviderSandbox, provider: StripePayments, fault: str
+    sandbox: ShippedSandbox, provider: StripePayments, fault: str
 ) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
     sandbox.faults.add(fault, method="POST", path=CANCEL)
@@ -336,10 +341,25 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
     job = world.run_until_idle(KEY)
     assert job.status is Status.FAILED
     assert (job.result or {})["code"] == "card_declined"
-    assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
+    assert [intent.status for intent in sandbox.stripe.ledger.intents] == ["canceled"]
 
 
 def test_unknown_customer_needs_review_at_once(provider: StripePayments) -> None:
     world = stripe_world(provider, payment_customer="cus_missing_1")
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.alerts.sent
+
+
+@pytest.mark.parametrize(("method", "days"), [("pm_sepa", 23), ("pm_processing", None)])
+def test_processing_payment_names_the_limit_of_its_method(
+    provider: StripePayments, method: str, days: int | None
+) -> None:
+    asked = make_payment(method=method)
+    ref = prepare_payment(provider, method=method)
+    limit = None if days is None else timedelta(days=days)
+
+    confirmed = provider.execute(ref, asked, idempotency_key=CONFIRM_KEY, verified=True)
+
+    for outcome in (confirmed, provider.lookup(ref, asked)):
+        assert isinstance(outcome, Pending)
+        assert outcome.may_take == limit

@@ -13,7 +13,7 @@ from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_ot
 
 GOOD = ("1", "2", "3", "4")
 NOT_JSON = '{"job": "payment.charge", '
-UNKNOWN_JOB = json.dumps({"job": "payment.refund", "v": 1, "order_id": "1"})
+UNKNOWN_JOB = json.dumps({"job": "payment.repeat", "v": 1, "order_id": "1"})
 TOO_LARGE = json.dumps(charge_message("1", customer_id="x" * 200_000))
 HALF_A_CHARACTER = '{"job": "payment.charge", "v": 1, "order_id": "\\ud83d"}'
 DECLINED = json.dumps(charge_message("declined"))
@@ -57,18 +57,18 @@ def test_each_message_of_batch_has_own_outcome(rig: WorkerHarness, world: InMemo
     assert (len(event["Records"]), kept) == (len(BATCH), [IN_PROGRESS])
     assert rig.remaining_messages() == 1
     for order_id in GOOD:
-        [charged] = rig.stripe.ledger.charges_for(order_id)
+        [charged] = rig.sandbox.stripe.ledger.charges_for(order_id)
         order = world.order(order_id)
         assert (order["status"], order["charge_id"]) == ("paid", charged.charge_id)
         assert world.job(f"payment.charge:order_{order_id}").status is Status.FINISHED
-    assert len(rig.stripe.ledger.charges) == len(GOOD)
+    assert len(rig.sandbox.stripe.ledger.charges) == len(GOOD)
     job = world.job("payment.charge:order_declined")
     assert (job.status, (job.result or {})["code"]) == (Status.FAILED, "card_declined")
     assert world.order("declined")["status"] == "payment_failed"
     rejected = rig.rejected()
     assert rejected.keys() == {NOT_JSON, UNKNOWN_JOB, TOO_LARGE, HALF_A_CHARACTER}
     assert "not JSON" in rejected[NOT_JSON]
-    assert "unknown job type 'payment.refund'" in rejected[UNKNOWN_JOB]
+    assert "unknown job type 'payment.repeat'" in rejected[UNKNOWN_JOB]
     assert "65536 are allowed" in rejected[TOO_LARGE]
     assert "not a valid payment.charge message" in rejected[HALF_A_CHARACTER]
 
@@ -93,13 +93,13 @@ def test_redelivered_batch_charges_nothing(rig: WorkerHarness, world: InMemorySt
     before = [rig.dynamo.row(key) for key in keys]
 
     assert process_event(rig, event) == [IN_PROGRESS]
-    assert len(rig.stripe.ledger.charges) == len(GOOD)
+    assert len(rig.sandbox.stripe.ledger.charges) == len(GOOD)
     assert [rig.dynamo.row(key) for key in keys] == before
 
 
 def test_duplicates_in_batch_are_charged_once(rig: WorkerHarness, world: InMemoryStack) -> None:
     process_event(rig, rig.deliver(*[json.dumps(charge_message())] * 10))
-    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert len(rig.sandbox.stripe.ledger.charges_for(KEY)) == 1
     assert world.job(KEY).status is Status.FINISHED
 
 
@@ -117,4 +117,4 @@ def test_conflicting_amount_is_rejected_and_alerts(
     assert list(rig.rejected()) == [body]
     subjects = [alert["Subject"] for alert in rig.alerts()]
     assert subjects == [f"Oncely: conflicting message for {KEY}"]
-    assert (rig.dynamo.row(KEY), len(rig.stripe.ledger.charges)) == (before, 1)
+    assert (rig.dynamo.row(KEY), len(rig.sandbox.stripe.ledger.charges)) == (before, 1)

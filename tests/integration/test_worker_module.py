@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+import oncely
 from oncely import signals
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Status
-from oncely.handlers.process_queue import get_worker
+from oncely.handlers.process_queue import get_worker, handler
+from oncely.job_names import name_jobs
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely_local.engine import REPOSITORY
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -102,6 +106,14 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return line
 
 
+def test_own_function_has_the_handler_of_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCELY_JOBS", name_jobs([PaymentCharge]))
+
+    assert oncely.worker(jobs=[PaymentCharge]) is handler
+    with pytest.raises(NotConfiguredError, match=r"the function runs oncely\.jobs.receipt_send"):
+        oncely.worker(jobs=[ReceiptSend])
+
+
 def test_handler_import_only_reads_lambda_function_name() -> None:
     done = probe(REPOSITORY / "functions", "oncely.handlers.process_queue")
     assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
@@ -142,7 +154,7 @@ def test_missing_variable_is_named_and_no_job_is_claimed(
         invoke_handler(event)
 
     assert rig.dynamo.row(KEY) is None
-    assert rig.stripe.ledger.requests == ()
+    assert rig.sandbox.ledger.requests == ()
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
@@ -158,9 +170,12 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
 
 @pytest.mark.parametrize(
     ("secret", "error"),
-    [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
+    [
+        (None, "check that it exists, that it holds the"),
+        (" ", "the secret 'stripe' is empty: put the key in"),
+    ],
 )
-def test_missing_secret_keeps_message_without_claim_until_fixed(
+def test_missing_secret_is_shown_on_job_without_claim_until_fixed(
     rig: WorkerHarness,
     world: InMemoryStack,
     capsys: pytest.CaptureFixture[str],
@@ -173,14 +188,17 @@ def test_missing_secret_keeps_message_without_claim_until_fixed(
 
     answer = invoke_handler(event)
 
-    assert error in log_line(capsys)["error"]
+    logged, row = log_line(capsys), rig.dynamo.row(KEY)
+    assert error in logged["reason"]
     assert is_left_in_queue(event, answer)
-    assert rig.dynamo.row(KEY) is None
-    assert rig.stripe.ledger.requests == ()
+    assert row is not None
+    assert error in row["last_error"]["S"]
+    assert (row["status"]["S"], "fence" in row) == ("ready", False)
+    assert rig.sandbox.ledger.requests == ()
     rig.put_secret()
     get_worker.cache_clear()
     assert invoke_handler(event) == {"batchItemFailures": []}
-    assert len(rig.stripe.ledger.charges_for(KEY)) == 1
+    assert len(rig.sandbox.stripe.ledger.charges_for(KEY)) == 1
 
 
 @pytest.mark.parametrize("variable", ["JOBS_TABLE", "ORDERS_TABLE"])
@@ -198,10 +216,13 @@ def test_missing_table_is_named_and_nothing_is_sent(
     answer = invoke_handler(event)
 
     line = log_line(capsys)
-    assert "'not-there'" in line.get("error", line.get("reason", ""))
+    named = {"JOBS_TABLE": "the identity of the job table", "ORDERS_TABLE": "the table 'orders'"}
+    assert named[variable] in line.get("error", line.get("reason", ""))
     assert "check" in line.get("error", line.get("reason", ""))
+    # A stack trace has the name in AWS; the guard of the job table logs none.
+    assert "not-there" in line["exception"] if variable == "ORDERS_TABLE" else "reason" in line
     assert is_left_in_queue(event, answer)
-    assert rig.stripe.ledger.requests == ()
+    assert rig.sandbox.ledger.requests == ()
     assert rig.dynamo.row(KEY) is None
 
 
@@ -216,7 +237,7 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, None)
     assert is_left_in_queue(event, answer)
-    assert rig.stripe.ledger.intents == ()
+    assert rig.sandbox.stripe.ledger.intents == ()
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")

@@ -112,5 +112,5 @@ def test_internal_error_is_logged_with_trace(
 
 
 def test_log_never_contains_api_key(rig: WorkerHarness, run: Run) -> None:
-    rig.stripe.faults.add("unauthorized")
+    rig.sandbox.faults.add("unauthorized")
     assert "sk_test_oncely" not in str(run(BODY))

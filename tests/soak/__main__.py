@@ -5,24 +5,29 @@ import os
 import random
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from oncely.contract import providers_of
 from oncely.domain.lifecycle import ENDED
-from oncely.providers.sandbox import ProviderSandbox
-from oncely_local.chaos import FAULT_PLANS, FaultLevel, PendingPaymentResolver
-from oncely_local.observer import Observer
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.testing.sandbox import Sandbox
+from oncely_local.chaos import FAULT_PLANS, FaultLevel
+from oncely_local.observer import LedgerTotals, Observer
 from oncely_local.stack import LocalStack
 from oncely_local.traffic import Traffic
 from oncely_local.workload import Workload, generate_workload
 from tests.soak.drain import Drain
-from tests.soak.environment import INVOCATION_SECONDS, create_environment
+from tests.soak.environment import (
+    INVOCATION_SECONDS,
+    create_environment,
+    resolve_pending_effects,
+)
 from tests.soak.process_pool import ProcessPool
 from tests.soak.report import SoakReport
 from tests.soak.restartable_engine import RestartableEngine
@@ -102,14 +107,14 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
     workload: Workload = generate_workload(jobs=jobs, seed=seed)
     with ExitStack() as open_until_the_end:
         folder = Path(open_until_the_end.enter_context(tempfile.TemporaryDirectory()))
-        sandbox = open_until_the_end.enter_context(ProviderSandbox(seed=seed))
+        sandbox = open_until_the_end.enter_context(Sandbox(providers_of(SHIPPED_JOBS), seed=seed))
         engine = RestartableEngine(folder)
         open_until_the_end.callback(engine.stop)
         ground = create_environment(engine.current, sandbox)
         traffic = Traffic(ground.stack, workload)
         traffic.prepare()
-        FAULT_PLANS[FaultLevel.HEAVY].apply(sandbox.faults)
-        open_until_the_end.enter_context(_resolve_pending_payments(ground.stack))
+        FAULT_PLANS[FaultLevel.HEAVY].apply(sandbox.faults, map(type, sandbox.providers.values()))
+        open_until_the_end.enter_context(resolve_pending_effects(ground.stack))
         crew = ProcessPool(ground.env_vars, folder / "crew.log", draw)
         open_until_the_end.callback(crew.end)
         crew.start()
@@ -136,20 +141,8 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
             drain_counts=settling.counts,
             facts=Observer(ground.stack).final_state(workload),
             rows=settling.rows(),
-            ledger=sandbox.ledger,
+            totals=LedgerTotals.from_sandbox(sandbox),
         )
-
-
-@contextmanager
-def _resolve_pending_payments(stack: LocalStack) -> Iterator[None]:
-    closes = threading.Event()
-    bank = threading.Thread(target=PendingPaymentResolver(stack).run, args=(closes,))
-    bank.start()
-    try:
-        yield
-    finally:
-        closes.set()
-        bank.join()
 
 
 def _unexpected_output(log: Path) -> Iterator[str]:

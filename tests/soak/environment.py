@@ -2,22 +2,28 @@
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
-from oncely.operate.set_up_table import TableInitializer
-from oncely.providers.sandbox import ProviderSandbox
-from oncely.settings import queue_env_var, secret_env_var, table_env_var
-from oncely_local.account import API_KEYS, LocalAccount
+from oncely.contract import providers_of
+from oncely.job_names import JOBS_ENV_VAR, name_jobs
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.settings import Settings, queue_env_var, secret_env_var, table_env_var
+from oncely.testing.sandbox import Sandbox
+from oncely_local.account import LocalAccount
+from oncely_local.chaos import PendingEffectResolver
 from oncely_local.engine import Engine
+from oncely_local.project import local_project
 from oncely_local.stack import LocalStack
 from tests.support.dynamo import DynamoFixture
 
 QUEUES: Final = ("payments", "sync", "mail")
 DEAD_LETTERS, REJECTS = "dead-letters", "rejects"
 BUCKET: Final = "archive"
-MAX_RECEIVES: Final = 5
+MAX_RECEIVES: Final = Settings().max_receive_count
 # What Lambda would give an invocation. A payment is only started with 48 seconds left.
 INVOCATION_SECONDS: Final = 55.0
 # Longer than a lease of that: 10 for a request under way and 2 for the clocks come on top.
@@ -30,17 +36,17 @@ class SoakEnvironment:
     env_vars: dict[str, str]
 
 
-def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironment:
+def create_environment(engine: Engine, sandbox: Sandbox) -> SoakEnvironment:
     account = LocalAccount(engine.url)
     dynamo = DynamoFixture(engine.url)
     dynamo.protect()
-    TableInitializer(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
+    dynamo.app(dynamo.admin).table_initializer.run()
     dynamo.close()
     urls = _queues(account.client("sqs"))
     account.client("s3").create_bucket(Bucket=BUCKET)
     account.client("events").create_event_bus(Name="oncely")
-    for name, value in API_KEYS.items():
-        account.client("secretsmanager").create_secret(Name=name.lower(), SecretString=value)
+    for name, value in local_project().secrets.items():
+        account.client("secretsmanager").create_secret(Name=name, SecretString=value)
     topic = account.client("sns").create_topic(Name="alerts")["TopicArn"]
     outputs = {
         "JobsTableName": dynamo.jobs_table,
@@ -53,13 +59,13 @@ def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironm
         "RejectsQueueUrl": urls[REJECTS],
         "ArchiveBucketName": BUCKET,
     }
+    stage = local_project().settings.model_copy(update={"providers_address": sandbox.url})
     variables = {
         **engine.environment(),
-        "AWS_ENDPOINT_URL_SESV2": sandbox.url,
-        "STRIPE_API_BASE": sandbox.url,
-        "HUBSPOT_API_BASE": sandbox.url,
-        "SES_SENDER_ADDRESS": "receipts@example.com",
+        **stage.provider_env_vars(providers_of(SHIPPED_JOBS)),
+        JOBS_ENV_VAR: name_jobs(SHIPPED_JOBS),
         "JOBS_TABLE": dynamo.jobs_table,
+        "GATES_TABLE": dynamo.tables["gates"],
         "REJECTS_QUEUE_URL": urls[REJECTS],
         "DEAD_LETTER_QUEUE_URL": urls[DEAD_LETTERS],
         "ALERT_TOPIC_ARN": topic,
@@ -75,10 +81,10 @@ def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironm
         "POWERTOOLS_TRACE_DISABLED": "true",
         **{table_env_var(name): table for name, table in dynamo.tables.items()},
         **{queue_env_var(name): urls[name] for name in QUEUES},
-        **{secret_env_var(name.lower()): name.lower() for name in API_KEYS},
+        **{secret_env_var(name): name for name in local_project().secrets},
     }
     return SoakEnvironment(
-        LocalStack(engine, sandbox, account, outputs), {**os.environ, **variables}
+        LocalStack(engine, sandbox, account, outputs, local_project()), {**os.environ, **variables}
     )
 
 
@@ -101,3 +107,15 @@ def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
             name, VisibilityTimeout=str(VISIBILITY_SECONDS), RedrivePolicy=json.dumps(redrive)
         )
     return urls
+
+
+@contextmanager
+def resolve_pending_effects(stack: LocalStack) -> Iterator[None]:
+    closes = threading.Event()
+    bank = threading.Thread(target=PendingEffectResolver(stack.sandbox).run, args=(closes,))
+    bank.start()
+    try:
+        yield
+    finally:
+        closes.set()
+        bank.join()

@@ -1,12 +1,12 @@
 """What a soak came to: both books, what was done to them, and whether the promise was kept."""
 
+import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Status
-from oncely.providers.sandbox import Ledger
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 
@@ -23,7 +23,7 @@ class SoakReport:
     drain_counts: Counter[str]
     facts: DemoFinalState
     rows: Sequence[Job]
-    ledger: Ledger
+    totals: LedgerTotals
 
     @property
     def violations(self) -> list[str]:
@@ -40,7 +40,6 @@ class SoakReport:
         ]
 
     def lines(self) -> Iterator[str]:
-        books = LedgerTotals.from_ledger(self.ledger)
         statuses = Counter(str(row.status) for row in self.rows)
         in_review = (row for row in self.rows if row.status is Status.NEEDS_REVIEW)
         reviews = Counter(row.last_error or "" for row in in_review)
@@ -48,18 +47,19 @@ class SoakReport:
         yield f"  sent         {self.sent} messages for {len(self.facts.requested)} jobs"
         processes = _format_counts(self.process_counts)
         yield f"  processes    {processes}; engine restarted {self.restarts} times"
-        yield f"  faults       {_format_counts(books.faults)}"
+        yield f"  faults       {_format_counts(self.totals.faults)}"
         yield f"  in the storm {_format_counts(self.reported_counts)}"
         yield f"  afterwards   {_format_counts(self.drain_counts)}"
         yield f"  rows         {len(self.rows)}: {_format_counts(statuses)}"
-        yield f"  providers    {books.charges} charges, {books.mails} mails"
+        done = Counter({kind: self.totals.done(kind) for kind in self.totals.kinds})
+        yield f"  providers    {_format_counts(done)}"
         for reason, times in reviews.most_common(8):
             yield f"  review       {times} times {reason[:110]}"
         yield "the promise was kept" if not self.violations else "THE PROMISE IS BROKEN"
         yield from (f"  {wrong}" for wrong in self.violations[:40])
 
     def _evidence_violations(self) -> Iterator[str]:
-        made = {one.charge_id: one.metadata.get("job_key") for one in self.ledger.charges}
+        made = {one.reference: one.key for one in self.facts.effects}
         for row in self.rows:
             if row.job_type == PAYMENT and row.status is Status.FINISHED:
                 charge = str((row.result or {}).get("charge_id"))
@@ -71,3 +71,13 @@ class SoakReport:
 
 def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{times} {what}" for what, times in counts.most_common()) or "nothing"
+
+
+def print_lines(lines: Iterable[str]) -> int:
+    """Print each line as it comes. Returns the exit code: 1 if a guarantee was violated."""
+    violated = False
+    for line in lines:
+        violated |= line.startswith("VIOLATED")
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    return int(violated)

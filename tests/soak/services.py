@@ -4,24 +4,25 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import app_from_env
+from oncely.aws.ports import AwsPorts
 from oncely.domain.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
-from oncely.handlers.process_queue import get_worker
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
+from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Failed, Finished
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
-from oncely.settings import queue_env_var
+from oncely.settings import Settings, queue_env_var
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
 
@@ -43,17 +44,8 @@ class SkewedClock:
 class SoakServices:
     def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
-        app = app_from_env(os.environ, CONTRACTS)
+        self._app = self._new_app({"SWEEP_JOBS_AT_ONCE": str(MAX_CONCURRENCY)})
         self._sqs = AwsClients().sqs
-        shipped = app.group_resolver
-        self._publisher = replace(shipped.reconciler.publisher, clock=clock)
-        self._group = replace(
-            shipped,
-            reconciler=replace(shipped.reconciler, clock=clock, publisher=self._publisher),
-            alerter=replace(shipped.alerter, clock=clock),
-            concurrency=MAX_CONCURRENCY,
-        )
-        self._finder = replace(app.due_work_finder, clock=clock)
         self._workers: dict[str, BatchProcessor] = {}
 
     def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:
@@ -71,9 +63,10 @@ class SoakServices:
 
     def sweep(self) -> Counter[str]:
         # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
-        items = self._finder.find(SweepRequest()).items
+        items = self._app.due_work_finder.find(SweepRequest()).items
         deadline = self.clock.now() + timedelta(seconds=SWEEP_SECONDS)
-        return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
+        handled = self._app.group_resolver.resolve(items, deadline=deadline)
+        return Counter(map(_transition_label, handled))
 
     def handle_leftovers(self) -> Counter[str]:
         return Counter(
@@ -87,18 +80,22 @@ class SoakServices:
 
     def _worker(self, queue: str) -> BatchProcessor:
         if queue not in self._workers:
-            os.environ.update(QUEUE_NAME=queue, QUEUE_URL=os.environ[queue_env_var(queue)])
-            shipped = get_worker.__wrapped__()
-            runner = replace(shipped.runner, clock=self.clock)
-            self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)
+            settings = {"QUEUE_NAME": queue, "QUEUE_URL": os.environ[queue_env_var(queue)]}
+            self._workers[queue] = self._new_app(settings).batch_processor
         return self._workers[queue]
+
+    def _new_app(self, more: Mapping[str, str]) -> App:
+        settings = Settings.from_env({**os.environ, **more}, SHIPPED_JOBS)
+        ports: Any = AwsPorts(settings)
+        ports.clock = self.clock
+        return App(settings, ContractRegistry(SHIPPED_JOBS), ports)
 
     def _publish(self, processed: list[ProcessedDelivery]) -> None:
         """What the stream does with an end; what it misses, the reconciler finds."""
         for one in processed:
             if isinstance(one.outcome, Finished | Failed):
                 with suppress(*ENGINE_ERRORS):
-                    self._publisher.publish(one.outcome.job_key)
+                    self._app.publisher.publish(one.outcome.job_key)
 
     def _invoke_with_queue(self, variable: str, handler: Any) -> int:  # noqa: ANN401  # a function of Lambda's
         url = os.environ[variable]

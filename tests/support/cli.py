@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import boto3
 from typer.testing import CliRunner, Result
 
-from oncely.aws.clients import AwsClients
-from oncely.aws.operator_services import OperatorServices
+from oncely.app import App
 from oncely.cli.main import app
-from oncely.cli.stack_connection import StackSelector, settings_from_outputs
+from oncely.cli.stack_connection import StackSelector
+from oncely.cli.stack_environment import settings_from_outputs
 from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 from tests.support.in_memory_stack import InMemoryStack
 
@@ -45,15 +44,9 @@ class FakeStackConnection:
     def client(self, service: str) -> Any:  # noqa: ANN401  # a test's fake
         return self.clients[service]
 
-    def services(self, actor: str) -> OperatorServices:
-        app = self.world.app()
-        return OperatorServices(
-            job_queries=app.job_queries,
-            repairer=app.repairer,
-            enqueuer=app.enqueuer,
-            clients=AwsClients(boto3.Session(region_name="us-east-1")),
-            actor=actor,
-        )
+    @property
+    def app(self) -> App:
+        return self.world.app()
 
 
 def run_cli(

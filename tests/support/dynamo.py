@@ -14,14 +14,21 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 from botocore.config import Config
 
+from oncely.app import App
 from oncely.aws.business_tables import DynamoBusinessTable
 from oncely.aws.client_config import DYNAMODB
+from oncely.aws.clients import AwsClients
+from oncely.aws.dynamodb_gates import DynamoGateTable
 from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
 from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
 from oncely.aws.job_rows import Attributes, serialize, serialize_field
+from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.keys import JobKey
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.registry import ContractRegistry
+from oncely.settings import Settings
 from oncely.table_schema import IndexSchema, KeySchema, TableSchema
 from oncely_cdk.table_schemas import JOBS, TTL_ATTRIBUTE
 from oncely_local.engine import REGION
@@ -108,14 +115,22 @@ class DynamoBusinessRows:
     def update(self, write: BusinessWrite) -> bool:
         return self._table(write.table).update(write)
 
+    def delete_partition(
+        self, table: str, partition: Mapping[str, str], *, sort: str, dry_run: bool
+    ) -> int:
+        return self._table(table).delete_partition(partition, sort=sort, dry_run=dry_run)
+
     def _table(self, name: str) -> DynamoBusinessTable:
-        return DynamoBusinessTable(self.reader, self.tables[name])
+        return DynamoBusinessTable(self.reader, self.tables[name], name)
 
 
 class DynamoFixture:
-    """A job table and an orders table of one test; close it when the test is over."""
+    """The tables of one test; close it when the test is over.
 
-    def __init__(self, url: str) -> None:
+    `on_first_use` creates each table when a client of this fixture names it: most tests use one.
+    """
+
+    def __init__(self, url: str, *, on_first_use: bool = False) -> None:
         name = uuid.uuid4().hex
         self.url = url
         self.jobs_table = f"jobs-{name}"
@@ -127,8 +142,11 @@ class DynamoFixture:
         self.client = self.separate_client()
         self.calls = CallRecorder()
         self.calls.watch(self.client)
-        for short, plan in TABLE_SCHEMAS.items():
-            self._create_table({JOBS: self.jobs_table, **self.tables}[short], plan)
+        names = {JOBS: self.jobs_table, **self.tables}
+        self._missing = {names[short]: plan for short, plan in TABLE_SCHEMAS.items()}
+        self._creating = threading.RLock()
+        if not on_first_use:
+            self._create_tables(self._missing)
 
     def store(
         self, client: "DynamoDBClient | None" = None, *, sleep: Callable[[float], None] = time.sleep
@@ -138,11 +156,23 @@ class DynamoFixture:
             client=client or self.client, table=self.jobs_table, tables=self.tables, sleep=sleep
         )
 
-    def windows(self, client: "DynamoDBClient | None" = None) -> DynamoUniqueWindows:
-        return DynamoUniqueWindows(client or self.client, self.store(client))
+    def app(self, client: "DynamoDBClient | None" = None) -> App:
+        """The shipped services that need no other AWS service."""
+        settings = Settings(
+            jobs_table=self.jobs_table, gates_table=self.tables["gates"], tables=self.tables
+        )
+        clients = AwsClients()
+        clients.dynamodb = client or self.client
+        return App(settings, ContractRegistry(SHIPPED_JOBS), AwsPorts(settings, clients))
+
+    def inserter(self, client: "DynamoDBClient | None" = None) -> DynamoJobInserter:
+        return DynamoJobInserter(client or self.client, self.store(client))
 
     def finder(self, client: "DynamoDBClient | None" = None) -> DynamoJobIndex:
         return DynamoJobIndex(client or self.client, self.jobs_table)
+
+    def gates(self, client: "DynamoDBClient | None" = None) -> DynamoGateTable:
+        return DynamoGateTable(client or self.client, self.tables["gates"])
 
     def rows(self, client: "DynamoDBClient | None" = None) -> DynamoBusinessRows:
         return DynamoBusinessRows(
@@ -155,6 +185,7 @@ class DynamoFixture:
         client.meta.events.register(
             "before-parameter-build.dynamodb.TransactWriteItems", self._scope_to_test
         )
+        client.meta.events.register_first("provide-client-params.dynamodb", self._create_named)
         self._clients.append(client)
         for watch in self._watchers:
             watch(client)
@@ -203,6 +234,15 @@ class DynamoFixture:
         # An engine that outlives a test remembers tokens, and owners may be named alike in two.
         token = f"{self.jobs_table}:{params.get('ClientRequestToken', uuid.uuid4())}"
         params["ClientRequestToken"] = hashlib.sha256(token.encode()).hexdigest()[:36]
+
+    def _create_named(self, params: Mapping[str, Any], **_: object) -> None:
+        request = repr(params)
+        with self._creating:
+            self._create_tables([name for name in self._missing if name in request])
+
+    def _create_tables(self, names: Iterable[str]) -> None:
+        for name in [*names]:
+            self._create_table(name, self._missing.pop(name))
 
     def _create_table(self, table: str, plan: TableSchema) -> None:
         keys = [plan.key, *(index.key for index in plan.indexes)]

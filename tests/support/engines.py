@@ -44,6 +44,8 @@ def requested_engines() -> tuple[EngineKind, ...]:
 
 # Of several DynamoDBs, every one must keep the same promises.
 DYNAMODB_ENGINES: Final = (EngineKind.MOTO, EngineKind.MINISTACK, *requested_engines())
+# moto fails on a PartiQL INSERT with parameters.
+PARTIQL_ENGINES: Final = (EngineKind.MINISTACK, *requested_engines())
 
 
 def skip_or_fail(reason: str) -> NoReturn:

@@ -9,19 +9,22 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from oncely.alarm_description import AlarmDescription
-from oncely.jobs import CONTRACTS
+from oncely.aws.job_rows import serialize
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
+from oncely.table_schema import KeySchema
 from tests.support.cli import FakeStackConnection, FakeSts
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.orders import order_row
 from tests.support.table_schemas import TABLE_SCHEMAS
 
 DAY = 86_400
 T = TypeVar("T")
 # Whatever is registered: a job of the reader's own has its place here as well.
-QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in CONTRACTS))
+QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in SHIPPED_JOBS))
 TABLES = tuple(
-    dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.resources.table_names)))
+    dict.fromkeys(("jobs", *(name for kind in SHIPPED_JOBS for name in kind.resources.table_names)))
 )
 
 
@@ -39,13 +42,32 @@ def _queue(name: str, days: int, **more: str) -> dict[str, str]:
     }
 
 
+def order_item(**changes: object) -> dict[str, Any]:
+    """An order as DynamoDB returns it. A column that is None is missing."""
+    row = order_row(order_id="1001", **changes)
+    return {name: serialize(value) for name, value in row.items() if value is not None}
+
+
+def _key(key: KeySchema) -> list[dict[str, str]]:
+    return [{"AttributeName": name} for name in key.names]
+
+
 def _table(name: str) -> dict[str, Any]:
+    schema = TABLE_SCHEMAS[name]
+    keys = {one for key in (schema.key, *(i.key for i in schema.indexes)) for one in key.names}
     return {
         "TableStatus": "ACTIVE",
         "TableId": "T1",
+        "KeySchema": _key(schema.key),
+        "AttributeDefinitions": [{"AttributeName": one, "AttributeType": "S"} for one in keys],
         "GlobalSecondaryIndexes": [
-            {"IndexName": index.name, "IndexStatus": "ACTIVE"}
-            for index in TABLE_SCHEMAS[name].indexes
+            {
+                "IndexName": index.name,
+                "IndexStatus": "ACTIVE",
+                "KeySchema": _key(index.key),
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": [*index.include]},
+            }
+            for index in schema.indexes
         ],
         "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     }
@@ -115,6 +137,14 @@ class FakeAwsAccount:
             "ProductionAccessEnabled": True,
             "EnforcementStatus": "HEALTHY",
         }
+        destination = {
+            "Enabled": True,
+            "MatchingEventTypes": ["SEND", "BOUNCE", "COMPLAINT"],
+            "EventBridgeDestination": {
+                "EventBusArn": "arn:aws:events:eu-west-1:1:event-bus/default"
+            },
+        }
+        self.mail_events: dict[str, Any] | ClientError = {"EventDestinations": [destination]}
         self.identities: dict[str, dict[str, Any] | ClientError] = {
             "example.com": {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
         }
@@ -128,7 +158,9 @@ class FakeAwsAccount:
         self.versioning: str = "Enabled"
         self.secrets: dict[str, str | ClientError] = {
             **{
-                name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secret_names
+                name: f"{name}-secret"
+                for kind in SHIPPED_JOBS
+                for name in kind.resources.secret_names
             },
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
@@ -152,6 +184,7 @@ class FakeAwsAccount:
             for name in ("oldest", "needs-review")
         }
         self.missing_alarms: set[str] = set()
+        self.order_rows: list[dict[str, Any]] = [order_item()]
         self.unsharded_orders: list[list[str]] = [[]]  # by page
         self.subscriptions: list[dict[str, str]] = [
             {"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}
@@ -171,7 +204,7 @@ class FakeAwsAccount:
             **{f"{pascal_case(name)}TableName": name for name in self.tables},
             **{
                 f"{pascal_case(name)}SecretArn": name
-                for kind in CONTRACTS
+                for kind in SHIPPED_JOBS
                 for name in kind.resources.secret_names
             },
             "AdminUrl": "https://admin",
@@ -181,6 +214,7 @@ class FakeAwsAccount:
             "ReconcilerArn": "arn:machine",
             "RowRetentionDays": "35",
             "SesSenderAddress": "Shop <receipts@mail.example.com>",
+            "SesConfigurationSet": "receipts",
         }
         clients: dict[str, Any] = dict.fromkeys(services, self)
         given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": FakeSts()}}
@@ -215,6 +249,9 @@ class FakeAwsAccount:
     def get_account(self) -> dict[str, Any]:
         return _value_or_raise(self.mail)
 
+    def get_configuration_set_event_destinations(self, **_: str) -> dict[str, Any]:
+        return _value_or_raise(self.mail_events)
+
     def get_email_identity(self, *, EmailIdentity: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return _value_or_raise(
             self.identities.get(EmailIdentity, client_error("NotFoundException"))
@@ -225,6 +262,9 @@ class FakeAwsAccount:
 
     def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return {"Table": self.tables[TableName]}
+
+    def scan(self, **_: object) -> dict[str, Any]:
+        return {"Items": self.order_rows}
 
     def get_item(self, **_: object) -> dict[str, Any]:
         return {"Item": self.identity} if self.identity else {}

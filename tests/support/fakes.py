@@ -1,14 +1,24 @@
 """Small fakes of the outside: a clock one can move, and boxes one can look into."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.provider_events import EffectChange
+from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.operate.daily_audit import StoredAudit
+from oncely.operate.overview import QueuedMessages, Series
+from oncely.operate.rejects import StoredReject
 from oncely.ports import Alert
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
+T1 = TableIdentity(deployment="dev", table_id="T1")
+T2 = TableFacts(name="jobs", table_id="T2", has_stream=True, has_ttl=True, has_recovery=True)
 
 
 @dataclass
@@ -37,12 +47,16 @@ class FakeNotifier:
 class FakeMessageSource:
     redelivered: dict[str, timedelta] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
+    named: list[str | None] = field(default_factory=list)  # the jobs of what was rejected
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         self.redelivered[receipt] = delay
 
-    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+    def reject(
+        self, body: str, *, reason: str, message_id: str, job_key: str | None = None
+    ) -> None:
         self.rejected.append((body, reason))
+        self.named.append(job_key)
 
 
 @dataclass
@@ -50,9 +64,11 @@ class FakeMessageSender:
     """A queue to look into; `refuses` bodies at these places, as a throttled SQS does."""
 
     sent: list[str] = field(default_factory=list)
+    groups: list[str | None] = field(default_factory=list)
     fails_at: frozenset[int] = frozenset()
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
+        self.groups += groups or [None] * len(bodies)
         taken = [index not in self.fails_at for index in range(len(bodies))]
         self.sent += [body for body, ok in zip(bodies, taken, strict=True) if ok]
         return taken
@@ -69,6 +85,110 @@ class SequentialTokens:
 @dataclass
 class FakeBus:
     published: list[Job] = field(default_factory=list)
+    changes: list[tuple[JobKey, EffectChange]] = field(default_factory=list)
+    fails: bool = False
 
     def publish(self, job: Job) -> None:
         self.published.append(job)
+
+    def publish_change(self, job: Job, change: EffectChange) -> None:
+        if self.fails:
+            raise UnavailableError("the event bus does not respond")
+        self.changes.append((job.job_key, change))
+
+
+@dataclass
+class FakeIdentityTable:
+    """A job table after a restore: its identity item names the table before."""
+
+    item: TableIdentity | None = T1
+    table: TableFacts = T2
+    writes: list[TableIdentity] = field(default_factory=list)
+    has_rows: bool = False
+
+    def is_empty(self) -> bool:
+        return self.item is None and not self.has_rows
+
+    def identity(self) -> TableIdentity | None:
+        return self.item
+
+    def facts(self) -> TableFacts:
+        return self.table
+
+    def with_protection(self, facts: TableFacts) -> TableFacts:
+        return facts
+
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
+        if self.item != replacing:
+            return False
+        self.item = identity
+        self.writes.append(identity)
+        return True
+
+
+@dataclass
+class MemoryRejects:
+    stored: list[StoredReject] = field(default_factory=list)
+    of_jobs: dict[str, list[str]] = field(default_factory=dict)  # names by job key
+    resends: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def add(self, name: str, body: str, *, at: datetime = START) -> None:
+        one = StoredReject(name=name, at=at, body=body, reason="amount is text", queue="payments")
+        self.stored.append(one)
+
+    def recent_rejects(self, *, since: datetime, until: datetime, limit: int) -> list[StoredReject]:
+        found = [one for one in self.stored if since <= one.at <= until]
+        return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
+
+    def read_reject(self, name: str) -> StoredReject | None:
+        return next((one for one in self.stored if one.name == name), None)
+
+    def count_rejects(self, *, since: datetime, until: datetime, limit: int) -> int:
+        return len(self.recent_rejects(since=since, until=until, limit=limit))
+
+    def job_rejects(self, job_key: str, *, limit: int) -> list[StoredReject]:
+        names = self.of_jobs.get(job_key, [])
+        return [one for one in reversed(self.stored) if one.name in names][:limit]
+
+    def count_resends(self, names: Collection[str]) -> dict[str, int]:
+        return {name: sum(one == name for one, _ in self.resends) for name in names}
+
+    def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
+        return self.resends.setdefault((name, number), actor) is actor
+
+
+@dataclass
+class MemoryMetrics:
+    """Metrics by hour, and how many requests read them."""
+
+    values: dict[Series, dict[datetime, float]] = field(default_factory=dict)
+    reads: list[tuple[datetime, datetime]] = field(default_factory=list)
+
+    def by_hour(
+        self, *, since: datetime, until: datetime
+    ) -> Mapping[Series, Mapping[datetime, float]]:
+        self.reads.append((since, until))
+        return self.values
+
+
+@dataclass
+class MemoryQueueDepths:
+    found: list[QueuedMessages] = field(default_factory=list)
+
+    def depths(self) -> list[QueuedMessages]:
+        return self.found
+
+
+@dataclass
+class MemoryAuditReports:
+    saved: dict[str, list[Mapping[str, Json]]] = field(default_factory=dict)
+
+    def save_audit(self, audit: StoredAudit, lines: Sequence[Mapping[str, Json]]) -> None:
+        self.saved[audit.name] = list(lines)
+
+    def recent_audits(self, *, limit: int) -> list[StoredAudit]:
+        del limit
+        return []
+
+    def read_audit(self, name: str) -> list[Mapping[str, Json]] | None:
+        return self.saved.get(name)

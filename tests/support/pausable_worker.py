@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -16,7 +16,7 @@ from oncely.aws.ports import app_from_env
 from oncely.domain import profiles
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
-from oncely.run import attempt, run_job
+from oncely.run import attempt, claim_request
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
 
@@ -32,6 +32,7 @@ class ShortTimeoutCharge(PaymentCharge):
         PaymentCharge.policy,
         profile=replace(PaymentCharge.policy.profile, request_timeout=REQUEST_TIMEOUT, max_calls=2),
     )
+    policies: ClassVar = {"stripe": policy}
 
 
 def signal(word: str) -> None:
@@ -48,7 +49,7 @@ def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
     for module in (attempt, profiles):
         patch.setattr(module, "COMMIT_BUDGET", COMMIT_TIME)
-    patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
+    patch.setattr(claim_request, "CLOCK_SKEW", MAX_SKEW)
     app = app_from_env(os.environ, [ShortTimeoutCharge])
     app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)

@@ -7,9 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from oncely.aws.job_rows import serialize_job
+from oncely.aws.s3_history import S3HistoryStore
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
+from oncely.publish.archive_history import HistoryWriter
+from oncely.testing.history import MemoryErasureLog
+from tests.support.fakes import FakeClock
 from tests.unit.samples import NOW
 
 
@@ -21,6 +25,10 @@ class FakeS3:
     def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:  # noqa: N803  # S3's name
         self.puts += 1
         self.objects[Key] = Body
+
+    def writer(self) -> HistoryWriter:
+        client: Any = self
+        return HistoryWriter(S3HistoryStore(client, "archive"), MemoryErasureLog(), FakeClock())
 
     def lines(self) -> list[HistoryLine]:
         return [

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.table_schemas import JOBS, JOBS_SCHEMA
+from oncely_cdk.table_schemas import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 
 TABLE_SCHEMAS: Final = {
     JOBS: JOBS_SCHEMA,
-    **RequiredResources(tuple(CONTRACTS)).table_schemas,
+    GATES: GATES_SCHEMA,
+    **RequiredResources(tuple(SHIPPED_JOBS)).table_schemas,
 }

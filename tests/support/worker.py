@@ -6,30 +6,35 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 import pytest
 
-from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
 from oncely.aws.system import SystemClock
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
 from oncely.handlers.process_queue import get_worker, handler
-from oncely.operate.set_up_table import TableInitializer
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
+from oncely.run.process_batch import Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
 from oncely_local.engine import REGION
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 from tests.support.fakes import FakeClock, FakeMessageSource
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.in_memory_stack import SETTINGS, InMemoryStack, charge_message
+from tests.support.shipped_sandbox import ShippedSandbox
 
-BATCH_CONCURRENCY: Final = 5
-MAX_RECEIVES: Final = 5
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sns import SNSClient
+    from mypy_boto3_sqs import SQSClient
+
+BATCH_CONCURRENCY: Final = SETTINGS.batch_concurrency
+MAX_RECEIVES: Final = SETTINGS.max_receive_count
 KEY: Final = JobKey("payment.charge:order_18452")
 
 
@@ -38,19 +43,17 @@ class BatchHarness:
     world: InMemoryStack
     inbox: Any = field(default_factory=FakeMessageSource)
     jitter: float = 0.0
+    max_receives: int = MAX_RECEIVES
 
     def process(self, *deliveries: Delivery, seconds_left: float = 60) -> list[ProcessedDelivery]:
-        clock = self.world.clock
-        worker = BatchProcessor(
-            runner=self.world.runner(),
-            message_source=self.inbox,
-            reject_queue=self.inbox,
-            clock=clock,
+        app = self.world.app(message_source=self.inbox, reject_queue=self.inbox)
+        worker = replace(
+            app.batch_processor,
             jitter=lambda: self.jitter,
-            concurrency=BATCH_CONCURRENCY,
-            max_receive_count=MAX_RECEIVES,
+            max_receive_count=self.max_receives,
         )
-        return worker.process(deliveries, deadline=clock.now() + timedelta(seconds=seconds_left))
+        deadline = self.world.clock.now() + timedelta(seconds=seconds_left)
+        return worker.process(deliveries, deadline=deadline)
 
 
 def make_delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
@@ -91,20 +94,32 @@ class FakeContext:
         return int(self.seconds * 1000)
 
 
+@cache
+def _session() -> boto3.Session:
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+
+
+@cache
+def _clients(
+    url: str,
+) -> "tuple[SQSClient, SNSClient, SecretsManagerClient, S3Client]":
+    """Clients that only arrange and look: all tests share them."""
+    return (
+        _session().client("sqs", endpoint_url=url),
+        _session().client("sns", endpoint_url=url),
+        _session().client("secretsmanager", endpoint_url=url),
+        _session().client("s3", endpoint_url=url),
+    )
+
+
 class WorkerHarness:
-    def __init__(self, dynamo: DynamoFixture, stripe: ProviderSandbox) -> None:
+    def __init__(self, dynamo: DynamoFixture, sandbox: ShippedSandbox) -> None:
         self._name = uuid.uuid4().hex
         self.dynamo = dynamo
-        self.stripe = stripe
+        self.sandbox = sandbox
         dynamo.protect()
-        TableInitializer(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
-        session = boto3.Session(
-            aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
-        )
-        self.sqs = session.client("sqs", endpoint_url=dynamo.url)
-        self.sns = session.client("sns", endpoint_url=dynamo.url)
-        self.secrets = session.client("secretsmanager", endpoint_url=dynamo.url)
-        self.s3 = session.client("s3", endpoint_url=dynamo.url)
+        dynamo.app(dynamo.admin).table_initializer.run()
+        self.sqs, self.sns, self.secrets, self.s3 = _clients(dynamo.url)
         self.s3.create_bucket(Bucket=f"archive-{self._name}")
         self.queue, self.rejects, self._alerts = map(self._new_queue, ("in", "rejects", "alerts"))
         self.topic = self.sns.create_topic(Name=f"alerts-{self._name}")["TopicArn"]
@@ -118,22 +133,26 @@ class WorkerHarness:
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
+            "ONCELY_JOBS": "oncely.jobs.payment_charge:PaymentCharge,"
+            "oncely.jobs.payment_refund:PaymentRefund",
             "QUEUE_NAME": "payments",
             "QUEUE_URL": self.queue,
             "REJECTS_QUEUE_URL": self.rejects,
             "ALERT_TOPIC_ARN": self.topic,
             "RETENTION_DAYS": "90",
             "JOBS_TABLE": self.dynamo.jobs_table,
+            "GATES_TABLE": self.dynamo.tables["gates"],
             "ORDERS_TABLE": self.dynamo.tables["orders"],
+            "REFUNDS_TABLE": self.dynamo.tables["refunds"],
             "STRIPE_SECRET": self.secret,
-            "STRIPE_API_BASE": self.stripe.url,
+            "STRIPE_API_BASE": self.sandbox.url,
         }
 
     def world(self) -> InMemoryStack:
         return InMemoryStack(
             store=self.dynamo.store(),
             rows=self.dynamo.rows(),
-            payments=StripePayments.from_api_key("sk_test_oncely", api_base=self.stripe.url),
+            payments=StripePayments.from_api_key("sk_test_oncely", api_base=self.sandbox.url),
             clock=FakeClock(SystemClock().now()),
         )
 
@@ -206,8 +225,8 @@ class WorkerHarness:
 def worker_harness(
     dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WorkerHarness]:
-    with ProviderSandbox() as stripe:
-        stage = WorkerHarness(dynamo, stripe)
+    with ShippedSandbox() as sandbox:
+        stage = WorkerHarness(dynamo, sandbox)
         for name, value in stage.environment().items():
             monkeypatch.setenv(name, value)
         get_worker.cache_clear()

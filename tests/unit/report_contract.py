@@ -2,10 +2,13 @@
 
 from typing import Literal
 
-from oncely.contract import Contract, Description, EffectCall, Message, Proceed, Resources
+from oncely.contract import Contract, EffectCall, Proceed
+from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import Succeeded
 from oncely.domain.keys import JobKey, token_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.message import Message
+from oncely.resources import Resources
 from tests.unit.samples import PROFILE
 
 

@@ -5,17 +5,20 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import EvidenceEntry, Job
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from oncely.run.outcomes import (
     AwaitingResolution,
+    Cancelled,
     Conflict,
     Continued,
     Duplicate,
     Failed,
     Finished,
+    Held,
     InternalError,
     InvalidMessage,
     LeasedElsewhere,
@@ -25,8 +28,10 @@ from oncely.run.outcomes import (
     OwnershipLost,
     RowMissing,
     RunOutcome,
+    Scheduled,
     TableFenced,
     Unknown,
+    Waiting,
 )
 from tests.support.fakes import START
 
@@ -100,12 +105,26 @@ _JOB_FIELDS: Final[dict[str, Any]] = {"job_key": KEY, "job_type": "payment.charg
 OUTCOMES: Final[tuple[RunOutcome, ...]] = (
     Finished(**_JOB_FIELDS, result={"charge_id": "ch_1"}),
     Failed(**_JOB_FIELDS, reason="declined", result={}),
+    Cancelled(**_JOB_FIELDS, reason="ordered twice"),
     Duplicate(**_JOB_FIELDS, status=Status.FINISHED, result={"charge_id": "ch_1"}),
     Unknown(**_JOB_FIELDS, reason="timeout"),
     NeedsReview(**_JOB_FIELDS, reason="two were found"),
     AwaitingResolution(**_JOB_FIELDS, status=Status.UNKNOWN),
     LeasedElsewhere(**_JOB_FIELDS, until=NOW + timedelta(seconds=60)),
     NotAttempted(**_JOB_FIELDS, until=NOW + timedelta(seconds=15), reason="connection refused"),
+    Waiting(
+        **_JOB_FIELDS,
+        until=NOW + timedelta(seconds=5),
+        reason="waits for an order",
+        row_resends=False,
+    ),
+    Held(
+        **_JOB_FIELDS,
+        until=NOW + timedelta(seconds=10),
+        reason="stripe has not responded since 03:00",
+        row_resends=False,
+    ),
+    Scheduled(**_JOB_FIELDS, until=NOW + timedelta(days=1)),
     Continued(**_JOB_FIELDS, progress={"page": 3}, sent=True),
     OwnershipLost(**_JOB_FIELDS, reason="overtaken"),
     RowMissing(**_JOB_FIELDS, reason="its row is gone, and now: charged"),

@@ -13,6 +13,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import (
+    Contradicted,
     NotAllowed,
     ProviderUnavailable,
     Repaired,
@@ -20,7 +21,7 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.ports import TableOpen
-from oncely.providers.stripe.fake import FakePayments
+from oncely.providers.fake_payments import FakePayments
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from oncely.testing.memory import MemoryTableGuard
@@ -241,7 +242,8 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
     assert isinstance(first, Repaired)
     assert "pi_1 was found" in str(first.details)
     assert (job.status, job.provider_ref) == (Status.NEEDS_REVIEW, "pi_1")
-    assert isinstance(repair_job(world, repair), NotAllowed), "it was charged"
+    refused = NotAllowed if repair is Repair.REOPEN else Contradicted
+    assert isinstance(repair_job(world, repair), refused), "it was charged"
 
 
 def test_repair_applies_when_job_never_reached_provider() -> None:

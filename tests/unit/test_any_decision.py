@@ -20,7 +20,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Decision, Job
+from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD
@@ -163,7 +164,7 @@ def test_job_never_exceeds_attempt_limit(
             claim = make_claim(owner=f"owner-{number}", now=now, lease_until=lease_until)
             row = apply_claim(row, claim)
             assert row is not None
-            refusal = guard_before_effect(row, terms, key_scope="live", now=now)
+            refusal = guard_before_effect(row, terms, claim, now=now)
             if refusal is not None:
                 row = refusal.apply_to(row, now=now, actor="worker")
                 assert row.status is Status.NEEDS_REVIEW

@@ -8,17 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.aws.job_rows import serialize
-from oncely.contract import AnyContract, Message, encode_message
+from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidInputError, InvalidMessageError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import ContactMessage
+from oncely.message import Message, encode_message
 from oncely.registry import ContractRegistry
 from oncely.run.outcomes import InvalidMessage
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery
 
-REGISTRY = ContractRegistry(CONTRACTS)
+REGISTRY = ContractRegistry(SHIPPED_JOBS)
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
 # What a log or a reason must never repeat.
 SECRET = "4242-s3cr3t"
@@ -129,7 +130,7 @@ def test_oversized_message_is_rejected_with_its_size() -> None:
 
 @st.composite
 def messages(draw: st.DrawFn) -> dict[str, Any]:
-    contract = draw(st.sampled_from(CONTRACTS))
+    contract = draw(st.sampled_from(SHIPPED_JOBS))
     fields = sorted(contract.message.model_fields.keys() - {"job"})
     likely = {name: draw(LIKELY.get(name, IDS)) for name in fields if draw(st.booleans())}
     odd = draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=1))
@@ -156,7 +157,7 @@ def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("contract", "name"),
-    [(one, name) for one in CONTRACTS for name in sorted(one.message.model_fields)],
+    [(one, name) for one in SHIPPED_JOBS for name in sorted(one.message.model_fields)],
 )
 def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyContract], name: str) -> None:
     for value in (SECRET * 20, [SECRET], {"card": SECRET}, {"id": "4419", "updatedAt": SECRET}):
@@ -185,7 +186,7 @@ def test_accepted_message_has_valid_job_key(message: dict[str, Any]) -> None:
 def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
     found = parse_body(json.dumps(message))
     if not isinstance(found, str):
-        assert parse_body(encode_message(found[1].to_dict())) == found
+        assert parse_body(encode_message(found[1].to_sent_dict())) == found
 
 
 @given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())

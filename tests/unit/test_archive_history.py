@@ -19,6 +19,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.handlers import archive_history
 from oncely.publish.archive_history import HistoryWriter
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job
 
@@ -34,7 +35,7 @@ def s3() -> FakeS3:
 
 @pytest.fixture
 def writer(s3: FakeS3) -> HistoryWriter:
-    return HistoryWriter(S3HistoryStore(s3, "archive"))  # type: ignore[arg-type]  # a fake
+    return s3.writer()
 
 
 def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
@@ -164,7 +165,8 @@ def test_failed_object_fails_whole_batch(s3: FakeS3) -> None:
                 raise UnavailableError("S3 gave no answer")
             super().put(day, job_type, name, lines)
 
-    failing = HistoryWriter(Breaks(s3, "archive"))  # type: ignore[arg-type]  # a fake
+    store: Any = Breaks(s3, "archive")  # type: ignore[arg-type]  # a fake
+    failing = replace(s3.writer(), store=store)
 
     with pytest.raises(UnavailableError):
         write(failing, [stream_record(None, make_job()), stream_record(None, MAIL)])
@@ -257,8 +259,8 @@ def test_handler_writes_lines_from_stream_and_gaps_from_queue(
 ) -> None:
     table: Any = FakeStreamTable()
     reader = TableGenerationReader(table, "jobs")
-    monkeypatch.setattr(archive_history, "get_history_writer", lambda: writer)
-    monkeypatch.setattr(archive_history, "get_table_generation", lambda: reader)
+    app = InMemoryStack().app(history_store=writer.store, table_generation=reader)
+    monkeypatch.setattr(archive_history, "get_app", lambda: app)
     failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
 
     for event in ({}, {"Records": [stream_record(None, make_job())]}, {"Records": [failure]}):

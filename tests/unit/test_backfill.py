@@ -12,10 +12,11 @@ from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.ports import RowPage
 from oncely.publish.archive_history import Backfill, BackfillResult
+from oncely.search_ports import RowPage
 from oncely.testing.history import MemoryHistory
 from tests.support.fakes import FakeClock
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import NOW, make_job
 
 TABLE = "table-1"
@@ -56,8 +57,8 @@ def history() -> MemoryHistory:
 
 
 def make_backfill(history: MemoryHistory, scan: FakeScan) -> Backfill:
-    clock = FakeClock(NOW)
-    return Backfill(scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=2)
+    app = InMemoryStack(history=history, clock=FakeClock(NOW)).app(row_scan=scan)
+    return replace(app.backfill, max_buffered_lines=2)
 
 
 def run(history: MemoryHistory, scan: FakeScan) -> BackfillResult:

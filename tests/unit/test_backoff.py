@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.domain.decide import decide
-from oncely.domain.decisions import backoff, retry_delay
+from oncely.domain.decisions import backoff, pending_delay, retry_delay
 from oncely.domain.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
 from oncely.domain.lifecycle import Status
+from oncely.domain.profiles import RetryLimits
 from tests.unit.samples import NOW, TERMS, make_job
 
 FIRST = timedelta(seconds=15)
@@ -39,10 +40,16 @@ def test_backoff_never_shrinks(times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "minutes"), [(0, 0), (1, 4), (2, 8), (3, 16), (4, 32), (9, 120)]
+    ("timeouts", "minutes"), [(0, 0), (1, 0), (2, 9), (3, 18), (4, 36), (9, 120)]
 )
-def test_retry_waits_only_after_timeouts(timeouts: int, minutes: int) -> None:
+def test_retry_waits_after_second_timeout(timeouts: int, minutes: int) -> None:
     assert retry_delay(timeouts, 0) == timedelta(minutes=minutes)
+
+
+def test_five_timeouts_take_an_hour() -> None:
+    limit = RetryLimits().max_consecutive_timeouts
+    delays = [retry_delay(timeouts, 0) for timeouts in range(1, limit)]
+    assert sum(delays, timedelta(0)) >= timedelta(hours=1)
 
 
 def test_jobs_of_same_outage_retry_with_jitter() -> None:
@@ -73,3 +80,15 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
 def test_job_is_due_after_fixed_time(status: Status, outcome: EffectOutcome, minutes: int) -> None:
     decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
     assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("elapsed_minutes", "minutes"),
+    [(0, 1), (1, 1), (5, 5), (59, 59), (61, 60), (24 * 60 - 1, 60), (24 * 60, 6 * 60)],
+)
+def test_pending_effect_is_looked_up_hourly_then_a_few_times_a_day(
+    elapsed_minutes: int, minutes: int
+) -> None:
+    elapsed, delay = timedelta(minutes=elapsed_minutes), timedelta(minutes=minutes)
+    assert pending_delay(elapsed, jitter=0) == delay
+    assert pending_delay(elapsed, jitter=0.8) == delay * 1.2

@@ -45,7 +45,7 @@ def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | No
             make_job(**EUR, result={"amount": 1, "currency": "usd"}),
             "12.50 EUR (charge id unknown).",
         ),
-        (make_job(result={**EUR, "reference": "ch_2"}), "12.50 EUR (ch_2)."),
+        (make_job(result={**EUR, "charge_id": "ch_2"}), "12.50 EUR (ch_2)."),
         (make_job(result=None), "the order's amount (charge id unknown)."),
     ],
 )

@@ -2,10 +2,11 @@
 
 import pytest
 
+from oncely.domain.actors import operator_actor
 from oncely.domain.charges import ChargeSummary
-from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Status
-from tests.unit.samples import make_job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, make_job
 
 FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW
 
@@ -20,14 +21,17 @@ def charge_job(what: Status | str) -> Job:
 @pytest.mark.parametrize(
     ("jobs", "summary"),
     [
-        (["ch_1"], "charged once, 12.50 EUR"),
-        ([FAILED, "ch_1"], "charged once, 12.50 EUR"),
-        (["ch_1", "ch_2"], "charged 2 times: 12.50 EUR, 12.50 EUR"),
-        (["ch_1", "ch_1"], "charged once, 12.50 EUR"),  # the second found the order paid
+        (["ch_1"], "charged once, 12.50 EUR on 16 Nov 2026"),
+        ([FAILED, "ch_1"], "charged once, 12.50 EUR on 16 Nov 2026"),
+        (["ch_1", "ch_2"], "charged 2 times: 12.50 EUR on 16 Nov 2026, 12.50 EUR on 16 Nov 2026"),
+        (
+            ["ch_1", "ch_1"],
+            "charged once, 12.50 EUR on 16 Nov 2026",
+        ),  # the second found the order paid
         ([FAILED, FAILED], "not charged: the provider declined"),
         ([OPEN], "no charge is confirmed yet"),
         ([FAILED, OPEN], "no charge is confirmed yet"),
-        (["ch_1", REVIEW], "charged once, 12.50 EUR; another charge is unresolved"),
+        (["ch_1", REVIEW], "charged once, 12.50 EUR on 16 Nov 2026; another charge is unresolved"),
         ([], None),
     ],
 )
@@ -37,16 +41,41 @@ def test_summary_follows_jobs_of_order(jobs: list[Status | str], summary: str | 
     assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 
-def test_charge_named_by_operator_and_found_later_counts_once() -> None:
-    named = make_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
-    assert not ChargeSummary.from_jobs([named, charge_job("ch_9")]).is_duplicate
+def marked_job(event: Event) -> Job:
+    review = charge_job(Status.NEEDS_REVIEW)
+    marked = {"result": {"code": MARKED_BY_OPERATOR, "reference": "ch_9"}}
+    return review.apply(event, now=NOW, actor=operator_actor("ada"), reason="seen", **marked)
+
+
+@pytest.mark.parametrize(
+    ("event", "others", "summary"),
+    [
+        (
+            Event.RESOLVE_FINISHED,
+            [],
+            "12.50 EUR marked as charged by ada; the provider did not confirm it",
+        ),
+        (
+            Event.RESOLVE_FINISHED,
+            ["ch_1"],
+            "charged once, 12.50 EUR on 16 Nov 2026; 12.50 EUR marked as charged by ada",
+        ),
+        (Event.RESOLVE_FAILED, [], "marked as failed by ada; the provider did not confirm it"),
+    ],
+)
+def test_operators_word_is_not_a_charge(event: Event, others: list[str], summary: str) -> None:
+    jobs = [marked_job(event), *map(charge_job, others)]
+    assert ChargeSummary.from_jobs(jobs).summary == summary
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
 def test_order_found_paid_without_charge_id_is_not_second_charge(first: dict[str, object]) -> None:
     charged = make_job(status=Status.FINISHED, **first)
     assert not ChargeSummary.from_jobs([charged, charge_job("")]).is_duplicate
-    assert ChargeSummary.from_jobs([charge_job("")]).summary == "charged once, 12.50 EUR"
+    assert (
+        ChargeSummary.from_jobs([charge_job("")]).summary
+        == "charged once, 12.50 EUR on 16 Nov 2026"
+    )
 
 
 def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
@@ -64,4 +93,6 @@ def test_declined_and_open_jobs_are_each_counted_once() -> None:
 @pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
 def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object]) -> None:
     job = make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)
-    assert ChargeSummary.from_jobs([job]).summary == "charged once, amount not recorded"
+    assert (
+        ChargeSummary.from_jobs([job]).summary == "charged once, amount not recorded on 16 Nov 2026"
+    )

@@ -31,23 +31,24 @@ TOO_OLD = NOW - TERMS.limits.max_age
     ],
 )
 def test_failed_claim_reason_follows_row(row: Job, refusal: ClaimFailure) -> None:
-    assert classify_claim_failure(row, make_claim()) is refusal
+    assert classify_claim_failure(row, make_claim(), NOW) is refusal
 
 
 @pytest.mark.parametrize("status", Status)
 def test_other_business_values_conflict_in_any_status(status: Status) -> None:
     row = make_job(status=status, fingerprint="of another amount")
-    assert classify_claim_failure(row, make_claim()) is ClaimFailure.CONFLICT
+    assert classify_claim_failure(row, make_claim(), NOW) is ClaimFailure.CONFLICT
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, "of the order"), ("of the order", None)])
 def test_unresolved_values_never_conflict(before: str | None, now: str | None) -> None:
     row = make_job(status=Status.FINISHED, fingerprint=before)
-    assert classify_claim_failure(row, make_claim(fingerprint=now)) is ClaimFailure.ENDED
+    assert classify_claim_failure(row, make_claim(fingerprint=now), NOW) is ClaimFailure.ENDED
 
 
 def can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED) -> bool:
-    refusal = guard_before_effect(job, replace(TERMS, safety=safety), key_scope=scope, now=NOW)
+    claim = make_claim(key_scope=scope)
+    refusal = guard_before_effect(job, replace(TERMS, safety=safety), claim, now=NOW)
     if refusal is None:
         return True
     assert (refusal.event, refusal.alert) == (Event.ESCALATE, True)
@@ -85,9 +86,9 @@ def test_first_send_is_made_in_any_safety_class(safety: RetrySafety) -> None:
     assert can_execute(make_job(first_sent_at=NOW, claimed_at=NOW), scope="test", safety=safety)
 
 
-@pytest.mark.parametrize("row", [None, *(make_job(status=status) for status in sorted(Status))])
-def test_unmet_prerequisite_escalates_only_ready_job(row: Job | None) -> None:
+@pytest.mark.parametrize("row", [make_job(status=status) for status in sorted(Status)])
+def test_unmet_prerequisite_escalates_only_ready_job(row: Job) -> None:
     decision = on_prerequisite_not_met(row, "order_18452 has not failed")
     escalated = decision and (decision.event, decision.reason)
-    ready = row is not None and row.status is Status.READY
+    ready = row.status is Status.READY
     assert escalated == ((Event.ESCALATE, "order_18452 has not failed") if ready else None)

@@ -1,6 +1,7 @@
 """How the command selects a stack, and what it prints if it cannot reach one."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from botocore.exceptions import (
 )
 from botocore.stub import Stubber
 
+from oncely.app import App
+from oncely.cli import local_stack
 from oncely.cli.errors import describe_aws_error
 from oncely.cli.local_stack import STATE_FILE, LocalState
 from oncely.cli.stack_connection import AwsStackConnection, StackSelector
@@ -41,7 +44,7 @@ def test_options_select_stack() -> None:
 
 
 def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert selector_for("list").stack == "Oncely-dev"
+    assert selector_for("list").stack is None
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
     assert selector_for("list").stack == "Oncely-prod"
 
@@ -71,7 +74,8 @@ def test_aws_error_is_one_sentence(error: ClientError | BotoCoreError, message: 
     assert message in str(describe_aws_error(error))
 
     class Broken(FakeStackConnection):
-        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+        @property
+        def app(self) -> App:
             raise error
 
     result = run_cli("list", connection=Broken())
@@ -83,14 +87,15 @@ def test_aws_error_is_one_sentence(error: ClientError | BotoCoreError, message: 
 
 def test_missing_provider_sdk_says_how_to_install_it() -> None:
     class WithoutStripe(FakeStackConnection):
-        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+        @property
+        def app(self) -> App:
             raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
 
     result = run_cli("list", connection=WithoutStripe())
 
     assert result.exit_code == 3
     assert "Package stripe is not installed" in result.stderr
-    assert '".[command]"' in result.stderr
+    assert '".[command,acme]"' in result.stderr
 
 
 def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +140,18 @@ def test_missing_credentials_are_reported_without_traceback() -> None:
     assert "Traceback" not in done.stderr
 
 
+PROJECT = """
+[tool.oncely]
+jobs = ["oncely.jobs.shipped:SHIPPED_JOBS"]
+stack = "Shop-dev"
+"""
+
+
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("infra/oncely_cdk", "functions/oncely", str(STATE_FILE.parent)):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -161,7 +174,7 @@ def test_missing_local_stack_says_how_to_start_one(clone: Path, left: str | None
     result = run_cli("list", "--local")
 
     assert result.exit_code == 3
-    assert "start one with `make local`" in result.stderr
+    assert "Start one with `oncely local`" in result.stderr
 
 
 @pytest.mark.parametrize("what", ["demo", "local"])
@@ -175,6 +188,43 @@ def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str)
 
     assert run_cli(what, "--jobs", "5", "more", "--help").exit_code == 7
     assert (clone / "words").read_text() == f"{what} --jobs 5 more --help"
+
+
+def test_project_of_a_team_has_its_own_local_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    roots = (str(REPOSITORY / name) for name in ("functions", "infra"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(roots))
+    (tmp_path / "tests").mkdir()
+    monkeypatch.chdir(tmp_path / "tests")
+
+    assert run_cli("local", "redeploy").exit_code == 1
+    assert "No local stack is running. Start one with `oncely local`." in capfd.readouterr().out
+
+
+def test_missing_extras_of_the_local_stack_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local_stack, "_PACKAGES", ("no_such_package",))
+
+    result = run_cli("demo")
+
+    assert result.exit_code == 1
+    assert 'pip install "oncely[cdk,testing]"' in result.stderr
+
+
+def test_project_names_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ONCELY_STACK", raising=False)
+
+    project, other = (AwsStackConnection(StackSelector(stack=one)) for one in (None, "Shop-prod"))
+
+    assert (project.name, project.cli_options) == ("Shop-dev", "")
+    assert (other.name, other.cli_options) == ("Shop-prod", " --stack Shop-prod")
 
 
 def test_help_lists_commands_and_exit_codes() -> None:

@@ -3,8 +3,8 @@
 import json
 import re
 
-from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.support.cli import run_cli
 
 
@@ -16,13 +16,13 @@ def test_contract_is_printed_as_it_describes_itself() -> None:
 
 def test_every_contract_is_printed() -> None:
     result = run_cli("contracts").stdout
-    assert all(contract_type.describe() in result for contract_type in CONTRACTS)
+    assert all(contract_type.describe() in result for contract_type in SHIPPED_JOBS)
 
 
 def test_json_output_includes_message_schema() -> None:
     lines = run_cli("contracts", "--json").stdout.splitlines()
     described = {one["job_type"]: one for one in map(json.loads, lines)}
-    assert described.keys() == {contract_type.job_type for contract_type in CONTRACTS}
+    assert described.keys() == {contract_type.job_type for contract_type in SHIPPED_JOBS}
     assert described["payment.charge"]["schema"]["additionalProperties"] is False
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from typing import Any
 
 import pytest
 
@@ -16,8 +16,12 @@ from oncely.provider import ApiKeyCheck
 from oncely_cdk.guardrails import VISIBILITY_FACTOR
 from oncely_cdk.table_schemas import JOBS_SCHEMA
 from tests.support.cli import run_cli
-from tests.support.fake_aws_account import FakeAwsAccount, client_error, queue_arn
-from tests.support.in_memory_stack import charge_message
+from tests.support.fake_aws_account import (
+    FakeAwsAccount,
+    client_error,
+    order_item,
+    queue_arn,
+)
 
 
 def test_healthy_stack_has_nothing_to_fix() -> None:
@@ -32,11 +36,19 @@ def test_healthy_stack_has_nothing_to_fix() -> None:
 Spoil = Callable[[FakeAwsAccount], object]
 
 
-def put(*path: str, **fields: object) -> Spoil:
+def put(*path: str | int, **fields: object) -> Spoil:
     """Change fields of the account, or of the dictionary at this path in it."""
-    return lambda account: reduce(lambda at, name: at[name], path, vars(account)).update(fields)
+
+    def change(account: FakeAwsAccount) -> None:
+        at: Any = vars(account)
+        for name in path:
+            at = at[name]
+        at.update(fields)
+
+    return change
 
 
+REQUESTED_INDEX = ("tables", "orders", "GlobalSecondaryIndexes", 0)
 STREAM = "arn:table/jobs/stream/1"
 GAP = b'{"name": "a", "recorded_at": "2026-05-17T12:00:00Z"}'
 FAILED_SWEEP = {"status": "FAILED", "startDate": datetime.now(UTC)}
@@ -49,6 +61,9 @@ BROKEN: dict[str, Spoil] = {
         identities={"example.com": PENDING}
     ),
     "SES sending is paused for this account": put("mail", SendingEnabled=False),
+    "the configuration set does not exist: no receipts are sent": put(
+        mail_events=client_error("NotFoundException")
+    ),
     "ROLLBACK_COMPLETE": put("stack", StackStatus="ROLLBACK_COMPLETE"),
     "needs at least 720 s": put("queues", "payments", VisibilityTimeout="719"),
     "does not point to the stack's dead letter queue": put("queues", "mail", RedrivePolicy=""),
@@ -76,6 +91,7 @@ BROKEN: dict[str, Spoil] = {
         "functions", "payments", Timeout=20
     ),
     "rows never expire": put("expiry", TimeToLiveStatus="DISABLED"),
+    "TTL of table import_events: TTL is off": put("expiry", TimeToLiveStatus="DISABLED"),
     "rows expire by ttl, not by expires_at": put("expiry", AttributeName="ttl"),
     "is missing": lambda account: account.tables["jobs"]["GlobalSecondaryIndexes"].pop(),
     "index charge_requested is CREATING": lambda account: account.tables["orders"][
@@ -95,6 +111,25 @@ BROKEN: dict[str, Spoil] = {
     "API key of stripe: not set: its jobs cannot run": put(
         "secrets", stripe=client_error("ResourceNotFoundException")
     ),
+    "keys of orders: the table has the key id, but the jobs use order_id": put(
+        "tables", "orders", KeySchema=[{"AttributeName": "id"}]
+    ),
+    "the table has a key that is no text: order_id": put(
+        "tables",
+        "orders",
+        AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "N"}],
+        GlobalSecondaryIndexes=[],
+    ),
+    "index charge_requested has the key charge_requested_at, but the jobs use charge_shard": put(
+        *REQUESTED_INDEX, KeySchema=[{"AttributeName": "charge_requested_at"}]
+    ),
+    "index charge_requested does not project status": put(
+        *REQUESTED_INDEX, Projection={"ProjectionType": "KEYS_ONLY"}
+    ),
+    "columns of orders: none of 1 sampled rows has amount": put(
+        order_rows=[order_item(amount=None)]
+    ),
+    "amount is no number in 1 of 1 sampled rows": put(order_rows=[order_item(amount="12.50")]),
     "has no point-in-time recovery": put(recovery="DISABLED"),
     "has no identity item": put(identity={}),
     "names the table id T1, and DynamoDB says T2": put("tables", "jobs", TableId="T2"),
@@ -123,7 +158,7 @@ def test_broken_part_is_reported_with_fix(sentence: str, spoil: Spoil) -> None:
 
 
 def many_jobs_in_review(account: FakeAwsAccount) -> None:
-    account.world.run(charge_message("nobody"))
+    account.world.run_to_review("nobody")
     (review,) = account.world.store.jobs.values()
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(MAX_COUNT)]
     account.world.store.jobs |= {key: replace(review, job_key=key) for key in keys}
@@ -139,6 +174,9 @@ DEGRADED: dict[str, Spoil] = {
     "the last deployment was rolled back": put("stack", StackStatus="UPDATE_ROLLBACK_COMPLETE"),
     "AWS is reviewing this account's email and may pause it": put(
         "mail", EnforcementStatus="PROBATION"
+    ),
+    "BOUNCE, COMPLAINT, SEND events do not reach EventBridge": put(
+        "mail_events", "EventDestinations", 0, Enabled=False
     ),
     "providers check failed: Access denied": put(mail=DENIED),
     "check failed: Access denied": put("identities", **{"receipts@mail.example.com": DENIED}),
@@ -159,8 +197,11 @@ DEGRADED: dict[str, Spoil] = {
     "2 of 2000 sampled rows have charge_requested_at without charge_": put(
         unsharded_orders=[[], ["1001", "1002"]]
     ),
+    "currency is no text in 1 of 2 sampled rows": put(
+        order_rows=[order_item(), order_item(currency=978)]
+    ),
     "1 job needs review Fix: oncely list --status needs_review": (
-        lambda account: account.world.run(charge_message("nobody"))
+        lambda account: account.world.run_to_review("nobody")
     ),
     "1,000+ jobs need review": many_jobs_in_review,
     "unresolved for 2 hours": forgotten_job,
@@ -233,6 +274,8 @@ CANNOT_CHECK = ApiKeyCheck(accepted=None, reason="HTTP 503")
         pytest.param(put("secrets", hubspot="CiQ3MDVk"), "HubSpot accepts it", id="other"),
         (put(hubspot=CANNOT_CHECK), "HubSpot could not check it: HTTP 503"),
         (put("secrets", stripe=DENIED), "set (you do not have permission to read it)"),
+        (put(order_rows=[]), "0 rows sampled"),
+        (put(order_rows=[order_item(), order_item(amount=None)]), "2 rows sampled, with every"),
         (put(unsharded_orders=[[]] * 5 + [["never read"]]), "5000 rows sampled"),
     ],
 )
@@ -245,6 +288,53 @@ def test_variant_that_works_is_not_broken(spoil: Spoil, sentence: str) -> None:
     assert result.exit_code == 0, result.output
     assert sentence in " ".join(result.stdout.split())
     assert "never read" not in result.stdout
+
+
+def test_mapped_columns_are_checked_under_their_own_names() -> None:
+    account = FakeAwsAccount()
+    account.tables["orders"]["KeySchema"] = [{"AttributeName": "id"}]
+    account.tables["orders"]["AttributeDefinitions"] += [
+        {"AttributeName": "id", "AttributeType": "S"}
+    ]
+    account.order_rows = [order_item(amount=None, total_cents=1250, id="1001")]
+    connection = account.connection()
+    mapped = {"OrdersColumns": '{"order_id": "id", "amount": "total_cents"}'}
+    connection.outputs = {**connection.outputs, **mapped}
+    assert run_cli("doctor", connection=connection).exit_code == 0
+
+    account.order_rows = [order_item(id="1001")]  # its `amount` is another column
+
+    result = run_cli("doctor", connection=connection)
+    assert "has total_cents, the column for amount" in " ".join(result.stdout.split())
+    assert result.exit_code == 4
+
+
+def test_read_only_api_key_is_checked_too() -> None:
+    account = FakeAwsAccount()
+    account.secrets["stripe-read-only"] = ""
+    connection = account.connection()
+    connection.outputs = {**connection.outputs, "StripeReadOnlySecretArn": "stripe-read-only"}
+
+    result = run_cli("doctor", "--json", connection=connection)
+
+    found = {one["check"]: one for one in map(json.loads, result.stdout.splitlines())}
+    assert found["read-only API key of stripe"]["status"] == "broken"
+    assert "--secret-id stripe-read-only" in found["read-only API key of stripe"]["fix"]
+    assert found["API key of stripe"]["status"] == "ok"
+
+
+def test_existing_table_may_lack_an_index() -> None:
+    account = FakeAwsAccount()
+    account.tables["orders"]["GlobalSecondaryIndexes"] = []
+    connection = account.connection()
+    connection.outputs = {**connection.outputs, "ExistingTables": "orders,records"}
+
+    result = run_cli("doctor", connection=connection)
+
+    shown = " ".join(result.stdout.split())
+    assert result.exit_code == 0, result.output
+    assert "index charge_requested is missing: the reconciler does not find rows" in shown
+    assert "active, with all indexes" in shown  # the other tables
 
 
 def test_local_stack_needs_no_alert_subscriber() -> None:

@@ -15,6 +15,7 @@ from tests.support.cli import run_cli
 
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
 _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
+_NAME = re.compile(r"oncely [a-z-]+")  # in a sentence, it names the command
 
 
 def examples(page: Path) -> Iterator[str]:
@@ -23,7 +24,8 @@ def examples(page: Path) -> Iterator[str]:
             continue
         if line.startswith("oncely "):
             yield line
-        yield from (found for found in _INLINE.findall(line) if "…" not in found)
+        inline = (found for found in _INLINE.findall(line) if "…" not in found)
+        yield from (found for found in inline if not _NAME.fullmatch(found))
 
 
 DOCUMENTED_COMMANDS = sorted({line for page in PAGES for line in examples(page)})
@@ -45,6 +47,15 @@ def test_example_is_valid_command_as_written(line: str) -> None:
     if hasattr(command, "commands"):
         name, command, rest = command.resolve_command(context, rest)
         command.make_context(name, rest, parent=context)
+
+
+def test_named_commands_exist() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    named = {found.split()[1] for found in _INLINE.findall(text) if _NAME.fullmatch(found)}
+    group: Any = typer.main.get_command(app)
+
+    assert len(named) > 10
+    assert named <= set(group.commands)
 
 
 def test_command_prints_its_version() -> None:

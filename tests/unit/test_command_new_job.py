@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from oncely.cli.errors import CommandError
-from oncely.cli.new_job import add_to_registry
+from oncely.cli.new_job import JobTemplate, add_to_list
+from oncely.cli.project import JobList
 from oncely.domain.profiles import RetrySafety
 from oncely_local.engine import REPOSITORY
 from tests.support.cli import run_cli
 
-REGISTRY = Path("functions/oncely/jobs/__init__.py")
+REGISTRY = Path("functions/oncely/jobs/shipped.py")
 
 
 @pytest.fixture
@@ -73,6 +74,24 @@ def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
     assert "write it like refund.issue" in result.stderr
 
 
-def test_unrecognized_registry_is_left_to_edit_by_hand() -> None:
+def test_unrecognized_list_is_left_to_edit_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "shipped.py"
+    file.write_text("SHIPPED_JOBS = ()\n", encoding="utf-8")
+    listing = JobList(file, "oncely.jobs.shipped", "SHIPPED_JOBS")
+
     with pytest.raises(CommandError, match="by hand"):
-        add_to_registry("CONTRACTS = ()\n", module="refund_issue", name="RefundIssue")
+        add_to_list(listing, JobTemplate("refund.issue", RetrySafety.KEYED))
+
+
+def test_list_outside_of_the_project_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = '[tool.oncely]\njobs = ["elsewhere.jobs:JOBS"]\n'
+    (tmp_path / "pyproject.toml").write_text(named, encoding="utf-8")
+
+    result = run_cli("new-job", "refund.issue")
+
+    assert result.exit_code == 1
+    assert "'elsewhere.jobs:JOBS', which is no list in a package of this project" in result.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["pyproject.toml"]

@@ -11,9 +11,10 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.testing.provider_fault import ProviderFault
-from tests.support.cli import FakeStackConnection, run_cli
+from tests.support import repairs
+from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import FakeMessageSender
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack
 
 KEY = "payment.charge:order_18452"
 REASON = ("--reason", "the customer showed me the bank's page")
@@ -21,25 +22,62 @@ REASON = ("--reason", "the customer showed me the bank's page")
 
 @pytest.fixture
 def review() -> FakeStackConnection:
-    """A job in review whose order was missing and exists now."""
+    """A job in review whose order was cancelled and can be charged now."""
     world = InMemoryStack()
-    world.run(charge_message())
+    world.run_to_review()
     world.add_order()
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     return FakeStackConnection(world)
 
 
-def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> None:
-    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_9", "--yes")
+@pytest.fixture
+def charged() -> FakeStackConnection:
+    """A job in review that Stripe has charged."""
+    return FakeStackConnection(repairs.world_with_review_job())
 
-    result = run_cli(*words, connection=review)
+
+def test_repair_records_aws_identity_and_reason(charged: FakeStackConnection) -> None:
+    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_pi_1", "--yes")
+
+    result = run_cli(*words, connection=charged)
 
     assert result.exit_code == 0, result.output
     assert "The job is now done." in result.stdout
-    entry = review.world.job(KEY).evidence[-1]
+    entry = charged.world.job(KEY).evidence[-1]
     assert entry.actor == "operator:ada@example.com"
     assert "the customer showed me" in entry.reason
-    assert review.world.order()["status"] == "paid"
+    assert charged.world.order()["status"] == "paid"
+
+
+def test_contradicted_repair_shows_both_sides(charged: FakeStackConnection) -> None:
+    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "pi_invented", "--yes")
+
+    said = run_cli(*words, connection=charged)
+    dry = run_cli(*words, "--dry-run", connection=charged)
+
+    assert said.exit_code == 1
+    assert "Not repaired: you say that it is done, as pi_invented; Stripe lookup:" in said.stderr
+    assert "charged 12.50 EUR as ch_pi_1. Next: " in said.stderr
+    assert dry.stderr == said.stderr
+    assert charged.world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_second_operator_is_another_aws_identity(charged: FakeStackConnection) -> None:
+    charged.world.second_operator_above = "eur:1000"
+    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "pi_1", "--yes")
+    first = run_cli(*words, connection=charged)
+    again = run_cli(*words, "--as", "grace", connection=charged)
+    charged.clients["sts"] = FakeSts("arn:aws:sts::1:assumed-role/Operator/bob@example.com")
+    confirmed = run_cli(*words, connection=charged)
+
+    assert first.exit_code == 0, first.output
+    assert "recorded as a request: ada@example.com requested mark-finished" in first.stdout
+    assert "The job is now needs review." in first.stdout
+    assert again.exit_code == 1
+    assert "you requested it yourself" in again.stderr
+    assert confirmed.exit_code == 0, confirmed.output
+    assert "ada@example.com requested mark-finished with reference pi_1" in confirmed.stdout
+    assert "The job is now done." in confirmed.stdout
 
 
 @pytest.mark.parametrize("name", ["grace", "boss (signed in as boss)".ljust(200, "_")])
@@ -164,6 +202,7 @@ def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
 
     assert result.exit_code == 0, result.output
     assert result.stdout.count("sent ") == 3
+    assert "Sent a new message for 3 jobs." in result.stderr
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
     assert job.evidence[-1].reason == "redriven from the dead letter queue"
@@ -172,7 +211,7 @@ def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
 class _ThrottledOnceSender(FakeMessageSender):
     busy = True
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
         if self.busy:
             self.busy = False
             raise UnavailableError("DynamoDB was too busy")
@@ -191,7 +230,9 @@ def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) 
 
 
 def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
-    assert run_cli("redrive", "--dry-run", connection=stranded).stdout.count("would send") == 3
+    result = run_cli("redrive", "--dry-run", connection=stranded)
+    assert result.stdout.count("would send") == 3
+    assert "Nothing was sent. Without --dry-run, 3 jobs would get a new message." in result.stderr
     assert stranded.world.outbox.sent == []
 
 
@@ -210,4 +251,4 @@ def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> N
 def test_empty_redrive_succeeds() -> None:
     result = run_cli("redrive", connection=FakeStackConnection())
     assert result.exit_code == 0
-    assert "No jobs are stranded." in result.stderr
+    assert "No jobs are stranded: none waits after a dead letter." in result.stderr

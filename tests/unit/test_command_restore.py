@@ -1,56 +1,21 @@
 """`oncely restore-proofs`: its options, output and rejections."""
 
 import json
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from typer.testing import Result
 
-from oncely.aws.job_rows import serialize_job
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import parse_time
-from tests.support.cli import FakeStackConnection, FakeSts, run_cli
-from tests.unit.samples import make_job
-from tests.unit.test_command_archive import Bucket
+from tests.support.cli import FakeStackConnection, run_cli
+from tests.support.fakes import T1, T2
+from tests.support.in_memory_stack import InMemoryStack
+from tests.unit.samples import KEY, make_job
 
 DAY = 24 * 60 * 60
-
-
-@dataclass
-class RestoredTable:
-    """A table that was restored from T1, with one open job."""
-
-    identity: dict[str, Any] = field(
-        default_factory=lambda: {"identity": {"S": "dev"}, "table_id": {"S": "T1"}}
-    )
-    puts: list[dict[str, Any]] = field(default_factory=list)
-    updates: list[dict[str, Any]] = field(default_factory=list)
-
-    def get_item(self, **_: object) -> dict[str, Any]:
-        return {"Item": self.identity}
-
-    def describe_table(self, **_: str) -> dict[str, Any]:
-        return {"Table": {"TableId": "T2", "StreamSpecification": {"StreamEnabled": True}}}
-
-    def describe_time_to_live(self, **_: str) -> dict[str, Any]:
-        return {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED"}}
-
-    def describe_continuous_backups(self, **_: str) -> dict[str, Any]:
-        recovery = {"PointInTimeRecoveryStatus": "ENABLED"}
-        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
-
-    def scan(self, **_: object) -> dict[str, Any]:
-        return {"Items": [serialize_job(make_job(status=Status.STARTED))]}
-
-    def update_item(self, **query: Any) -> dict[str, Any]:  # noqa: ANN401  # boto3's
-        self.updates.append(query)
-        return {}
-
-    def put_item(self, *, Item: dict[str, Any], **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
-        self.puts.append(Item)
-        return {}
 
 
 @dataclass(frozen=True)
@@ -61,8 +26,6 @@ class FakeQueues:
 
 
 OUTPUTS = {
-    "JobsTableName": "jobs",
-    "ArchiveBucketName": "archive",
     "PaymentsQueueUrl": "payments",
     **dict.fromkeys(("DeadLetterQueueUrl", "RejectsQueueUrl"), "dead"),
     **dict.fromkeys(("MissedQueueUrl", "GapsQueueUrl"), "dead"),
@@ -70,44 +33,45 @@ OUTPUTS = {
 
 
 @pytest.fixture
-def table() -> RestoredTable:
-    return RestoredTable()
+def world() -> InMemoryStack:
+    world = InMemoryStack()
+    world.store.create(make_job(status=Status.STARTED))
+    return world
 
 
-def restore_cli(table: RestoredTable, *words: str, **outputs: str) -> Result:
-    clients = {"sts": FakeSts(), "dynamodb": table, "s3": Bucket(), "sqs": FakeQueues()}
-    stack = FakeStackConnection(clients=clients, outputs=outputs or OUTPUTS)
+def restore_cli(world: InMemoryStack, *words: str, outputs: Mapping[str, str] = OUTPUTS) -> Result:
+    stack = FakeStackConnection(world, clients={"sqs": FakeQueues()}, outputs=outputs)
     return run_cli("restore-proofs", *words, connection=stack)
 
 
-def test_replacement_keeps_identity_and_says_when_jobs_resume(table: RestoredTable) -> None:
-    result = restore_cli(table, "--replacement", "--yes")
+def test_replacement_keeps_identity_and_says_when_jobs_resume(world: InMemoryStack) -> None:
+    result = restore_cli(world, "--replacement", "--yes")
 
     assert result.exit_code == 0, result.output
     assert "Read 1 rows, wrote 1, left 1 to look up at providers." in result.stdout
     assert "The identity is dev." in result.stdout
     assert "Jobs resume at" in result.stdout
-    (item,) = table.puts
-    assert (item["identity"]["S"], item["table_id"]["S"]) == ("dev", "T2")
-    assert len(table.updates) == 1
+    (item,) = world.identity_table.writes
+    assert (item.deployment, item.table_id) == ("dev", "T2")
+    assert world.job(KEY).status is Status.UNKNOWN
 
 
-def test_replay_window_covers_queue_and_dead_letter_retention(table: RestoredTable) -> None:
-    restore_cli(table, "--replacement", "--yes")
-    (item,) = table.puts
-    window = parse_time(item["replays_until"]["S"]) - datetime.now(UTC)
-    assert timedelta(days=17) < window <= timedelta(days=18)
+def test_replay_window_covers_queue_and_dead_letter_retention(world: InMemoryStack) -> None:
+    restore_cli(world, "--replacement", "--yes")
+    (item,) = world.identity_table.writes
+    assert item.replays_until == world.clock.now() + timedelta(days=18)
 
 
-def test_copy_gets_new_identity(table: RestoredTable) -> None:
-    done = json.loads(restore_cli(table, "--copy", "--yes", "--json").stdout)
+def test_copy_gets_new_identity(world: InMemoryStack) -> None:
+    done = json.loads(restore_cli(world, "--copy", "--yes", "--json").stdout)
     assert done["identity"] != "dev"
     assert (done["table_id"], done["unresolved"]) == ("T2", 1)
 
 
-def test_dry_run_writes_nothing(table: RestoredTable) -> None:
-    assert "would write 1" in restore_cli(table, "--replacement", "--dry-run").stdout
-    assert table.puts == table.updates == []
+def test_dry_run_writes_nothing(world: InMemoryStack) -> None:
+    assert "would write 1" in restore_cli(world, "--replacement", "--dry-run").stdout
+    assert world.identity_table.writes == []
+    assert world.job(KEY).status is Status.STARTED
 
 
 @pytest.mark.parametrize(
@@ -119,24 +83,23 @@ def test_dry_run_writes_nothing(table: RestoredTable) -> None:
     ],
 )
 def test_contradicting_options_are_rejected(
-    table: RestoredTable, options: tuple[str, ...], message: str
+    world: InMemoryStack, options: tuple[str, ...], message: str
 ) -> None:
-    result = restore_cli(table, *options, "--yes")
+    result = restore_cli(world, *options, "--yes")
     assert result.exit_code == 2
     assert message in result.stderr
-    assert table.puts == []
+    assert world.identity_table.writes == []
 
 
-def test_table_with_own_identity_is_left_unchanged() -> None:
-    table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
+def test_table_with_own_identity_is_left_unchanged(world: InMemoryStack) -> None:
+    world.identity_table.item = replace(T1, table_id=T2.table_id)
 
-    result = restore_cli(table, "--replacement", "--yes")
+    result = restore_cli(world, "--replacement", "--yes")
 
     assert result.exit_code == 1
     assert "nothing to declare" in result.stderr
-    assert table.puts == []
+    assert world.identity_table.writes == []
 
 
-def test_stack_without_queue_outputs_fails(table: RestoredTable) -> None:
-    names = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
-    assert restore_cli(table, "--replacement", "--yes", **names).exit_code == 3
+def test_stack_without_queue_outputs_fails(world: InMemoryStack) -> None:
+    assert restore_cli(world, "--replacement", "--yes", outputs={}).exit_code == 3

@@ -28,16 +28,30 @@ def test_fields_become_message_with_types_of_contract(stack: FakeStackConnection
 
 
 def test_same_message_is_duplicate_and_changed_one_conflicts(stack: FakeStackConnection) -> None:
-    first = json.dumps(charge_message(amount=1250))
+    first = json.dumps(charge_message())
     send(stack, first)
-
     again = send(stack, first)
+    stack.world.add_order()
+    stack.world.run(first)
+
     other = send(stack, json.dumps(charge_message(amount=9)))
+    same = send(stack, json.dumps(charge_message(amount=1250)))
 
     assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  the job is pending\n")
-    assert other.exit_code == 1
-    assert other.stdout.startswith(f"conflict   {KEY}  the message: amount was 1250")
+    assert other.exit_code == 1, "the finished job has 1250"
+    assert other.stdout.startswith(f"conflict   {KEY}  the message: amount is 1250 in the existing")
+    assert (same.exit_code, same.stdout) == (0, f"duplicate  {KEY}  the job is done\n")
     assert len(stack.world.outbox.sent) == 1
+
+
+def test_other_message_for_unclaimed_job_is_queued_for_worker(stack: FakeStackConnection) -> None:
+    send(stack, json.dumps(charge_message(amount=1)))
+
+    right = send(stack, json.dumps(charge_message()))
+
+    checked = "the job is pending; a worker checks this message"
+    assert (right.exit_code, right.stdout) == (0, f"queued     {KEY}  {checked}\n")
+    assert len(stack.world.outbox.sent) == 2
 
 
 def test_file_is_sent_by_line_and_summarized(stack: FakeStackConnection, tmp_path: Path) -> None:

@@ -6,15 +6,16 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.profiles import COMMIT_BUDGET, RetryLimits, RetryPolicy, RetrySafety
-from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)
   Effect: the order's customer is charged the order's amount, at most once.
-  Business rows: the order becomes paid (with its charge_id) or payment_failed, with the job.
-  Success: Stripe reports that the payment of this order succeeded.
+  Business rows: the order becomes paid (with its charge_id) or payment_failed, with the job; \
+until then payment_processing, if its bank takes longer.
+  Success: the payment provider reports that the payment of this order succeeded.
   Failure: the card was declined, or the bank requires the customer to authenticate. The \
 payment was canceled, so it cannot succeed later.
   Retry: an ended job returns its first result. While the outcome is unknown, Oncely looks it up \
@@ -24,17 +25,31 @@ idempotency key while the provider still honors it.
     - after 5 timeouts in a row, 8 attempts, or 24 hours without an outcome
     - when the same key comes with other business values
     - when the effect is done but the business rows reject the write
-    - when the order is missing or cannot be charged
+    - when it waited 15 minutes for its order
+    - when the order cannot be charged, or names a payment provider that is not configured
     - when the payment has another amount, or was refunded
+    - when it is still processing after 14 days, or after what its method may take
+    - when its row was enqueued as a resubmission that comes too soon or too often
     - when the saved payment is not this job's: its key, customer, amount or mode differs
-    - when Stripe rejects our API key or our request"""
+    - when the payment provider rejects our API key or our request"""
 
 
 def test_payment_charge_description_matches_snapshot() -> None:
-    assert PaymentCharge.describe() == PAYMENT_CHARGE
+    assert _with_terms(PaymentCharge.policy).describe() == PAYMENT_CHARGE
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.job_type)
+def test_providers_of_different_safety_are_described_one_by_one() -> None:
+    keyless = replace(STRIPE, name="Other", key_ttl=None)
+    policies = {
+        "stripe": PaymentCharge.policy,
+        "other": RetryPolicy(safety=RetrySafety.LOOKUP, profile=keyless),
+    }
+    both: type[PaymentCharge] = type("Both", (PaymentCharge,), {"policies": policies})
+    assert "Retry: Stripe: an ended job" in both.describe()
+    assert "honors it. Other: an ended job" in both.describe()
+
+
+@pytest.mark.parametrize("contract", SHIPPED_JOBS, ids=lambda contract: contract.job_type)
 def test_every_contract_describes_effect_rows_and_outcomes(contract: type[PaymentCharge]) -> None:
     text = contract.describe()
     for question in ("Effect: ", "Business rows: ", "Success: ", "Failure: ", "Retry: "):
@@ -69,4 +84,4 @@ def test_run_time_covers_every_call_and_commit() -> None:
 
 
 def _with_terms(terms: RetryPolicy) -> type[PaymentCharge]:
-    return type("Other", (PaymentCharge,), {"policy": terms})
+    return type("Other", (PaymentCharge,), {"policies": {}, "policy": terms})

@@ -7,7 +7,7 @@ from oncely.domain.decisions import DEAD_LETTER_RETRY_DELAY
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.run.dead_letters import DeadLetterHandler, DeadLetterOutcome, HandledDeadLetter
+from oncely.run.dead_letters import DeadLetterOutcome, HandledDeadLetter
 from oncely.run.outcomes import Finished
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
@@ -21,14 +21,7 @@ BODY = json.dumps(charge_message())
 def handle_dead_letters(
     world: InMemoryStack, *bodies: str, inbox: FakeMessageSource | None = None
 ) -> list[HandledDeadLetter]:
-    handler = DeadLetterHandler(
-        registry=world.registry,
-        store=world.store,
-        notifier=world.alerts,
-        reject_queue=inbox or FakeMessageSource(),
-        clock=world.clock,
-        guard=world.table_guard,
-    )
+    handler = world.app(reject_queue=inbox or FakeMessageSource()).dead_letter_handler
     return handler.handle_batch({str(number): body for number, body in enumerate(bodies)})
 
 
@@ -118,8 +111,10 @@ def test_dead_letter_after_resend_waits_from_now(world: InMemoryStack) -> None:
     handle_dead_letters(world, BODY)
     world.clock.advance(minutes=30)
     world.reconcile(KEY)
+    world.alerts.sent.clear()
 
-    assert outcome(world) is DeadLetterOutcome.RETRY_SCHEDULED
+    assert outcome(world) is DeadLetterOutcome.RETRIED_AGAIN
+    assert world.alerts.sent == [], "operators know it from its first dead letter"
     assert world.job(KEY).due_at == world.clock.now() + DEAD_LETTER_RETRY_DELAY
 
 
@@ -152,7 +147,9 @@ def test_unreadable_row_does_not_block_other_dead_letters(world: InMemoryStack) 
 
 
 class _FailingRejectSource(FakeMessageSource):
-    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+    def reject(
+        self, body: str, *, reason: str, message_id: str, job_key: str | None = None
+    ) -> None:
         raise OSError("the rejects queue does not answer")
 
 

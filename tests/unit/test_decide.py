@@ -91,7 +91,7 @@ def test_absence_counts_after_request_timeout_without_lag() -> None:
     assert absence_conclusive_at(make_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
 
 
-@pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (2, 8, 8)])
+@pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (1, 0, 15), (2, 9, 9)])
 def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
     job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
     decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)

@@ -9,22 +9,25 @@ import pytest
 from rich.console import Console
 
 from oncely.domain.lifecycle import Status
+from oncely.testing.sandbox import EffectState, RecordedEffect
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
 from oncely_local.logs import LogCounts
-from oncely_local.observer import QUEUE_OUTPUTS, LedgerTotals, QueueDepth
+from oncely_local.observer import LedgerTotals, QueueDepth
 from oncely_local.verdict import DemoFinalState, DemoVerdict, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
 REVIEW = JobSnapshot(
     key="receipt.send:order_1", status=Status.NEEDS_REVIEW, reason="may have gone out"
 )
+CHARGE = RecordedEffect(kind="charges", key=PAYMENT, reference="ch_1")
 FACTS = DemoFinalState(
     requested=frozenset({PAYMENT}),
     jobs={PAYMENT: JobSnapshot(key=PAYMENT, status=Status.FINISHED), REVIEW.key: REVIEW},
-    charges={PAYMENT: 1},
+    effects=(CHARGE,),
     paid=frozenset({"1"}),
     history={PAYMENT: "finished"},
 )
+DONE, DECLINED = ("charges", EffectState.DONE), ("charges", EffectState.DECLINED)
 RUN = RunStats(
     sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, p90_seconds=10, peak_memory_bytes=512_000_000
 )
@@ -40,14 +43,16 @@ def render_report(facts: DemoFinalState, totals: LedgerTotals) -> list[str]:
 
 
 def test_report_counts_jobs_faults_charges_and_reviews() -> None:
-    lines = render_report(FACTS, LedgerTotals(charges=1, faults=Counter({"slow": 1})))
+    lines = render_report(
+        FACTS, LedgerTotals(Counter({DONE: 1, DECLINED: 2}), faults=Counter({"slow": 1}))
+    )
 
     for line in (
         "2  jobs from 3 messages: 1 payment.charge, 1 receipt.send",
         "2  duplicates detected: 2 finished",
         "2  worker processes killed at random times",
         "1  provider faults: 1 slow",
-        "1  charges at the provider, 0 declined",
+        "1  charges at the provider, 2 declined",
         "0  double charges",
         "0  jobs or messages lost",
         "0  jobs left unknown or unfinished",
@@ -61,11 +66,12 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
 
 def test_double_charge_is_named_and_fails_report() -> None:
     lines = render_report(
-        replace(FACTS, charges={PAYMENT: 2}), LedgerTotals(charges=2, double_charges=1)
+        replace(FACTS, effects=(CHARGE, CHARGE)),
+        LedgerTotals(Counter({DONE: 2}), Counter({"charges": 1})),
     )
 
     assert "1  double charges" in lines
-    assert f"{PAYMENT} was charged 2 times" in lines
+    assert f"{PAYMENT} has 2 charges" in lines
     assert "GUARANTEE VIOLATED: see the violations above." in lines
 
 
@@ -86,6 +92,7 @@ def test_equal_reasons_are_counted_together() -> None:
     )
 
 
+QUEUES = ("payments", "sync", "mail", "dead letters", "rejects")
 JOBS = [
     JobSnapshot(key="payment.charge:order_1", status=Status.FINISHED),
     JobSnapshot(key="payment.charge:order_2", status=Status.UNKNOWN),
@@ -96,9 +103,11 @@ VIEW = DemoSnapshot(
     phase="running",
     sent=7,
     kills=2,
-    depths={name: QueueDepth(3, 1, 0) for name in QUEUE_OUTPUTS},
+    depths={name: QueueDepth(3, 1, 0) for name in QUEUES},
     jobs={job.key: job for job in JOBS},
-    ledger_totals=LedgerTotals(charges=1),
+    ledger_totals=LedgerTotals(
+        Counter({(kind, EffectState.DONE): 1 for kind in ("charges", "contacts", "emails")})
+    ),
 )
 
 
@@ -115,7 +124,7 @@ def test_tables_fit_ordinary_terminal() -> None:
 def test_line_summarizes_same_numbers() -> None:
     assert render_line(VIEW) == (
         "   12 s  running: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
-        "1 charges, 0 double, 2 kills"
+        "1 charges, 1 contacts, 1 emails, 0 double, 2 kills"
     )
 
 
@@ -125,7 +134,9 @@ def test_jobs_in_review_count_as_ended() -> None:
 
 RECEIPT = "receipt.send:order_1"
 PUSH = "sync.push:hubspot:shop#1:1"
-MISSING = "payment.charge:order_missing"
+EMAIL = RecordedEffect(kind="emails", key=RECEIPT, reference="mail_1")
+CONTACT = RecordedEffect(kind="contacts", key="shop#1", reference="7")
+CANCELLED = "payment.charge:order_cancelled"
 
 
 def job_snapshot(key: str, status: Status = Status.FINISHED, **more: Any) -> JobSnapshot:  # noqa: ANN401  # fields
@@ -133,16 +144,14 @@ def job_snapshot(key: str, status: Status = Status.FINISHED, **more: Any) -> Job
 
 
 KEPT = DemoFinalState(
-    requested=frozenset({PAYMENT, PUSH, MISSING}),
+    requested=frozenset({PAYMENT, PUSH, CANCELLED}),
     jobs={
         PAYMENT: job_snapshot(PAYMENT),
         RECEIPT: job_snapshot(RECEIPT),
         PUSH: job_snapshot(PUSH),
-        MISSING: job_snapshot(MISSING, Status.NEEDS_REVIEW, reason="order missing does not exist"),
+        CANCELLED: job_snapshot(CANCELLED, Status.NEEDS_REVIEW, reason="its status is cancelled"),
     },
-    charges={PAYMENT: 1},
-    mails={"1": 1},
-    contacts={"shop#1": 1},
+    effects=(CHARGE, EMAIL, CONTACT),
     paid=frozenset({"1"}),
     imported=frozenset({"4"}),
     to_import=frozenset({"4"}),
@@ -168,10 +177,10 @@ def test_expected_effects_break_no_invariant() -> None:
 @pytest.mark.parametrize(
     ("changes", "part", "sentence"),
     [
-        ({"charges": {PAYMENT: 2}}, "duplicated", f"{PAYMENT} was charged 2 times"),
-        ({"mails": {"1": 2}}, "duplicated", "the receipt of order 1 was sent 2 times"),
-        ({"contacts": {"shop#1": 3}}, "duplicated", "shop#1 has 3 contacts in the CRM"),
-        ({"jobs": jobs_without(MISSING)}, "lost", f"{MISSING} has no row"),
+        ({"effects": (*KEPT.effects, CHARGE)}, "duplicated", f"{PAYMENT} has 2 charges"),
+        ({"effects": (*KEPT.effects, EMAIL)}, "duplicated", f"{RECEIPT} has 2 emails"),
+        ({"effects": (*KEPT.effects, CONTACT)}, "duplicated", "shop#1 has 2 contacts"),
+        ({"jobs": jobs_without(CANCELLED)}, "lost", f"{CANCELLED} has no row"),
         ({"jobs": jobs_without(RECEIPT)}, "lost", f"{RECEIPT} was never created"),
         ({"imported": frozenset()}, "lost", "contact 4 was not imported"),
         ({"rejected": Counter()}, "lost", "invalid message not rejected: not JSON"),
@@ -180,7 +189,16 @@ def test_expected_effects_break_no_invariant() -> None:
             "unresolved",
             f"{RECEIPT} is still unknown: ",
         ),
-        ({"charges": {}}, "inconsistent", f"{PAYMENT} is finished, but the provider has no effect"),
+        (
+            {"effects": (replace(CHARGE, state=EffectState.PENDING), EMAIL, CONTACT)},
+            "inconsistent",
+            f"{PAYMENT} is finished, but the provider has no effect",
+        ),
+        (
+            {"effects": (CHARGE, EMAIL)},
+            "inconsistent",
+            f"{PUSH} is finished, but the provider has no effect",
+        ),
         (
             {"jobs": jobs_with_status(RECEIPT, Status.FAILED)},
             "inconsistent",
@@ -188,9 +206,9 @@ def test_expected_effects_break_no_invariant() -> None:
         ),
         ({"paid": frozenset()}, "inconsistent", f"{PAYMENT} is finished, but its order disagrees"),
         (
-            {"charges": {PAYMENT: 1, "payment.charge:order_9": 1}},
+            {"effects": (*KEPT.effects, replace(CHARGE, key="payment.charge:order_9"))},
             "inconsistent",
-            "a charge names payment.charge:order_9, which has no row",
+            "ch_1 names payment.charge:order_9, which has no row",
         ),
     ],
 )

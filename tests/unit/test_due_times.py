@@ -153,7 +153,7 @@ def test_ready_row_is_resent_until_age_limit() -> None:
 
 
 def test_repeated_resends_leave_one_evidence_entry() -> None:
-    row = make_job(status=Status.READY)
+    row = make_job(status=Status.READY, claimed_at=None)
 
     for minutes in (15, 30, 45):
         now = NOW + timedelta(minutes=minutes)

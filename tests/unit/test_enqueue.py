@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.aws.system import new_owner_token
 from oncely.domain.decisions import MESSAGE_GRACE
 from oncely.domain.due import SweepStep, sweep_step
 from oncely.domain.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
@@ -16,11 +15,10 @@ from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import MessageSender
-from oncely.registry import ContractRegistry
-from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
+from oncely.testing.memory import MemoryJobStore
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.fakes import FakeClock, FakeMessageSender
-from tests.support.in_memory_stack import charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import KEY, make_claim
 
@@ -40,14 +38,10 @@ class Producer:
             self.queues.append(name)
             return outbox or self.outbox
 
-        return Enqueuer(
-            registry=ContractRegistry([PaymentCharge, ReportBuild]),
-            store=self.store,
-            windows=MemoryUniqueWindows(self.store),
-            sender_for_queue=queue,
-            clock=self.clock,
-            new_token=new_owner_token,
+        world = InMemoryStack(
+            contracts=(PaymentCharge, ReportBuild), store=self.store, clock=self.clock
         )
+        return replace(world.enqueuer(), sender_for_queue=queue)
 
     @property
     def sent(self) -> list[dict[str, object]]:
@@ -93,10 +87,11 @@ def test_duplicate_returns_first_job_and_sends_nothing(producer: Producer) -> No
 
 def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
     producer.enqueuer().enqueue(charge_message(amount=1250))
+    producer.store.claim(make_claim(now=producer.clock.now(), message=charge_message(amount=1250)))
 
     again = producer.enqueuer().enqueue(charge_message(amount=9900, currency="eur"))
 
-    assert again.conflict == "amount was 1250 in the first message, is 9900 now"
+    assert again.conflict == "amount is 1250 in the existing job, 9900 here"
     assert (again.created, again.sent, len(producer.sent)) == (False, False, 1)
     assert producer.store.jobs[KEY].message["amount"] == 1250
 
@@ -106,11 +101,39 @@ def test_only_message_with_more_fields_is_resent(producer: Producer, *, more_fir
     messages = [charge_message(), charge_message(amount=1250)]
     first, second = reversed(messages) if more_first else messages
     producer.enqueuer().enqueue(first)
+    producer.store.claim(make_claim(now=producer.clock.now(), message=first))
 
     again = producer.enqueuer().enqueue(second)
 
     assert (again.created, again.sent, again.conflict) == (False, not more_first, None)
     assert producer.sent[-1]["amount"] == 1250, "the worker checks it"
+
+
+@pytest.mark.parametrize("right", [charge_message(), charge_message(amount=1250)])
+def test_other_message_for_unclaimed_job_is_sent(
+    producer: Producer, right: dict[str, object]
+) -> None:
+    producer.enqueuer().enqueue(charge_message(amount=1))
+
+    again = producer.enqueuer().enqueue(right)
+
+    assert (again.created, again.sent, again.conflict) == (False, True, None)
+    assert producer.sent[-1] == right, "the worker checks it"
+
+
+@pytest.mark.parametrize(
+    "value", [{"amount": 9900}, {"currency": "usd"}, {"customer_id": "customer_8"}]
+)
+def test_value_that_differs_from_claim_conflicts(
+    producer: Producer, value: dict[str, object]
+) -> None:
+    producer.enqueuer().enqueue(charge_message())
+    producer.store.claim(make_claim(now=producer.clock.now(), amount=1250, currency="eur"))
+
+    again = producer.enqueuer().enqueue({**charge_message(), **value})
+
+    assert again.conflict
+    assert len(producer.sent) == 1
 
 
 def test_results_keep_order_of_messages(producer: Producer) -> None:
@@ -174,7 +197,7 @@ def test_unconfigured_queue_stops_all_before_any_write(producer: Producer) -> No
 class ForbiddenSender:
     """A queue that is gone, or that this role may not send to."""
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
         raise NotConfiguredError("queue payments takes no messages (AccessDenied)")
 
 

@@ -39,6 +39,13 @@ def test_open_job_is_due_and_ended_job_keeps_its_due_time() -> None:
             assert case.after.due_at >= NOW, case
 
 
+def test_ended_job_has_result() -> None:
+    """A row that ended without one is taken for an invented end."""
+    for case in decision_cases():
+        if case.after.ended:
+            assert case.after.result is not None, case
+
+
 def test_only_ready_job_has_run_time() -> None:
     for case in decision_cases():
         ready = case.after.status is Status.READY

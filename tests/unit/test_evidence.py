@@ -3,18 +3,21 @@
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import reduce
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.aws.job_rows import serialize_job
-from oncely.contract import MAX_MESSAGE_BYTES
 from oncely.domain.actors import operator_actor
-from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
+from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.domain.timeline import describe_event, timeline
+from oncely.message import MAX_MESSAGE_BYTES
+from oncely.testing.provider_fault import ProviderFault
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, make_entry, make_job
 
 ROW_LIMIT = 400 * 1024
@@ -148,13 +151,47 @@ def test_claim_is_shown_in_order_without_own_entry() -> None:
     assert (entries[1].from_status, entries[1].to_status) == (Status.READY, Status.STARTED)
 
 
-def test_unenqueued_job_shows_first_and_latest_claim() -> None:
-    entries = timeline(make_job(fence=3, claimed_at=NOW + timedelta(minutes=5)))
+def test_history_keeps_every_claim(world: InMemoryStack) -> None:
+    for fault in (ProviderFault.REFUSED_CONNECTION, ProviderFault.TIMEOUT_BEFORE):
+        step = "prepare" if fault is ProviderFault.REFUSED_CONNECTION else "execute"
+        world.payments.fail_next(step, fault)
+        world.run(charge_message())
+        world.clock.advance(minutes=20)
+    job = world.run_until_idle("payment.charge:order_18452")
 
-    assert [(line.from_status, line.reason) for line in entries] == [
-        (None, "run 1"),
-        (Status.READY, "run 3"),
+    lines = timeline(job)
+
+    assert (job.status, job.fence) == (Status.FINISHED, 3)
+    claims = [(line.from_status, line.reason) for line in lines if line.event is Event.CLAIM]
+    assert claims == [(None, "run 1"), (Status.READY, "run 2"), (Status.READY, "run 3")]
+    events = [line.event for line in lines]
+    assert events[:3] == [Event.CLAIM, Event.RELEASE, Event.CLAIM]
+    assert events[-2:] == [Event.CLAIM, Event.CONFIRM]
+    # Each line begins where the one before ended, from the first claim to the end.
+    changes = [(line.from_status, line.to_status) for line in lines]
+    assert all(one[1] == other[0] for one, other in pairwise(changes))
+
+
+def test_equal_runs_are_counted_and_stay_small(world: InMemoryStack) -> None:
+    for _ in range(40):
+        world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
+        world.run(charge_message())
+        world.clock.advance(minutes=20)
+    job = world.job("payment.charge:order_18452")
+
+    assert job.fence == 40
+    assert [(entry.event, entry.count, entry.reason[:9]) for entry in job.evidence] == [
+        (Event.CLAIM, 40, "up to run"),
+        (Event.RELEASE, 40, job.evidence[1].reason[:9]),
     ]
+    assert job.evidence[0].reason == "up to run 40"
+
+
+def test_claim_of_single_run_costs_no_evidence(world: InMemoryStack) -> None:
+    world.run(charge_message())
+    job = world.job("payment.charge:order_18452")
+    assert Event.CLAIM not in {entry.event for entry in job.evidence}
+    assert timeline(job)[0].event is Event.CLAIM
 
 
 def test_unenqueued_job_shows_its_only_claim_once() -> None:

@@ -7,16 +7,19 @@ import pytest
 
 from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
-from oncely.domain.errors import NotConfiguredError
+from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
+from oncely.flow.gate import Gate
 from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.testing.memory import MemoryJobStore
+from oncely.testing.memory_gates import MemoryGateTable
 from tests.support.fakes import FakeClock
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
 NO_KEY = NotConfiguredError("there is no API key")
 REJECTED = NotSent(str(NO_KEY), credentials_rejected=True)
+OUTAGE = UnavailableError("the secret is not available now")
 ENDED_IN = "the call ended in"
 ENOUGH_TIME = PROFILE.request_timeout + COMMIT_BUDGET
 
@@ -29,7 +32,12 @@ def executor(
     store = MemoryJobStore(jobs={job.job_key: row})
     writer = DecisionWriter(store=store, clock=FakeClock(NOW), actor="worker")
     return EffectExecutor(
-        job=job, facts=FACTS, contract=contract, writer=writer, deadline=NOW + left
+        job=job,
+        facts=FACTS,
+        contract=contract,
+        writer=writer,
+        deadline=NOW + left,
+        gate=Gate(table=MemoryGateTable(), clock=writer.clock),
     )
 
 
@@ -38,6 +46,8 @@ def executor(
     [
         (make_errand(), Succeeded("run")),
         (make_errand(prepares=raising_step(NO_KEY)), REJECTED),
+        (make_errand(prepares=raising_step(OUTAGE)), NotSent(str(OUTAGE))),
+        (make_errand(RetrySafety.NATURAL, acts=raising_step(OUTAGE)), Ambiguous(str(OUTAGE))),
         (make_errand(acts=raising_step(NO_KEY)), Ambiguous(str(NO_KEY))),
         (make_errand(RetrySafety.NATURAL, acts=raising_step(NO_KEY)), REJECTED),
         (make_errand(acts=raising_step(OSError("cut"))), Ambiguous(f"{ENDED_IN} OSError: cut")),

@@ -16,7 +16,8 @@ from oncely.aws.expressions import (
 )
 from oncely.aws.job_rows import serialize_field
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.lifecycle import Event
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")
@@ -37,12 +38,22 @@ def assert_only_placeholders(update: dict[str, Any]) -> None:
     assert set(WORDS.findall(text)) - KEYWORDS == {*names, *values}
 
 
+@pytest.mark.parametrize("reopens", [None, make_job(status=Status.NEEDS_REVIEW)])
+@pytest.mark.parametrize("keeps_message", [True, False])
 @pytest.mark.parametrize("fingerprint", ["of the order", None])
 @pytest.mark.parametrize("customer", ["customer_7", None])
-def test_claim_uses_only_placeholders(fingerprint: str | None, customer: str | None) -> None:
-    update = claim_update(make_claim(fingerprint=fingerprint, customer_id=customer))
+def test_claim_uses_only_placeholders(
+    fingerprint: str | None, customer: str | None, reopens: Job | None, *, keeps_message: bool
+) -> None:
+    claim = make_claim(fingerprint=fingerprint, customer_id=customer, reopens=reopens)
+
+    update = claim_update(claim, keeps_message=keeps_message)
+
     assert_only_placeholders(update)
-    assert ("fingerprint" in update["ExpressionAttributeNames"].values()) is bool(fingerprint)
+    names = update["ExpressionAttributeNames"].values()
+    assert ("message" in names) is not keeps_message
+    creates = "attribute_not_exists(job_key)" in _readable(update, "ConditionExpression")
+    assert creates is (reopens is None and not keeps_message)
 
 
 def test_swap_expects_row_as_it_was_read() -> None:

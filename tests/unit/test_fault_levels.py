@@ -4,13 +4,15 @@ from itertools import islice
 
 import pytest
 
-from oncely.testing.sandbox import FaultKind, FaultSet
+from oncely.contract import providers_of
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.testing.sandbox import FaultKind, FaultSet, sandbox_type
 from oncely_local.chaos import FAULT_PLANS, FaultLevel
 
 
 def active_faults(level: FaultLevel) -> list[FaultKind]:
     faults = FaultSet()
-    FAULT_PLANS[level].apply(faults)
+    FAULT_PLANS[level].apply(faults, map(sandbox_type, providers_of(SHIPPED_JOBS)))
     return [FaultKind(one["kind"]) for one in faults.to_dicts()]
 
 

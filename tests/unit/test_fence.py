@@ -53,7 +53,7 @@ def test_message_is_returned_with_growing_delay() -> None:
         (worked,) = harness.process(make_delivery(charge_message(), receives=receives))
         assert not worked.acked
 
-    delays = [timedelta(minutes=minutes) for minutes in (1, 4, 16, 64)]
+    delays = [timedelta(seconds=seconds) for seconds in (70, 231, 765, 2536)]
     assert list(harness.inbox.redelivered.values()) == delays
 
 

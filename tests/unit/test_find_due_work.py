@@ -12,7 +12,7 @@ from oncely.domain.due import DueAction, due_shard
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.jobs.payment_charge import CHARGE_SHARDS, charge_shard
+from oncely.jobs.tables import CHARGE_SHARDS, charge_shard
 from oncely.ports import JobStore
 from oncely.reconcile.find_due_work import (
     MAX_LOOKUPS,

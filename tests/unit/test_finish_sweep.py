@@ -61,7 +61,8 @@ def test_page_of_failing_jobs_does_not_hide_next_one(first: str | None) -> None:
     assert finish_sweep(make_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
 
 
-def test_page_with_same_start_continues_only_after_progress() -> None:
-    same = make_sweep(**{"next": NEXT, "from": NEXT["from"]})
-    assert finish_sweep(same, STUCK) == []
-    assert finish_sweep(same, STUCK, MOVED) == [NEXT]
+def test_page_with_same_start_continues_there_only_after_progress() -> None:
+    same = make_sweep(**{"next": {**NEXT, "job_type": "a.b"}, "from": NEXT["from"]})
+    assert finish_sweep(same, STUCK, MOVED) == [{**NEXT, "job_type": "a.b"}]
+    # Rows that always fail and are due at once must not hide those that are due later.
+    assert finish_sweep(same, STUCK) == [{"from": "2026-11-16T03:00:00.001Z", "job_type": "a.b"}]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.claims import apply_claim
+from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.history import (
     MAX_FIELDS,
     MAX_HISTORY_ID_LENGTH,
@@ -24,7 +25,7 @@ from oncely.domain.history import (
     scalar_fields,
     unreadable_line,
 )
-from oncely.domain.jobs import EvidenceEntry, Job, new_job
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 

@@ -10,11 +10,11 @@ import pytest
 from oncely.admin_page.http_api import (
     READER_GROUPS,
     REPAIRER_GROUPS,
+    Api,
     ApiRequest,
     ApiResponse,
     Route,
     User,
-    handle_event,
 )
 from oncely.admin_page.list_query import ListQuery
 from oncely.domain.errors import (
@@ -23,6 +23,7 @@ from oncely.domain.errors import (
     UnavailableError,
     UnreadableRowError,
 )
+from oncely.operate.job_lists import ALL_ROWS
 
 ADA = {"username": "ada"}
 
@@ -35,7 +36,11 @@ def make_event(**claims: object) -> dict[str, Any]:
 
 
 def call(route: Route, event: dict[str, Any] | None = None, **more: object) -> Any:  # noqa: ANN401  # Lambda's own form
-    return handle_event({**(event or make_event()), **more}, {"GET /api/x": route})
+    return make_api(route).handle({**(event or make_event()), **more})
+
+
+def make_api(route: Route | None = None) -> Api:
+    return Api(routes={} if route is None else {"GET /api/x": route}, digest=str)
 
 
 def current_user(**claims: object) -> User | None:
@@ -116,7 +121,7 @@ def test_error_is_one_sentence_without_trace(error: Exception, expected: int, me
 
 
 def test_unknown_route_is_not_found() -> None:
-    assert handle_event(make_event(), {})["statusCode"] == HTTPStatus.NOT_FOUND
+    assert make_api().handle(make_event())["statusCode"] == HTTPStatus.NOT_FOUND
 
 
 def test_every_response_has_strict_security_headers() -> None:
@@ -157,7 +162,14 @@ def test_encoded_body_is_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"from": "yesterday"}, {"to": "2026-13-01"}, {"limit": "-1"}, {"limit": "²"}]
+    "query",
+    [
+        {"from": "yesterday"},
+        {"to": "2026-13-01"},
+        {"limit": "-1"},
+        {"limit": "²"},
+        {"job_type": "a"},
+    ],
 )
 def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError):
@@ -165,9 +177,10 @@ def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
 
 
 def test_empty_list_parameter_counts_as_missing() -> None:
-    empty = dict.fromkeys(("status", "type", "from", "to", "cursor"), "")
+    names = ("status", "type", "from", "to", "error", "customer", "cursor")
     missing = dict.fromkeys(("status", "job_type", "since", "until", "cursor"))
-    assert vars(ListQuery.from_query_string(empty)) == {**missing, "limit": 25}
+    parsed = ListQuery.from_query_string(dict.fromkeys(names, ""))
+    assert vars(parsed) == {**missing, "rows": ALL_ROWS, "limit": 25}
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])

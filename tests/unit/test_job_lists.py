@@ -13,8 +13,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
-from oncely.operate.page_cursor import ListCursor
-from oncely.ports import JobListEntry, UnreadableRow
+from oncely.operate.job_lists import ListCursor
+from oncely.search_ports import JobListEntry, UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
@@ -125,7 +125,7 @@ def test_invalid_list_request_is_rejected(wrong: dict[str, Any]) -> None:
 
 
 def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
-    world = many_reviews(6)
+    world = many_reviews(7)
     for number, (key, status) in enumerate(zip(list(world.store.jobs), Status, strict=True)):
         due_at = START + timedelta(minutes=10 - number)
         world.store.jobs[key] = replace(world.store.jobs[key], status=status, due_at=due_at)
@@ -180,7 +180,7 @@ def test_pages_of_finished_jobs_show_each_once() -> None:
 
 
 def test_default_list_has_jobs_that_need_attention() -> None:
-    world = many_reviews(6)
+    world = many_reviews(7)
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
     assert {view.job.status for view in world.inspector().list_page().jobs} == ATTENTION

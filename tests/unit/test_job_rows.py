@@ -18,7 +18,9 @@ from oncely.aws.job_rows import (
     serialize_job,
 )
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import EvidenceEntry, Job
+from oncely.domain.event_records import EventMark, EventRecord
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import truncate_to_milliseconds
@@ -48,6 +50,16 @@ ENTRIES = st.builds(
     reason=st.text(),
     actor=st.text(),
 ) | st.builds(make_entry, count=st.integers(2, 10**6), last_at=TIMES)
+EVENTS = st.builds(
+    EventRecord,
+    at=TIMES,
+    provider=st.text(),
+    name=st.text(),
+    mark=st.sampled_from(EventMark),
+    fence=st.none() | COUNTS,
+    ref=st.none() | st.text(),
+    code=st.none() | st.text(),
+)
 MAYBE_TIMES = st.none() | TIMES
 MAYBE_TEXT = st.none() | st.text()
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -58,14 +70,18 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
     **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
-    **dict.fromkeys(("since", "reopened_at"), MAYBE_TIMES),
+    **dict.fromkeys(("since", "reopened_at", "erasure_requested_at", "hinted_at"), MAYBE_TIMES),
+    **dict.fromkeys(("run_at", "scheduled_at"), MAYBE_TIMES),
     **dict.fromkeys(("owner", "key_scope", "deployment", "fingerprint", "customer_id"), MAYBE_TEXT),
-    **dict.fromkeys(("provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
+    **dict.fromkeys(("provider", "provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
     "amount": st.none() | COUNTS,
+    **dict.fromkeys(("key_answered", "nothing_sent"), st.booleans()),
     "message": OBJECTS,
-    **dict.fromkeys(("result", "progress", "closing"), st.none() | OBJECTS),
+    **dict.fromkeys(("result", "progress", "closing", "pending_repair"), st.none() | OBJECTS),
     "stranded_fence": st.none() | COUNTS,
     "stranded_since": MAYBE_TIMES,
+    "resubmissions": st.lists(TIMES, max_size=3).map(tuple),
+    "provider_events": st.lists(EVENTS, max_size=3).map(tuple),
     "evidence": st.lists(ENTRIES, max_size=3).map(tuple),
     "expires_at": st.none() | SECONDS,
 }
@@ -141,14 +157,14 @@ def test_numbers_of_business_row_are_whole_where_possible() -> None:
 
 @pytest.mark.parametrize("more", [[{"new": "paused"}], []], ids=["unusual", "usual there"])
 def test_evidence_of_newer_version_is_kept_unchanged(more: list[object]) -> None:
-    line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", *more]
+    line = ["2026-11-16T03:00:00.000Z", "pause", "unknown", "worker", "why", *more]
     evidence = json.dumps([line], separators=(",", ":"))
     row = {**serialize_job(make_job()), "evidence": serialize(evidence)}
 
     job = deserialize_job(row)
 
     assert serialize_job(job)["evidence"] == row["evidence"]
-    assert describe_event(job.evidence[0].event) == "hold"
+    assert describe_event(job.evidence[0].event) == "pause"
 
 
 @pytest.mark.parametrize(

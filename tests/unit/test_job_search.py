@@ -10,7 +10,7 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.operate.job_queries import SearchResults
-from oncely.ports import UnreadableRow
+from oncely.search_ports import UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import KEY, world_with_paid_job

@@ -9,7 +9,7 @@ import pytest
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_view import JobView, build_view
 from oncely.registry import ContractRegistry
 from oncely.testing.provider_fault import ProviderFault
@@ -20,7 +20,7 @@ from tests.unit.samples import NOW, TICK, make_job
 
 
 def view_of(job: Job) -> JobView:
-    return build_view(job, ContractRegistry(CONTRACTS), now=NOW)
+    return build_view(job, ContractRegistry(SHIPPED_JOBS), now=NOW)
 
 
 def shown_job(world: InMemoryStack, key: str = KEY) -> JobView:
@@ -77,7 +77,9 @@ def test_list_entry_is_short_and_single_job_is_complete() -> None:
     short, full = view.to_summary_json(), view.to_json()
 
     assert short["matched_by"] == "order"
-    assert set(full) - set(short) == {"timeline", "repairs", "contract", "message", "result"}
+    assert set(full) - set(short) == {
+        *("timeline", "links", "repairs", "contract", "message", "result")
+    }
     contract: Any = full["contract"]
     assert (contract["job_type"], contract["queue"]) == ("payment.charge", "payments")
 
@@ -87,7 +89,7 @@ def test_addresses_are_masked_but_actor_names_are_not() -> None:
     contact = {"id": "4419", "properties": {"email": "eve@x.io"}}
     record = {**contact, "updatedAt": "2026-11-16T03:00:00Z"}
     message = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "4419"}
-    world.run({**message, "event_id": "e1", "record": record})
+    world.enqueuer().enqueue({**message, "event_id": "e1", "record": record})
     (key,) = world.store.jobs
     note: Any = {"actor": "ada@example.com", "reason": "bob@example.com called"}
     world.store.jobs[key] = world.job(key).apply(Event.NOTE, now=START, **note)
@@ -130,7 +132,8 @@ def test_view_of_one_job_is_complete() -> None:
         "job_type": "payment.charge",
         "status": "failed",
         "status_label": "failed",
-        "headline": "Not charged: declined for e***@x.io",
+        "headline": "Not charged: declined for e***@x.io.",
+        "next_step": "Resubmit it once the cause is fixed.",
         "subject": "18452",
         "customer_id": "customer_7",
         "amount": 1250,
@@ -138,13 +141,22 @@ def test_view_of_one_job_is_complete() -> None:
         "amount_label": "12.50 EUR",
         "provider_ref": "pi_1",
         "provider_url": "https://dashboard.stripe.com/payments/pi_1",
+        "links": [
+            {
+                "provider": "Stripe",
+                "reference": "pi_1",
+                "url": "https://dashboard.stripe.com/payments/pi_1",
+            }
+        ],
         "request_id": "req_1",
         "result": {"request_id": "req_1", "to": ["e***@x.io", 7, None], "code": "declined"},
         "message": {"job": "payment.charge", "v": 1, "order_id": "18452"},
+        "runs": 1,
         "attempts": 1,
         "last_error": "declined for e***@x.io",
         "claimed_at": "2026-11-16T03:00:00.000Z",
         "next_check_at": None,
+        "run_at": None,
         "since": "2026-11-16T03:01:00.000Z",
         "created_at": "2026-11-16T03:00:00.000Z",
         "updated_at": "2026-11-16T03:01:00.000Z",
@@ -152,7 +164,7 @@ def test_view_of_one_job_is_complete() -> None:
         "expires_at": "2027-02-14T03:00:00.000Z",
     }
     repairs: Any = shown["repairs"]
-    assert repairs[-1] == {
+    assert repairs[-2] == {
         "repair": "resubmit",
         "label": "Resubmit as a new job",
         "allowed": True,
@@ -185,8 +197,8 @@ def test_non_text_request_id_is_not_shown() -> None:
     [
         (make_job(status=Status.FINISHED), "Done."),
         (make_job(status=Status.FINISHED, attempts=2), "Done. It took 2 attempts."),
-        (make_job(status=Status.FAILED), "Not done: no reason was recorded"),
-        (make_job(status=Status.NEEDS_REVIEW, last_error="two"), "Needs review: two"),
+        (make_job(status=Status.FAILED), "Not done: no reason was recorded."),
+        (make_job(status=Status.NEEDS_REVIEW, last_error="two were found"), "Two were found."),
         (
             make_job(lease_until=NOW + TICK),
             "Running. The worker's lease ends at 2026-11-16 03:00 UTC.",
@@ -206,14 +218,6 @@ def test_headline_follows_status_in_one_sentence(job: Job, headline: str) -> Non
     assert build_view(job, ContractRegistry(()), now=NOW).headline == headline
     if job.status is not Status.FINISHED:
         assert view_of(job).headline == headline.replace("done", "charged")
-
-
-@pytest.mark.parametrize("deployed", [True, False])
-def test_unreadable_review_needs_reference_only_for_known_type(*, deployed: bool) -> None:
-    job = make_job(status=Status.NEEDS_REVIEW, message={"job": "payment.charge", "v": 99})
-    view = build_view(job, ContractRegistry(CONTRACTS if deployed else ()), now=NOW)
-    needing = {one.repair for one in view.repairs if one.needs_reference}
-    assert needing == ({Repair.MARK_FINISHED} if deployed else set())
 
 
 def test_job_type_without_resubmission_offers_none() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.lifecycle import ENDED, Event, Status
 from tests.unit.samples import NOW, make_job
 
 SAME = Succeeded("charged as ch_1", "pi_1")
 OTHER = Succeeded("charged as ch_2", "pi_2")
 NO = Declined("declined", "card_declined")
-STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
+STILL_OPEN = set(Status) - ENDED
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,9 @@ STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
         (Status.FAILED, SAME, Event.CONTRADICT),
         (Status.FAILED, OTHER, Event.CONTRADICT),
         (Status.FAILED, NO, Event.NOTE),
+        (Status.CANCELLED, SAME, Event.CONTRADICT),
+        (Status.CANCELLED, OTHER, Event.CONTRADICT),
+        (Status.CANCELLED, NO, Event.NOTE),
         *(
             (status, answer, Event.NOTE)
             for status in sorted(STILL_OPEN)

@@ -1,4 +1,4 @@
-"""The table of moves: whole, closed, and the same as the picture in docs/lifecycle.md."""
+"""The table of moves: whole, closed, and the same as the picture in docs/concepts.md."""
 
 import itertools
 import os
@@ -17,12 +17,13 @@ from oncely.domain.lifecycle import (
     next_status,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
 FENCE = "```mermaid\n"
-STORED_STATUSES = "ready started unknown finished failed needs_review"
+STORED_STATUSES = "ready started unknown finished failed cancelled needs_review"
 STORED_EVENTS = """
-    enqueue resend defer claim checkpoint confirm decline release mark_unknown recheck requeue
-    escalate alert contradict restore note resolve_finished resolve_failed reopen close_and_fail
+    enqueue resend wait reschedule hold refuse defer claim claim_review checkpoint confirm decline
+    release mark_unknown recheck requeue escalate alert contradict restore note erase
+    resolve_finished resolve_failed reopen close_and_fail cancel close_and_cancel close
 """
 OPERATOR_EVENTS = {Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED, Event.REOPEN, Event.CLOSE_AND_FAIL}
 REFUSED = sorted(
@@ -44,13 +45,13 @@ def test_illegal_transition_names_status_and_event(status: Status | None, event:
 
 
 def test_statuses_are_ended_unresolved_or_in_review() -> None:
-    assert {Status.FINISHED, Status.FAILED} == ENDED
+    assert {Status.FINISHED, Status.FAILED, Status.CANCELLED} == ENDED
     assert {Status.READY, Status.STARTED, Status.UNKNOWN} == UNRESOLVED
 
 
-def test_only_enqueue_or_claim_begins_job() -> None:
+def test_only_enqueue_claim_or_cancel_begins_job() -> None:
     first = {event for source, event in TRANSITIONS if source is NO_ROW}
-    assert first == {Event.ENQUEUE, Event.CLAIM}
+    assert first == {Event.ENQUEUE, Event.CLAIM, Event.CANCEL}
 
 
 def test_every_status_is_reachable() -> None:
@@ -62,19 +63,31 @@ def test_every_open_status_can_reach_ended_or_review(status: Status) -> None:
     assert _reachable(status) & {*ENDED, Status.NEEDS_REVIEW}
 
 
-def test_only_operator_moves_job_out_of_review() -> None:
+def test_only_operator_claim_or_proof_moves_job_out_of_review() -> None:
     leaving = {
         event
         for (source, event), target in TRANSITIONS.items()
         if source is Status.NEEDS_REVIEW and target is not source
     }
 
-    assert leaving == OPERATOR_EVENTS
+    assert leaving == {*OPERATOR_EVENTS, Event.CLAIM_REVIEW, Event.CANCEL, Event.CONFIRM}
 
 
 def test_operator_decisions_apply_only_in_review() -> None:
     sources = {source for source, event in TRANSITIONS if event in OPERATOR_EVENTS}
     assert sources == {Status.NEEDS_REVIEW}
+
+
+def test_operator_cancels_only_before_claim_or_in_review() -> None:
+    """A job that a worker holds, or whose outcome is unknown, may be done."""
+    cancels = {event: set[Status | None]() for event in (Event.CANCEL, Event.CLOSE_AND_CANCEL)}
+    for source, event in TRANSITIONS:
+        if event in cancels:
+            cancels[event].add(source)
+    assert cancels == {
+        Event.CANCEL: {NO_ROW, Status.READY, Status.NEEDS_REVIEW},
+        Event.CLOSE_AND_CANCEL: {Status.READY},
+    }
 
 
 def test_note_is_allowed_in_every_status_and_keeps_it() -> None:
@@ -87,8 +100,13 @@ def test_stored_names_are_never_renamed() -> None:
         assert {one.name: str(one) for one in kind} == {one.upper(): one for one in names.split()}
 
 
-def test_support_agents_see_four_status_labels() -> None:
-    others = {Status.FINISHED: "done", Status.FAILED: "failed", Status.NEEDS_REVIEW: "needs review"}
+def test_support_agents_see_five_status_labels() -> None:
+    others = {
+        Status.FINISHED: "done",
+        Status.FAILED: "failed",
+        Status.CANCELLED: "cancelled",
+        Status.NEEDS_REVIEW: "needs review",
+    }
     labels = {status: status.label for status in Status}
     assert labels == {**dict.fromkeys(UNRESOLVED, "pending"), **others}
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.testing.local import LocalFixtures
 from oncely_local import deploy as deploy_module
 from oncely_local.deploy import source_digest
-from oncely_local.redeploy import RunningStack, advertise, package_code
+from oncely_local.project import LocalProject
+from oncely_local.redeploy import RunningStack, advertise, package_engine
 
 HERE = RunningStack(
     pid=os.getpid(),
@@ -50,14 +53,14 @@ def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str)
 
 
 def test_digest_covers_code_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deploy_module, "REPOSITORY", tmp_path)
+    project = LocalProject(tmp_path, SHIPPED_JOBS, LocalFixtures())
+    monkeypatch.setattr(deploy_module, "local_project", lambda: project)
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")
     before = source_digest([one])
 
     two.write_text("a")
     assert source_digest([two]) != before
-    assert source_digest([one], {"stage": "local"}) != before
     assert source_digest([one, one]) == before
     one.write_text("b")
     assert source_digest([one]) != before
@@ -70,8 +73,8 @@ def test_stack_sources_exclude_local_runner() -> None:
     assert any(name.endswith("infra/oncely_cdk/stack.py") for name in names)
 
 
-def test_local_function_ships_package_without_testing() -> None:
-    with zipfile.ZipFile(BytesIO(package_code())) as code:
-        folders = {name.partition("/")[0] for name in code.namelist()}
-        assert folders == {"oncely"}
-        assert not any(name.startswith("oncely/testing/") for name in code.namelist())
+def test_local_engine_has_package_without_testing() -> None:
+    with zipfile.ZipFile(BytesIO(package_engine())) as code:
+        folders = {"/".join(name.split("/")[:2]) for name in code.namelist()}
+        assert folders == {"python/oncely"}
+        assert not any(name.startswith("python/oncely/testing/") for name in code.namelist())

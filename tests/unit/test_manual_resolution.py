@@ -14,12 +14,13 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
+    Contradicted,
     NotAllowed,
     ProviderUnavailable,
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
-from oncely.providers.stripe.fake import FakeIntent
+from oncely.providers.fake_payments import FakeIntent
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -84,11 +85,22 @@ def test_mark_failed_is_allowed_when_order_is_missing() -> None:
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
 
-def test_mark_finished_accepts_order_paid_by_hand() -> None:
+@pytest.mark.parametrize("order", [{}, {"charge_id": "ch_pi_1"}], ids=["no charge id", "the same"])
+def test_mark_finished_accepts_order_marked_paid(order: dict[str, Any]) -> None:
+    world = world_with_review_job()
+    world.add_order(status="paid", **order)
+    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1"), Repaired)
+
+
+def test_mark_finished_conflicts_with_order_paid_by_hand() -> None:
     world = world_with_review_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
-    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_by_hand"), Repaired)
-    assert world.order()["charge_id"] == "ch_by_hand"
+
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+
+    assert isinstance(outcome, BusinessRowConflict), "the customer paid twice"
+    assert "ch_by_hand" in outcome.reason
+    assert "ch_pi_1" in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -203,7 +215,7 @@ def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, othe
 
     outcome = repair_job(world, Repair.MARK_FAILED)
 
-    assert isinstance(outcome, NotAllowed)
+    assert isinstance(outcome, Contradicted)
     assert reason in outcome.reason
     assert is_unchanged(world, before)
 

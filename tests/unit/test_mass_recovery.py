@@ -12,12 +12,12 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.http.pace import RateLimiter
+from oncely.flow.gate import Gate
+from oncely.provider import ProviderSettings
 from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.resolve_group import (
     GROUP_SIZE,
     GroupResolver,
-    SweepFinisher,
     build_group_summary,
     split_into_groups,
 )
@@ -25,8 +25,10 @@ from oncely.testing.memory import MemorySweepLeases
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.load_size import choose_size
 
-UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
+# For 100,000: each page takes as long as the one before.
+UNKNOWN: Final = choose_size(2_000, full=10_000)
 FULL: Final = 100_000
 READS_PER_SECOND: Final = 100
 GROUP_CONCURRENCY: Final = 8
@@ -51,9 +53,9 @@ class OutageRecovery:
     def sweep(self, sweep: Mapping[str, Json]) -> None:
         world, self.executions = self.world, self.executions + 1
         asked = SweepRequest.parse(sweep)
-        finder = replace(world.finder(), leases=self.leases)
+        app = world.app(sweep_leases=self.leases, sweeps=self)
         holder = f"execution {self.executions}"
-        found = finder.find(asked, holder=holder)
+        found = app.due_work_finder.find(asked, holder=holder)
         began = world.clock.time + NEW_EXECUTION
         lanes = [began] * GROUP_CONCURRENCY
         results = []
@@ -68,7 +70,7 @@ class OutageRecovery:
             heapq.heappush(lanes, world.clock.time + READ_SECONDS)
             self.groups += 1
         world.clock.time = max(lanes) + INVOCATION
-        SweepFinisher(leases=self.leases, sweeps=self).finish(
+        app.sweep_finisher.finish(
             {
                 "execution": holder,
                 "shards": found.shards,
@@ -79,32 +81,26 @@ class OutageRecovery:
             results,
         )
 
-    def _seconds(self) -> float:
-        return (self.world.clock.time - START).total_seconds()
-
-    def _sleep(self, seconds: float) -> None:
-        self.world.clock.advance(seconds=seconds)
-
     def _resolver(self) -> GroupResolver:
-        """The worker of one group; its threads wait for their turns, so time passes by those."""
+        """The worker of one group; its jobs wait for their slots, so time passes by those."""
         world = self.world
-        pace = RateLimiter(
-            READS_PER_SECOND / GROUP_CONCURRENCY, now=self._seconds, sleep=self._sleep
+        gate = Gate(
+            table=world.gates,
+            clock=world.clock,
+            settings={"stripe": ProviderSettings(lookups_per_second=READS_PER_SECOND)},
+            sleep=lambda seconds: world.clock.advance(seconds=seconds),
         )
         payments = world.payments
 
-        class Paced:
-            def lookup(paced, *given: object) -> object:  # noqa: N805  # `self` is the outage
-                pace()
+        class Counted:
+            def lookup(counted, *given: object) -> object:  # noqa: N805  # `self` is the outage
                 self.reads += 1
                 return payments.lookup(*given)
 
             def __getattr__(self, name: str) -> object:
                 return getattr(payments, name)
 
-        ports = world.ports(provider=Paced())  # type: ignore[arg-type]  # the same port
-        reconciler = replace(world.reconciler(), dependencies=ports)
-        return GroupResolver(reconciler=reconciler, alerter=world.alerter())
+        return world.app(provider=Counted(), gate=gate).group_resolver
 
 
 @pytest.fixture
@@ -129,6 +125,7 @@ def outage() -> OutageRecovery:
     return OutageRecovery(world)
 
 
+@pytest.mark.mass
 def test_unknown_payments_resolve_within_time_after_outage(outage: OutageRecovery) -> None:
     began = outage.world.clock.time
 

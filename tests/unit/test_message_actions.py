@@ -5,10 +5,9 @@ from typing import get_args
 
 import pytest
 
-from oncely.run.outcomes import Conflict, LeasedElsewhere, NotAttempted, RunOutcome
+from oncely.run.outcomes import Conflict, Held, LeasedElsewhere, NotAttempted, RunOutcome, Waiting
 from oncely.run.process_batch import (
     Ack,
-    LeaveInvisible,
     MessageAction,
     Nack,
     Postpone,
@@ -20,20 +19,24 @@ from tests.unit.samples import KEY, NOW, OUTCOMES
 REPLIES: dict[str, MessageAction] = {
     "Finished": Ack(),
     "Failed": Ack(),
+    "Cancelled": Ack(),
     "Duplicate": Ack(),
     "Unknown": Ack(),
     "NeedsReview": Ack(),
     "AwaitingResolution": Ack(),
     "LeasedElsewhere": Nack(NOW + timedelta(seconds=60)),
     "NotAttempted": Nack(NOW + timedelta(seconds=15)),
+    "Waiting": Nack(NOW + timedelta(seconds=5)),
+    "Held": Nack(NOW + timedelta(seconds=10)),
+    "Scheduled": Ack(),
     "Continued": Ack(),
     "OwnershipLost": Ack(),
-    "RowMissing": Reject("its row is gone, and now: charged"),
+    "RowMissing": Reject("its row is gone, and now: charged", KEY),
     "NotStarted": Nack(),
     "TableFenced": Postpone(),
-    "Conflict": Reject("other amount"),
+    "Conflict": Reject("other amount", KEY),
     "InvalidMessage": Reject("no JSON"),
-    "InternalError": LeaveInvisible(),
+    "InternalError": Postpone(),
 }
 
 
@@ -49,13 +52,16 @@ def test_reply_follows_from_outcome(outcome: RunOutcome) -> None:
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: RunOutcome) -> None:
-    row_carries_it = isinstance(outcome, LeasedElsewhere | NotAttempted)
+    row_carries_it = isinstance(outcome, LeasedElsewhere | NotAttempted | Waiting)
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
     assert action_for(outcome, near_receive_limit=True) == expected
 
 
-def test_message_is_acked_when_row_resends() -> None:
-    outcome = NotAttempted(
+@pytest.mark.parametrize("outcome_type", [NotAttempted, Waiting, Held])
+def test_message_is_acked_when_row_resends(
+    outcome_type: type[NotAttempted | Waiting | Held],
+) -> None:
+    outcome = outcome_type(
         job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
     )
     assert action_for(outcome, near_receive_limit=False) == Ack()
@@ -63,5 +69,5 @@ def test_message_is_acked_when_row_resends() -> None:
 
 def test_unalerted_conflict_is_redelivered_before_rejection() -> None:
     other = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
-    assert action_for(other, near_receive_limit=False) == LeaveInvisible()
-    assert action_for(other, near_receive_limit=True) == Reject("other amount")
+    assert action_for(other, near_receive_limit=False) == Postpone()
+    assert action_for(other, near_receive_limit=True) == Reject("other amount", KEY)

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from oncely.domain.decide import decide
 from oncely.domain.decisions import save_progress
 from oncely.domain.effect_outcomes import (
@@ -28,10 +26,14 @@ def test_unreachable_or_pending_spends_no_attempt_or_timeout() -> None:
         assert case.after.timeouts == case.job.timeouts, case
 
 
-@pytest.mark.parametrize("kind", [LookupFailed, Pending])
-def test_unreachable_or_pending_escalates_at_age_limit(kind: type[LookupFailed | Pending]) -> None:
-    for case, _ in cases_with_outcome(kind, Status.UNKNOWN):
+def test_unreachable_provider_escalates_at_age_limit() -> None:
+    for case, _ in cases_with_outcome(LookupFailed, Status.UNKNOWN):
         assert case.decision.event is (Event.ESCALATE if case.too_old else Event.RECHECK), case
+
+
+def test_pending_effect_has_a_limit_of_its_own() -> None:
+    for case, _ in cases_with_outcome(Pending, Status.UNKNOWN):
+        assert case.decision.event is Event.RECHECK, case
 
 
 def test_outage_is_counted_apart_until_provider_responds() -> None:

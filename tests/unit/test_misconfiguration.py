@@ -1,32 +1,123 @@
 """A deployment that is not complete: nothing is claimed, nothing is sent twice."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
 from oncely.contract import EffectCall
-from oncely.domain.effect_outcomes import EffectOutcome
+from oncely.domain.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
+from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported
 from oncely.domain.errors import NotConfiguredError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
-from oncely.run.outcomes import AwaitingResolution, Unknown
+from oncely.domain.text import format_time
+from oncely.run.outcomes import (
+    AwaitingResolution,
+    Duplicate,
+    Finished,
+    NotAttempted,
+    RunOutcome,
+    Unknown,
+)
+from oncely.run.process_batch import Ack, action_for
 from tests.support.in_memory_stack import FakePorts, InMemoryStack, charge_message
-from tests.unit.errand_contract import FACTS, MESSAGE, errand_type
+from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raising_step
+from tests.unit.errand_contract import KEY as ERRAND
+
+KEY = "payment.charge:order_18452"
+REASON = "the secret 'stripe' is empty: put the key in"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PortsWithoutSecrets(FakePorts):
     def secret(self, name: str) -> str:
-        raise NotConfiguredError(f"secret {name!r} cannot be read: create it")
+        raise NotConfiguredError(f"the secret {name!r} is empty: put the key in")
 
 
-def test_missing_secret_is_found_before_claim(world: InMemoryStack) -> None:
+def run_without_secret(world: InMemoryStack) -> RunOutcome:
     runner = replace(world.runner(), dependencies=PortsWithoutSecrets(**vars(world.dependencies)))
+    return world.run(charge_message(), runner=runner)
 
-    with pytest.raises(NotConfiguredError, match="create it"):
-        world.run(charge_message(), runner=runner)
 
-    assert world.store.get("payment.charge:order_18452") is None
+def test_missing_secret_is_reported_on_the_job_before_claim(world: InMemoryStack) -> None:
+    outcome = run_without_secret(world)
+
+    job = world.job(KEY)
+    assert isinstance(outcome, NotAttempted)
+    assert outcome.credentials_rejected, "one alarm for all jobs of the provider"
+    assert (job.status, job.last_error, job.fence, job.attempts) == (Status.READY, REASON, 0, 0)
+    assert world.inspector().get(JobKey(KEY)).headline == f"Not charged yet: {REASON}."  # type: ignore[union-attr]  # it is there
     assert world.payments.calls == []
+
+
+def test_job_runs_at_once_when_secret_is_stored(world: InMemoryStack) -> None:
+    run_without_secret(world)
+    assert isinstance(world.run(charge_message()), Finished)
+    assert len(world.payments.charges) == 1
+
+
+def test_held_job_backs_off_and_its_row_takes_over(world: InMemoryStack) -> None:
+    delays = []
+    for _ in range(10):
+        outcome = run_without_secret(world)
+        assert isinstance(outcome, NotAttempted)
+        assert action_for(outcome, near_receive_limit=True) == Ack()
+        assert world.job(KEY).due_at == outcome.until + MESSAGE_GRACE
+        delays.append(outcome.until - world.clock.now())
+        world.clock.time = outcome.until
+    assert (delays[0], delays[-1]) == (UNREACHABLE_BACKOFF, MAX_BACKOFF)
+    events = [(one.event, one.count) for one in world.job(KEY).evidence]
+    assert events == [(Event.ENQUEUE, 1), (Event.HOLD, 10)]
+
+
+def test_ended_job_answers_duplicate_without_secret(world: InMemoryStack) -> None:
+    world.run(charge_message())
+    assert isinstance(run_without_secret(world), Duplicate)
+
+
+def test_scheduled_job_keeps_its_time_without_secret(world: InMemoryStack) -> None:
+    later = format_time(world.clock.now() + timedelta(hours=2))
+    world.enqueuer().enqueue({**charge_message(), "run_at": later})
+    before = world.job(KEY)
+
+    run_without_secret(world)
+
+    assert world.job(KEY) == before
+
+
+def test_unusable_key_is_reported_before_claim(world: InMemoryStack) -> None:
+    def malformed() -> str:
+        raise NotConfiguredError("the secret 'stripe' is malformed")
+
+    world.payments.key_scope = malformed
+    assert isinstance(world.run(charge_message()), NotAttempted)
+    assert world.job(KEY).last_error == "the secret 'stripe' is malformed"
+
+
+@pytest.mark.parametrize(
+    "asks", [raising_step(NotConfiguredError(REASON)), lambda _: LookupUnsupported()]
+)
+def test_missing_secret_of_reconciler_is_reported_on_the_job(asks: Step) -> None:
+    has_secret = True
+
+    def key_scope() -> str:
+        if has_secret:
+            return "account 1"
+        raise NotConfiguredError(REASON)
+
+    errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=asks, key_scope=key_scope)
+    world = InMemoryStack(contracts=(errand,))
+    world.run(MESSAGE.to_dict())
+    world.clock.advance(hours=1)
+    has_secret = False
+
+    world.reconcile(ERRAND)
+
+    job = world.job(ERRAND)
+    assert (job.status, REASON in (job.last_error or "")) == (Status.UNKNOWN, True)
+    assert job.due_at == world.clock.now() + UNREACHABLE_BACKOFF
 
 
 def test_misconfigured_effect_is_not_repeated_after_acting() -> None:

@@ -13,8 +13,8 @@ from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, P
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+from oncely.providers.fake_payments import FakeIntent
 from oncely.providers.interfaces import Payment
-from oncely.providers.stripe.fake import FakeIntent
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
 from tests.support.fakes import START

@@ -7,18 +7,13 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from oncely.contract import (
-    AnyContract,
-    Contract,
-    Description,
-    EffectCall,
-    Message,
-    Proceed,
-    Resources,
-)
+from oncely.contract import AnyContract, Contract, EffectCall, Proceed
+from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
+from oncely.message import Message
+from oncely.resources import Resources
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.run.process_batch import Delivery
 from oncely.testing.provider_fault import ProviderFault
@@ -200,7 +195,9 @@ def test_unsent_job_message_is_redelivered_after_backoff(charging: BatchHarness)
 @pytest.mark.parametrize("fails", [True, False])
 def test_rejected_message_is_acked_unless_reject_fails(*, fails: bool) -> None:
     class ClosedInbox(FakeMessageSource):
-        def reject(self, body: str, *, reason: str, message_id: str) -> None:
+        def reject(
+            self, body: str, *, reason: str, message_id: str, job_key: str | None = None
+        ) -> None:
             raise ConnectionError(reason)
 
     rig = BatchHarness(world=InMemoryStack(), inbox=ClosedInbox() if fails else FakeMessageSource())

@@ -8,17 +8,17 @@ import pytest
 from oncely.domain.decide import decide
 from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.jobs import (
+from oncely.domain.ended_jobs import (
     MONEY_RETENTION,
     PROOF_RETENTION,
     PUBLISH_GRACE,
     ROLLBACK_GRACE,
-    Job,
     awaits_publishing,
     finalize_if_ended,
     mark_published,
     publishable_without_follow_ups,
 )
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.errand_contract import Errand

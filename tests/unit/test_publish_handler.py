@@ -33,10 +33,10 @@ def test_batch_reports_only_failed_job_and_publishes_rest(monkeypatch: pytest.Mo
         world.run(charge_message(order))
     send = world.outbox.send
 
-    def breaks_on_the_second(bodies: Sequence[str]) -> list[bool]:
+    def breaks_on_the_second(bodies: Sequence[str], *, groups: Sequence[str | None]) -> list[bool]:
         if json.loads(bodies[0])["order_id"] == "2":
             raise ValueError("poisoned")
-        return send(bodies)
+        return send(bodies, groups=groups)
 
     monkeypatch.setattr(world.outbox, "send", breaks_on_the_second)
 

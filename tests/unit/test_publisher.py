@@ -7,13 +7,14 @@ import pytest
 from oncely.contract import AnyContract
 from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined
+from oncely.domain.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE, Job
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
 from oncely.run.outcomes import Duplicate
@@ -25,7 +26,7 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
-from tests.support.repairs import repair_job
+from tests.support.repairs import repair_job, world_with_review_job
 
 KEY = "payment.charge:order_18452"
 RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
@@ -37,12 +38,12 @@ class PublishedEventCharge(PaymentCharge):
     publishes_events = True
 
 
-OTHERS = tuple(one for one in CONTRACTS if one is not PaymentCharge)
+OTHERS = tuple(one for one in SHIPPED_JOBS if one is not PaymentCharge)
 PUBLISHED_CONTRACTS: tuple[type[AnyContract], ...] = (PublishedEventCharge, *OTHERS)
 
 
 def world_with_finished_job(*, publishes: bool = False, declines: bool = False) -> InMemoryStack:
-    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS if publishes else CONTRACTS)
+    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS if publishes else SHIPPED_JOBS)
     world.add_order()
     world.payments.declines = declines
     world.run(charge_message())
@@ -121,12 +122,10 @@ def test_job_finished_by_reconciler_stays_due_for_receipt(world: InMemoryStack) 
 
 
 def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
-    world = InMemoryStack()  # without an order
-    world.run(charge_message())  # there is no order: a review
-    world.add_order()
+    world = world_with_review_job()
     assert world.job(KEY).due_at is None
 
-    repair_job(world, Repair.MARK_FINISHED, reference="ch_9")
+    repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
 
     job = world.job(KEY)
     assert job.status is Status.FINISHED

@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.jobs.receipt_send import ReceiptSend
+from oncely.provider import ProviderAccess
 from oncely.providers.interfaces import Email
+from oncely.providers.ses import SES
+from oncely.providers.ses.plugin import SesSettings
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
@@ -139,15 +143,13 @@ def test_receipt_tags_differ_between_deployments() -> None:
 @pytest.mark.parametrize(
     ("order", "why"),
     [
-        (None, "order 18452 does not exist"),
         ({"status": "paid", "amount": 0}, "an amount is a whole number"),
-        ({"status": "payment_pending"}, "is not paid"),
+        ({"status": "refunded"}, "is not paid"),
     ],
 )
 def test_receipt_needs_review_when_order_is_unusable(order: Any, why: str) -> None:  # noqa: ANN401  # columns
     world = InMemoryStack()
-    if order is not None:
-        world.add_order("18452", **order)
+    world.add_order("18452", **order)
 
     outcome = world.run(RECEIPT)
 
@@ -178,3 +180,49 @@ def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
 )
 def test_receipt_text_follows_from_its_reference(ref: str | None, words: str) -> None:
     assert ReceiptSend.success_summary(make_job(provider_ref=ref)) == words
+
+
+def test_no_text_about_unknown_receipt_says_that_ses_is_asked() -> None:
+    world = world_with_paid_order()
+    world.mail.fail_next(ProviderFault.TIMEOUT_AFTER)
+    world.run(RECEIPT)
+
+    def texts() -> str:
+        view = world.inspector().get(KEY)
+        assert view is not None
+        shown: Any = view.to_json()
+        labels = [line["event_label"] for line in shown["timeline"]]
+        return " | ".join((view.headline, *labels, *(one["reason"] for one in shown["repairs"])))
+
+    unknown = texts()
+    job = world.run_until_idle(KEY)
+    (alert,) = world.alerts.sent
+
+    assert job.status is Status.NEEDS_REVIEW
+    assert "Unless its event proves the outcome, an operator decides." in unknown
+    for text in (unknown, texts(), alert.text):
+        assert "look" not in text.replace("has no lookup", "")
+
+
+def test_alert_about_payment_suggests_lookup(world: InMemoryStack) -> None:
+    world.add_order("cancelled", status="cancelled")
+    world.run(charge_message("cancelled"))
+    (alert,) = world.alerts.sent
+    assert "Then: oncely repair 'payment.charge:order_cancelled' lookup" in alert.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "wait"),
+    [
+        ({}, None),  # no events reach us
+        ({"configuration_set": "shop"}, timedelta(minutes=15)),
+        ({"configuration_set": "shop", "event_wait_seconds": "20"}, timedelta(seconds=20)),
+    ],
+)
+def test_receipt_waits_for_its_event_as_long_as_set(
+    settings: dict[str, str], wait: timedelta | None
+) -> None:
+    read = SesSettings.model_validate({"sender_address": "receipts@example.com", **settings})
+    mailer = SES.connect(ProviderAccess(settings=read, new_aws_client=lambda *_: None))
+
+    assert mailer.event_wait == wait

@@ -113,6 +113,25 @@ def test_unprepared_payment_is_resent_at_once_after_crash(world: InMemoryStack) 
     assert world.payments.charges == ["pi_1"]
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+def test_absent_payment_is_sent_in_same_step_after_timeout(*, crashes: bool) -> None:
+    """A crash between the write and the send is healed by the row's due time."""
+    world = world_with_unknown_job(charged=False)
+    world.clock.advance(minutes=5)
+    if crashes:
+        world.outbox.fails_at = frozenset({0})
+
+    assert world.reconcile(KEY).to_status is Status.READY
+    assert len(world.outbox.sent) == (not crashes)
+    if crashes:
+        world.outbox.fails_at = frozenset()
+        world.clock.time = world.job(KEY).due_at or world.clock.time
+        world.reconcile(KEY)
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert len(world.payments.charges) == 1
+
+
 def test_dry_run_reports_outcome_and_writes_nothing() -> None:
     world = world_crashed_after_charge()
     world.clock.advance(hours=1)
@@ -209,9 +228,9 @@ def test_job_needs_review_when_its_type_is_not_deployed() -> None:
 
 
 def test_review_alert_is_retried_after_delivery_failure() -> None:
-    world = InMemoryStack()  # without an order
+    world = InMemoryStack()
     world.alerts.fails = True
-    world.run(charge_message())
+    world.run_to_review()
     assert world.reconcile(KEY).outcome == "nothing"
     world.alerts.fails = False
     world.clock.time = world.job(KEY).due_at or world.clock.time

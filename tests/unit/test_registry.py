@@ -7,11 +7,12 @@ from typing import Any, Literal
 import pytest
 from pydantic import field_validator
 
-from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message
+from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.jobs.sync_contact import SyncContact
+from oncely.message import MAX_MESSAGE_BYTES, Message
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
@@ -106,17 +107,21 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
         ({"job_type": "charge"}, "job_type 'charge' must have the form"),
         (
             {
-                "policy": RetryPolicy(
-                    safety=RetrySafety.KEYED, profile=replace(STRIPE, key_ttl=None)
-                )
+                "policies": {
+                    "stripe": RetryPolicy(
+                        safety=RetrySafety.KEYED, profile=replace(STRIPE, key_ttl=None)
+                    )
+                }
             },
             "a keyed effect needs a key_ttl in the Stripe profile",
         ),
         (
             {
-                "policy": RetryPolicy(
-                    safety=RetrySafety.LOOKUP, profile=replace(STRIPE, lookup_lag=None)
-                )
+                "policies": {
+                    "stripe": RetryPolicy(
+                        safety=RetrySafety.LOOKUP, profile=replace(STRIPE, lookup_lag=None)
+                    )
+                }
             },
             "a lookup effect needs a lookup_lag in the Stripe profile",
         ),
@@ -131,6 +136,18 @@ def test_contract_mistake_is_found_by_registry(changes: dict[str, object], mista
 def test_job_type_registered_twice_raises() -> None:
     with pytest.raises(InvariantError, match=r"payment\.charge is registered twice"):
         ContractRegistry([PaymentCharge, PaymentCharge])
+
+
+def test_two_providers_of_one_name_are_refused() -> None:
+    (plugin,) = SyncContact.resources.providers
+    other = type("OtherHubspot", (type(plugin),), {})()
+    resources = replace(ReportBuild.resources, providers=(other,))
+    clashing: type[AnyContract] = type("Clashing", (ReportBuild,), {"resources": resources})
+
+    with pytest.raises(InvariantError, match="contract Clashing: OtherHubspot has the name 'hubs"):
+        ContractRegistry([SyncContact, clashing])
+
+    ContractRegistry([clashing])
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1E+400"])

@@ -8,8 +8,10 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.operate.repair_request import (
+    Contradicted,
     JobNotFound,
     NotAllowed,
+    Repaired,
     RepairRequest,
     StaleVersion,
     WouldRepair,
@@ -25,6 +27,13 @@ from tests.support.repairs import (
     world_with_review_job,
     world_with_unknown_job,
 )
+
+
+def world_with_order_conflict() -> InMemoryStack:
+    """The charge succeeded, and then an operator called the order paid by another one."""
+    world = world_with_unknown_job()
+    world.add_order(status="paid", charge_id="ch_by_hand")
+    return world
 
 
 @pytest.mark.parametrize("what", Repair)
@@ -61,27 +70,80 @@ def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fault", "what", "reference"),
+    [
+        (ProviderFault.TIMEOUT_AFTER, Repair.MARK_FINISHED, "pi_1"),
+        (ProviderFault.TIMEOUT_BEFORE, Repair.MARK_FAILED, None),
+    ],
+)
+def test_mark_holds_only_for_row_that_was_checked(
+    fault: ProviderFault, what: Repair, reference: str | None
+) -> None:
+    world = world_with_review_job(fault)
+    version = world.job(KEY).version
+    slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
+
+    outcome = repair_job(slow, what, version=version, reference=reference)
+
+    assert isinstance(outcome, StaleVersion)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert world.order()["status"] == "payment_pending"
+
+
+@pytest.mark.parametrize(
     ("world", "what"),
     [
         (world_with_unknown_job(), Repair.LOOK_UP),
+        (world_with_order_conflict(), Repair.LOOK_UP),
         (world_with_review_job(), Repair.LOOK_UP),
         (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.REOPEN),
         (world_with_review_job(), Repair.MARK_FINISHED),
         (world_with_review_job(ProviderFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
-    ids=["lookup", "lookup in review", "reopen", "mark-finished", "mark-failed", "resubmit"],
+    ids=[
+        *("lookup", "lookup with conflict", "lookup in review", "reopen"),
+        *("mark-finished", "mark-failed", "resubmit"),
+    ],
 )
-def test_dry_run_shows_result_and_writes_nothing(world: InMemoryStack, what: Repair) -> None:
+def test_dry_run_says_what_the_repair_says_and_writes_nothing(
+    world: InMemoryStack, what: Repair
+) -> None:
     before, order = world.job(KEY), world.order()
     world.outbox.sent.clear()
+    reference = "ch_pi_1" if what is Repair.MARK_FINISHED else None
 
-    outcome = repair_job(world, what, reason="", dry_run=True)
+    dry = repair_job(world, what, reference=reference, dry_run=True)
 
-    assert isinstance(outcome, WouldRepair)
-    assert outcome.after != before
+    assert isinstance(dry, WouldRepair)
+    assert dry.after != before
     assert is_unchanged(world, before)
     assert (world.order(), world.outbox.sent) == (order, [])
+    assert [*world.store.jobs] == [KEY]
+    act = repair_job(world, what, reference=reference)
+    assert isinstance(act, Repaired)
+    assert (dry.details, dry.after) == (act.details, act.after)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what", "reference"),
+    [
+        (ProviderFault.TIMEOUT_AFTER, Repair.REOPEN, None),
+        (ProviderFault.TIMEOUT_AFTER, Repair.MARK_FAILED, None),
+        (ProviderFault.TIMEOUT_AFTER, Repair.MARK_FINISHED, None),
+        (ProviderFault.TIMEOUT_AFTER, Repair.MARK_FINISHED, "pi_9"),
+        (ProviderFault.TIMEOUT_BEFORE, Repair.MARK_FINISHED, "pi_1"),
+    ],
+)
+def test_dry_run_is_refused_as_the_repair_is(
+    fault: ProviderFault, what: Repair, reference: str | None
+) -> None:
+    world = world_with_review_job(fault)
+    before = world.job(KEY)
+    dry = repair_job(world, what, reference=reference, dry_run=True)
+    assert isinstance(dry, NotAllowed | Contradicted)
+    assert dry == repair_job(world, what, reference=reference)
+    assert is_unchanged(world, before)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
@@ -139,9 +201,3 @@ def test_longest_reason_and_reference_are_accepted() -> None:
     )
 
     assert (len(order.reason), len(order.reference or "")) == (500, 128)
-
-
-def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
-    outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
-    assert isinstance(outcome, WouldRepair)
-    assert str(outcome.details).endswith("the business rows are checked only when the repair runs")

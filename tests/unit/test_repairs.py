@@ -15,6 +15,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.jobs import Decision
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.manual_resolution import resolve_manually
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.domain.repairs import (
     Repair,
@@ -22,7 +23,6 @@ from oncely.domain.repairs import (
     note_resubmission,
     reopen,
     repair_options,
-    resolve_manually,
 )
 from oncely.providers.ses.plugin import PROFILE as SES
 from tests.unit.samples import KEY, NOW, PROFILE, TERMS, TICK, make_job
@@ -43,6 +43,7 @@ OPEN: dict[Status, set[Repair]] = {
     Status.UNKNOWN: {Repair.LOOK_UP},
     Status.FINISHED: set(),
     Status.FAILED: {Repair.RESUBMIT},
+    Status.CANCELLED: set(),
     Status.NEEDS_REVIEW: {Repair.LOOK_UP, Repair.REOPEN, Repair.MARK_FINISHED, Repair.MARK_FAILED},
 }
 
@@ -88,9 +89,10 @@ def test_row_is_proof_when_natural_or_never_claimed() -> None:
         assert can_reopen_without_lookup(make_job(fence=fence), terms) is proof
 
 
-def test_only_mark_finished_needs_reference_unless_natural() -> None:
+def test_reference_is_needed_only_where_provider_can_check_it() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
-    for terms, needing in ((TERMS, [Repair.MARK_FINISHED]), (NATURAL, [])):
+    finished = [Repair.MARK_FINISHED]
+    for terms, needing in ((TERMS, finished), (NATURAL, []), (NO_LOOKUP, []), (AT_MOST_ONCE, [])):
         options = repair_options(review, terms, now=LATER)
         assert [one.repair for one in options if one.needs_reference] == needing
 
@@ -153,7 +155,7 @@ def test_absence_is_proof_after_last_possible_request() -> None:
     assert isinstance(in_time, Decision)
 
 
-FAILED_RESULT = {"code": "resolved_by_operator", "reference": "ch_9"}
+MARKED_RESULT = {"code": "marked_by_operator", "reference": "ch_9"}
 NOTE = "seen at Stripe (reference ch_9)"
 
 
@@ -164,9 +166,9 @@ NOTE = "seen at Stripe (reference ch_9)"
             Repair.MARK_FINISHED,
             Event.RESOLVE_FINISHED,
             Status.FINISHED,
-            ("ch_9", {"reference": "ch_9"}, None),
+            ("ch_9", MARKED_RESULT, None),
         ),
-        (Repair.MARK_FAILED, Event.RESOLVE_FAILED, Status.FAILED, (None, FAILED_RESULT, NOTE)),
+        (Repair.MARK_FAILED, Event.RESOLVE_FAILED, Status.FAILED, (None, MARKED_RESULT, NOTE)),
     ],
 )
 def test_manual_resolution_ends_review_with_reference(

@@ -34,9 +34,7 @@ def world_with_unknown_charges(number: int) -> tuple[InMemoryStack, list[JobKey]
 
 
 def make_resolver(world: InMemoryStack, *, at_once: int = 10) -> GroupResolver:
-    return GroupResolver(
-        reconciler=world.reconciler(), alerter=world.alerter(), concurrency=at_once
-    )
+    return replace(world.app().group_resolver, concurrency=at_once)
 
 
 def resolve_group(
@@ -170,7 +168,7 @@ def test_reviewed_job_is_due_until_alert_is_delivered(world: InMemoryStack, *, f
     (handled,) = resolve_group(world, [job.job_key])
 
     assert handled.alert_delivery is (AlertDelivery.FAILED if fails else AlertDelivery.DELIVERED)
-    assert [alert.job_key for alert in world.alerts.sent] == [job.job_key] * (not fails)
+    assert [alert.names for alert in world.alerts.sent] == [(job.job_key,)] * (not fails)
     assert (world.job(job.job_key).due_at is not None) is fails
 
 

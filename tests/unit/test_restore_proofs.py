@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.ended_jobs import MONEY_RETENTION, mark_published
 from oncely.domain.gaps import HistoryGap
 from oncely.domain.history import (
     HistoryLine,
@@ -15,7 +16,7 @@ from oncely.domain.history import (
     history_line,
     unreadable_line,
 )
-from oncely.domain.jobs import MONEY_RETENTION, Job, mark_published
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.restore import park_copied_row, restore_row
@@ -24,8 +25,9 @@ from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRef
 from oncely.ports import SwapResult
 from oncely.testing.history import MemoryHistory
 from oncely.testing.memory import MemoryJobStore
-from tests.support.fakes import FakeClock
-from tests.unit.restored_table import T1, T2, FakeIdentityTable, FakeRowScan
+from oncely.testing.row_scan import MemoryRowScan
+from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
@@ -60,14 +62,8 @@ class RestoreHarness:
 
     @property
     def service(self) -> ProofRestorer:
-        return ProofRestorer(
-            table=self.table,
-            store=self.store,
-            scan=FakeRowScan(self.store),
-            history=self.history,
-            clock=self.clock,
-            new_identity=lambda: "fresh",
-        )
+        world = InMemoryStack(store=self.store, history=self.history, clock=self.clock)
+        return world.app(table_identity=self.table).proof_restorer
 
     def replace_table(self, **given: Any) -> Declaration:  # noqa: ANN401  # options by name
         done = self.service.replace_table(replays_for=timedelta(days=18), **given)
@@ -340,7 +336,7 @@ def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
 
 def test_copy_is_not_opened_while_row_is_unreadable() -> None:
     rig = RestoreHarness((FINISHED,))
-    scan = FakeRowScan(rig.store, unreadable=(("payment.charge:order_2", 3),))
+    scan = MemoryRowScan(rig.store, unreadable=(("payment.charge:order_2", 3),))
 
     done = replace(rig.service, scan=scan).declare_copy()
 
@@ -378,3 +374,24 @@ def test_new_row_of_expired_key_outranks_old_history() -> None:
     row = replace(FINISHED, created_at=NOW + timedelta(days=1), version=2, expires_at=LATER)
     older = make_line(replace(row, created_at=NOW, version=9))
     assert restore_row(row, older, deployment="dev", now=LATER) is None
+
+
+def test_review_loses_mark_that_nothing_was_sent() -> None:
+    review = make_charge(status=Status.NEEDS_REVIEW, fence=0, nothing_sent=True, due_at=None)
+
+    restored = restore_row(review, None, deployment="dev", now=LATER)
+
+    assert restored is not None, "a claim after the backup may be lost"
+    assert (restored.status, restored.nothing_sent) == (Status.NEEDS_REVIEW, False)
+    assert restore_row(restored, None, deployment="dev", now=LATER) is None
+
+
+def test_message_of_row_without_fingerprint_is_not_taken_for_claimed_one() -> None:
+    wrong = make_charge(status=Status.READY, fingerprint=None, message={**MESSAGE, "amount": 1})
+    claimed = make_line(make_charge(version=2), left_out=("message",), message=None)
+
+    restored = restore_row(wrong, claimed, deployment="dev", now=LATER)
+
+    assert restored is not None
+    assert restored.status is Status.NEEDS_REVIEW
+    assert "lacks a part of its message" in str(restored.last_error)

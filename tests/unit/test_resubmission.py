@@ -64,17 +64,6 @@ def test_resubmission_returns_charge_of_paid_first_job(world: InMemoryStack) -> 
     assert world.payments.charges == ["pi_1"]
 
 
-def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
-    world = InMemoryStack()  # without an order
-    assert isinstance(world.run(charge_message()), NeedsReview)
-    assert isinstance(repair_job(world, Repair.MARK_FAILED, reference="re_1"), Repaired)
-    assert (world.job(FIRST).result or {})["reference"] == "re_1"
-    world.add_order()
-
-    assert isinstance(world.run(charge_message(attempt=2)), Finished)
-    assert world.payments.charges == ["pi_1"]
-
-
 def resubmit_job(world: InMemoryStack) -> str:
     assert isinstance(repair_job(world, Repair.RESUBMIT), Repaired)
     return world.outbox.sent.pop()

@@ -8,13 +8,15 @@ import pytest
 import typer
 
 from oncely.cli.main import app
+from oncely.cli.options import parse_time_argument
+from oncely.domain.alert_budget import AlertCause, AlertDigest, AlertKind
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.review import known_facts, open_question
 from oncely.ports import Alert
 from oncely.run import alert_texts
-from tests.unit.samples import KEY, make_entry, make_job
+from tests.unit.samples import KEY, NOW, make_entry, make_job
 
 CONTRADICTED = make_entry(
     event=Event.CONTRADICT, from_status=Status.FAILED, to_status=Status.NEEDS_REVIEW
@@ -103,6 +105,27 @@ def test_alert_commands_are_valid(command: Callable[[JobKey, str], str], stack: 
     assert name == "oncely"
     assert taken.params["key"] == KEY
     assert stack in {"", taken.params["stack"]}
+
+
+@pytest.mark.parametrize("cause", AlertCause)
+def test_digest_names_command_that_lists_the_rest(cause: AlertCause) -> None:
+    kind = AlertKind(cause=cause, job_type="payment.charge", reason="odd")
+    digest = AlertDigest(kind=kind, since=NOW, until=NOW, count=1, examples={0: str(KEY)})
+
+    alert = alert_texts.digest_alert(digest, stack="Oncely-prod", archive_bucket="archive")
+    *_, line = alert.text.splitlines()
+    name, verb, *arguments = shlex.split(line.removeprefix("Next: "))
+    parsers: Any = typer.main.get_command(app)
+
+    assert alert.subject.startswith("Oncely: 1 more ")
+    assert f"Example: {KEY}" in alert.text
+    if name == "aws":
+        assert arguments[-1] == f"s3://archive/rejects/{NOW:%Y/%m/%d}/"
+    else:
+        taken = parsers.commands[verb].make_context(verb, arguments).params
+        assert taken["stack"] == "Oncely-prod"
+        since = taken.get("since")
+        assert since is None or parse_time_argument(since, now=NOW) == NOW
 
 
 @pytest.mark.parametrize(

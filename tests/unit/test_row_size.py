@@ -12,11 +12,11 @@ from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
 from oncely.domain.effect_outcomes import BusinessWrite, EffectOutcome, Prepared, Succeeded
 from oncely.domain.jobs import Job
-from oncely.domain.keys import IdempotencyKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.ports import ClaimResult, SwapResult
+from oncely.providers.fake_payments import FakeIntent, FakePayments
 from oncely.providers.interfaces import Email, Payment
 from oncely.providers.ses.fake import FakeMailer
-from oncely.providers.stripe.fake import FakeIntent, FakePayments
 from oncely.testing.memory import MemoryJobStore
 from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping, ping_message
@@ -85,8 +85,10 @@ class MaxLengthNamePayments(FakePayments):
 
 
 class MaxLengthNameMailer(FakeMailer):
-    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
-        super().send(email, idempotency_key=idempotency_key, tag=tag)
+    def send(
+        self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
+    ) -> EffectOutcome:
+        super().send(email, idempotency_key=idempotency_key, job_key=job_key, tag=tag)
         result = {"message_id": MESSAGE, "request_id": str(UUID(int=9))}
         return Succeeded(f"sent as {MESSAGE}", MESSAGE, result)
 
@@ -135,3 +137,15 @@ def test_smallest_job_stays_under_half_write_unit() -> None:
     make_world(contracts=(Ping,)).run(ping_message(1))
     assert len(sizes["test.ping"]) == 2, "claim, end"
     assert max(sizes["test.ping"]) < LIMIT / 2
+
+
+def test_finished_contact_stays_under_one_write_unit_without_its_record() -> None:
+    times = {"updatedAt": "2026-11-16T02:20:00.000Z"}
+    record = {"id": "4419", "properties": {f"p{n}": "x" * 50 for n in range(100)}, **times}
+    event = {"source": "hubspot", "source_id": "4419", "event_id": times["updatedAt"]}
+
+    make_world().run({"job": "sync.contact", "v": 1, **event, "record": record})
+
+    claimed, ended = sizes["sync.contact"]
+    assert claimed > 5 * LIMIT
+    assert ended < LIMIT

@@ -11,7 +11,13 @@ from oncely.domain.effect_outcomes import EffectOutcome, InProgress, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.ports import ClaimFailed, PrerequisiteNotMet
-from oncely.run.outcomes import Conflict, Continued, NeedsReview, NotAttempted
+from oncely.run.outcomes import (
+    Conflict,
+    Continued,
+    LeasedElsewhere,
+    NeedsReview,
+    NotAttempted,
+)
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
@@ -116,18 +122,27 @@ class _PrerequisiteStore(MemoryJobStore):
     ("other", "state"),
     [(None, "not there"), (make_job(status=Status.FINISHED), "done"), (make_job(), "pending")],
 )
-@pytest.mark.parametrize("row", [None, ready_job(status=Status.STARTED)])
-def test_unmet_requirement_is_conflict(row: Job | None, other: Job | None, state: str) -> None:
+def test_unmet_requirement_is_conflict(other: Job | None, state: str) -> None:
     store = _PrerequisiteStore()
     store.other = other
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)
-    if row is not None:
-        store.jobs[KEY] = row
 
     outcome = world.run(BODY)
 
     assert isinstance(outcome, Conflict)
     assert outcome.reason.endswith(f"must have failed, it is {state}")
-    assert store.jobs.get(KEY) == row
+    assert store.jobs == {}
     (alert,) = world.alerts.sent
     assert alert.subject == f"Oncely: conflicting message for {KEY}"
+
+
+def test_unmet_requirement_is_answered_by_claimed_row() -> None:
+    store = _PrerequisiteStore()
+    world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)
+    until = world.clock.now() + timedelta(minutes=1)
+    store.jobs[KEY] = ready_job(status=Status.STARTED, lease_until=until)
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, LeasedElsewhere)
+    assert world.alerts.sent == []

@@ -1,5 +1,7 @@
 """The settings: what the environment holds, and a sentence that names what is missing."""
 
+from datetime import timedelta
+
 import pytest
 from pydantic import ValidationError
 
@@ -7,8 +9,10 @@ from oncely.aws.ports import app_from_env
 from oncely.domain.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.hubspot.plugin import HubSpotSettings
+from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.stripe.plugin import StripeSettings
 from oncely.settings import Settings
 from tests.unit.report_contract import ReportBuild
@@ -37,19 +41,31 @@ def test_settings_have_defaults_and_parse_numbers() -> None:
     given = {"BATCH_CONCURRENCY": "2", "MAX_RECEIVE_COUNT": "3"}
 
     for settings, expected in (
-        (Settings.from_env(PAYMENTS, CONTRACTS), (10, 5)),
+        (Settings.from_env(PAYMENTS, CONTRACTS), (10, 50)),
         (Settings.from_env({**PAYMENTS, **given}, CONTRACTS), (2, 3)),
     ):
         assert (settings.batch_concurrency, settings.max_receive_count) == expected
 
 
+def test_table_retention_has_default_of_schema() -> None:
+    variable = "IMPORT_EVENTS_RETENTION_DAYS"
+    for given, days in (({}, 400), ({variable: "500"}, 500), ({variable: ""}, 400)):
+        app = app_from_env({**PAYMENTS, **given}, (SyncContact,))
+        assert app.ports.retention("import_events") == timedelta(days=days)
+    with pytest.raises(NotConfiguredError, match=variable):
+        Settings.from_env({**PAYMENTS, variable: "0"}, (SyncContact,))
+    with pytest.raises(NotConfiguredError, match="ORDERS_RETENTION_DAYS: missing"):
+        app_from_env(PAYMENTS, CONTRACTS).ports.retention("orders")
+
+
 def test_provider_settings_are_read_by_plugin_name() -> None:
     given = {"STRIPE_API_BASE": "http://local", "HUBSPOT_ID_PROPERTY": "our_id"}
 
-    assert Settings.from_env({**PAYMENTS, **given}, (PaymentCharge, SyncPush)).providers == {
-        "hubspot": HubSpotSettings(id_property="our_id"),
-        "stripe": StripeSettings(api_base="http://local"),
-    }
+    providers = Settings.from_env({**PAYMENTS, **given}, (PaymentCharge, SyncPush)).providers
+
+    assert providers["hubspot"] == HubSpotSettings(id_property="our_id")
+    assert providers["stripe"] == StripeSettings(api_base="http://local")
+    assert providers["ses"] == SesSettings()  # a charge asks whether a receipt follows
 
 
 @pytest.mark.parametrize("variable", [name for name in PAYMENTS if name != "QUEUE_NAME"])
@@ -77,7 +93,7 @@ def test_worker_without_contracts_is_not_built(queue: str) -> None:
         ("BATCH_CONCURRENCY", "0"),
         ("BATCH_CONCURRENCY", "many"),
         ("MAX_RECEIVE_COUNT", "1"),
-        ("STRIPE_READS_PER_SECOND", "0"),
+        ("STRIPE_LOOKUPS_PER_SECOND", "0"),
     ],
 )
 def test_invalid_number_is_reported_by_variable(variable: str, wrong: str) -> None:

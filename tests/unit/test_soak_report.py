@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.providers.sandbox import Ledger
-from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus
+from oncely.testing.sandbox import RecordedEffect
+from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import DemoFinalState, JobSnapshot
 from tests.soak.report import SoakReport
-from tests.unit.samples import KEY, NOW, make_entry, make_job
+from tests.unit.samples import KEY, make_entry, make_job
 
 RECEIPT = "receipt.send:order_18452"
 PAID = make_job(
@@ -27,26 +27,14 @@ def job_snapshot(key: str, *, published: bool = True) -> JobSnapshot:
     return JobSnapshot(key=key, status=Status.FINISHED, is_published=published)
 
 
-def ledger_with_charge(job_key: str = KEY) -> Ledger:
-    ledger = Ledger()
-    ledger.save(
-        Charge(
-            charge_id="ch_1",
-            intent_id="pi_1",
-            amount=1250,
-            currency="eur",
-            created=NOW,
-            status=ChargeStatus.SUCCEEDED,
-            customer="cus_7",
-            payment_method="pm_card_visa",
-            metadata={"job_key": job_key},
-            idempotency_key=None,
-        ),
-        at=NOW,
-    )
-    return ledger
-
-
+CHARGE = RecordedEffect(kind="charges", key=KEY, reference="ch_1")
+EMAIL = RecordedEffect(kind="emails", key=RECEIPT, reference="mail_1")
+FACTS = DemoFinalState(
+    requested=frozenset({KEY}),
+    jobs={KEY: job_snapshot(KEY), RECEIPT: job_snapshot(RECEIPT)},
+    effects=(CHARGE, EMAIL),
+    paid=frozenset({"18452"}),
+)
 KEPT = SoakReport(
     seed=1,
     minutes=5,
@@ -56,15 +44,9 @@ KEPT = SoakReport(
     process_counts=Counter(killed=4),
     reported_counts=Counter(Finished=1),
     drain_counts=Counter(),
-    facts=DemoFinalState(
-        requested=frozenset({KEY}),
-        jobs={KEY: job_snapshot(KEY), RECEIPT: job_snapshot(RECEIPT)},
-        charges={KEY: 1},
-        mails={"18452": 1},
-        paid=frozenset({"18452"}),
-    ),
+    facts=FACTS,
     rows=(PAID, REVIEW),
-    ledger=ledger_with_charge(),
+    totals=LedgerTotals(),
 )
 
 
@@ -76,25 +58,28 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (replace(KEPT, facts=replace(KEPT.facts, charges={KEY: 2})), f"{KEY} was charged 2 times"),
         (
-            replace(KEPT, facts=replace(KEPT.facts, requested=frozenset({KEY, "sync.push:x:1"}))),
+            replace(KEPT, facts=replace(FACTS, effects=(CHARGE, CHARGE, EMAIL))),
+            f"{KEY} has 2 charges",
+        ),
+        (
+            replace(KEPT, facts=replace(FACTS, requested=frozenset({KEY, "sync.push:x:1"}))),
             "sync.push:x:1 has no row",
         ),
         (
             replace(
                 KEPT,
-                facts=replace(
-                    KEPT.facts, jobs={**KEPT.facts.jobs, KEY: job_snapshot(KEY, published=False)}
-                ),
+                facts=replace(FACTS, jobs={**FACTS.jobs, KEY: job_snapshot(KEY, published=False)}),
             ),
             f"{KEY} ended and still owes something",
         ),
         (
-            replace(KEPT, ledger=ledger_with_charge("payment.charge:order_2")),
+            replace(
+                KEPT,
+                facts=replace(FACTS, effects=(replace(CHARGE, reference="ch_2"), EMAIL)),
+            ),
             f"{KEY} names the charge ch_1, which is not its own",
         ),
-        (replace(KEPT, ledger=Ledger()), f"{KEY} names the charge ch_1, which is not its own"),
         (
             replace(KEPT, rows=(replace(PAID, evidence=(make_entry(to_status=Status.UNKNOWN),)),)),
             f"{KEY} is finished, and its history ends otherwise",

@@ -8,6 +8,7 @@ import pytest
 from oncely import signals
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
 from oncely.reconcile.reconciler import Resolution
 from oncely.run.review_alerts import AlertDelivery
 from oncely.telemetry import Telemetry
@@ -18,7 +19,9 @@ MetricValues = Callable[[str], list[float]]
 
 @pytest.fixture
 def telemetry() -> Telemetry:
-    return Telemetry.create()
+    created = Telemetry.create()
+    created.metrics.clear_metrics()  # another test of this process may have counted something
+    return created
 
 
 @pytest.fixture
@@ -26,8 +29,8 @@ def metric_values(telemetry: Telemetry, capsys: pytest.CaptureFixture[str]) -> M
     def values(metric: str) -> list[float]:
         telemetry.metrics.flush_metrics(raise_on_empty_metrics=False)
         lines = capsys.readouterr().out.splitlines()
-        blobs = [json.loads(line) for line in lines if metric in line]
-        return [value for blob in blobs for value in blob[metric]]
+        blobs = [json.loads(line) for line in lines if "_aws" in line]
+        return [value for blob in blobs for value in blob.get(metric, [])]
 
     return values
 
@@ -52,6 +55,30 @@ def test_reconciler_logs_mask_email(telemetry: Telemetry, caplog: pytest.LogCapt
     logged = str([vars(record) for record in caplog.records])
     assert logged.count("not verified: a***@example.com") == 3
     assert "ada@" not in logged
+
+
+@pytest.mark.parametrize(
+    ("change", "metric"),
+    [
+        ((Status.UNKNOWN, Status.FINISHED), signals.FINISHED),
+        ((Status.STARTED, Status.FAILED), signals.FAILED),
+        ((Status.UNKNOWN, Status.NEEDS_REVIEW), signals.NEEDS_REVIEW),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_resolved_job_counts_as_its_outcome(
+    change: tuple[Status, Status],
+    metric: str,
+    telemetry: Telemetry,
+    metric_values: MetricValues,
+    *,
+    dry_run: bool,
+) -> None:
+    before, after = change
+    for status in (before, after):  # the second one is at its end already
+        resolution = Resolution(key=KEY, outcome="", from_status=status, to_status=after)
+        telemetry.job_resolved(resolution, dry_run=dry_run)
+    assert metric_values(metric) == ([] if dry_run else [1.0])
 
 
 def test_sweep_counts_unresolved_jobs(telemetry: Telemetry, metric_values: MetricValues) -> None:

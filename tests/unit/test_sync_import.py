@@ -156,7 +156,7 @@ class _CrashingSender(FakeMessageSender):
         super().__init__()
         self.number = number
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
         left = self.number - len(self.sent)
         taken = super().send(bodies[:left])
         return taken if left >= len(bodies) else _crash()

@@ -167,13 +167,6 @@ def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None
     assert crm_emails(world) == ["v1@example.com"]
 
 
-def test_missing_record_or_future_version_needs_review(world: InMemoryStack) -> None:
-    add_record(world, version=1)
-    assert isinstance(world.run({**push_message(), "record_id": "app#1"}), NeedsReview)
-    assert isinstance(world.run(push_message(version=9)), NeedsReview)
-    assert crm_emails(world) == []
-
-
 def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> None:
     lose_push(world, ProviderFault.TIMEOUT_BEFORE)
     kept = record_row(world)

@@ -7,7 +7,7 @@ import pytest
 
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
-from oncely.providers.stripe.fake import FakePayments
+from oncely.providers.fake_payments import FakePayments
 from oncely.run.outcomes import Finished, NeedsReview
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message

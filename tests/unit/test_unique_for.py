@@ -5,16 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.system import new_owner_token
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
-from oncely.ports import CreateResult, UniqueWindow, UniqueWindows, WindowTaken
-from oncely.registry import ContractRegistry
-from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
+from oncely.enqueue.enqueuer import EnqueueResult
+from oncely.ports import CreateResult, JobInserter, UniqueWindow, WindowTaken
+from oncely.testing.memory import MemoryJobInserter, MemoryJobStore
 from tests.support.fakes import FakeClock, FakeMessageSender
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import make_claim
 
@@ -27,17 +26,12 @@ class ReportProducer:
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
-    windows: UniqueWindows | None = None
+    inserter: JobInserter | None = None
 
     def enqueue_report(self, token: str, list_id: str = "7", **more: object) -> EnqueueResult:
-        enqueuer = Enqueuer(
-            registry=ContractRegistry([ReportBuild]),
-            store=self.store,
-            windows=self.windows or MemoryUniqueWindows(self.store),
-            sender_for_queue=lambda _: self.outbox,
-            clock=self.clock,
-            new_token=new_owner_token,
-        )
+        world = InMemoryStack(contracts=(ReportBuild,), store=self.store, outbox=self.outbox)
+        inserter = self.inserter or MemoryJobInserter(self.store)
+        enqueuer = world.app(clock=self.clock, job_inserter=inserter).enqueuer
         return enqueuer.enqueue(report_message(token, list_id, **more), unique_for=HOUR)
 
     def start(self, key: JobKey) -> None:
@@ -88,12 +82,12 @@ def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None
     assert reports.enqueue_report("b").created
 
 
-class NeverFreeWindows:
+class NeverFreeWindow(MemoryJobInserter):
     """A window that changes hands between every look and the next try."""
 
     attempts = 0
 
-    def create(
+    def insert_unique(
         self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         self.attempts += 1
@@ -101,7 +95,7 @@ class NeverFreeWindows:
 
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
-    reports.windows = windows = NeverFreeWindows()
+    reports.inserter = inserter = NeverFreeWindow(reports.store)
     with pytest.raises(UnavailableError, match="changed its holder"):
         reports.enqueue_report("b")
-    assert windows.attempts == 3
+    assert inserter.attempts == 3

@@ -1,16 +1,26 @@
 """A job whose message this deployment cannot read: an operator closes it, and it ends."""
 
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.ended_jobs import MONEY_RETENTION
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import MONEY_RETENTION, Job
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
-from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, WouldRepair
+from oncely.operate.repair_request import (
+    Contradicted,
+    NotAllowed,
+    ProviderUnavailable,
+    Repaired,
+    RepairOutcome,
+    WouldRepair,
+)
+from oncely.testing.provider_fault import ProviderFault
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -79,21 +89,91 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert world.order() == order
 
 
-def test_mark_finished_needs_reference_for_known_job_type(world: InMemoryStack) -> None:
-    known = get_job(world).job_type == "payment.charge"
-    outcome = repair_job(world, Repair.MARK_FINISHED, reference=None)
-    assert isinstance(outcome, NotAllowed if known else Repaired)
+def test_unreadable_job_is_marked_in_operators_name(world: InMemoryStack) -> None:
+    repair_job(world, Repair.MARK_FINISHED, reference=None)
+
+    view = world.inspector().get(get_job(world).job_key)
+
+    assert view is not None
+    assert f"by {repairs.OPERATOR}. The provider did not confirm it." in view.headline
 
 
-def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: InMemoryStack) -> None:
+def test_unknown_reference_is_not_believed(world: InMemoryStack) -> None:
+    """Nothing of an unknown type can be looked up, and a payment must be this job's."""
     row = get_job(world)
-    world.store.jobs[row.job_key] = before = replace(row, provider_ref="pi_1")
+    world.store.jobs[row.job_key] = before = replace(row, provider_ref="pi_1", provider="stripe")
 
     outcome = repair_job(world, Repair.MARK_FAILED)
 
-    assert isinstance(outcome, NotAllowed)
-    assert "pi_1 may still be open" in outcome.reason
+    assert isinstance(outcome, NotAllowed | Contradicted)
+    assert "pi_1 may still be open" in outcome.reason or "is not this job's" in outcome.reason
     assert get_job(world) == before
+
+
+CLAIMED: Final = {"finished": Repair.MARK_FINISHED, "failed": Repair.MARK_FAILED}
+
+
+def with_unreadable_payment(status: str) -> InMemoryStack:
+    """A payment in review whose message only a newer version can read."""
+    world = repairs.world_with_review_job()
+    (intent,) = world.payments.intents.values()
+    world.payments.intents[intent.ref] = replace(intent, status=status)
+    row = get_job(world)
+    message = UNREADABLE_MESSAGES["a newer version"]
+    world.store.jobs[row.job_key] = replace(row, message=message)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("status", "what", "reference", "confirmed"),
+    [
+        ("succeeded", "finished", "pi_1", True),
+        ("succeeded", "finished", "pi_invented", False),
+        ("succeeded", "failed", None, False),
+        ("canceled", "finished", "pi_1", False),
+        ("canceled", "failed", None, True),
+        ("canceled", "failed", "pi_invented", False),
+        ("requires_confirmation", "finished", "pi_1", False),
+        ("requires_confirmation", "failed", None, False),  # no worker can close it
+    ],
+)
+def test_payment_is_looked_up_by_its_reference(
+    status: str, what: str, reference: str | None, *, confirmed: bool
+) -> None:
+    world = with_unreadable_payment(status)
+    before = get_job(world)
+
+    outcome = repairs.repair_job(world, CLAIMED[what], reference=reference)
+
+    if confirmed:
+        assert isinstance(outcome, Repaired)
+        assert outcome.details.lookup is not None
+        assert (get_job(world).status, get_job(world).marked_by) == (what, None)
+    else:
+        assert isinstance(outcome, Contradicted), outcome
+        assert get_job(world) == before
+
+
+def test_reference_of_looked_up_payment_is_required() -> None:
+    world = with_unreadable_payment("succeeded")
+    outcome = repairs.repair_job(world, Repair.MARK_FINISHED)
+    assert isinstance(outcome, NotAllowed)
+    assert "reference is required" in outcome.reason
+
+
+def test_nothing_changes_without_answer() -> None:
+    world = with_unreadable_payment("canceled")
+    world.payments.fail_next("lookup_closed", ProviderFault.TIMEOUT_AFTER)
+    before = get_job(world)
+    assert isinstance(repairs.repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
+    assert get_job(world) == before
+
+
+def test_texts_of_erased_job_do_not_ask_for_other_version() -> None:
+    job = make_job(status=Status.NEEDS_REVIEW, message={}, erasure_requested_at=NOW)
+    for one in unreadable_job_options(job, TERMS):
+        assert "its message was erased" in one.reason
+        assert "deploy" not in one.reason
 
 
 @pytest.mark.parametrize("what", [Repair.MARK_FINISHED, Repair.MARK_FAILED])
@@ -158,17 +238,6 @@ def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> No
     readable = repair_option(job, TERMS, Repair.MARK_FINISHED, now=NOW).reason
     reasons = {one.reason for one in unreadable_job_options(job, TERMS)}
     assert (reasons == {readable}) is job.ended
-
-
-def test_offer_needs_reference_only_for_known_job_type() -> None:
-    review = make_job(status=Status.NEEDS_REVIEW)
-
-    def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
-        options = unreadable_job_options(review, TERMS if known else None)
-        return {one.repair for one in options if one.needs_reference}
-
-    assert needing(known=True) == {Repair.MARK_FINISHED}
-    assert needing(known=False) == set()
 
 
 @pytest.fixture(params=["a newer version", "an unknown type"])

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from oncely.domain.errors import InvalidInputError
-from oncely.jobs import CONTRACTS
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.registry import ContractRegistry
-from oncely_local.workload import DECLINED, SeedRow, generate_workload
+from oncely_local.workload import DECLINED, PAYMENT_METHODS, SeedRow, generate_workload
 
 
 def test_seed_determines_workload() -> None:
@@ -20,7 +20,8 @@ def test_seed_determines_workload() -> None:
 @pytest.mark.parametrize("jobs", [1, 12, 300, 10_000])
 def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
     drawn = generate_workload(jobs=jobs, seed=1)
-    receipts = sum(order["payment_method"] != DECLINED for order in drawn.orders)
+    declined = {methods[DECLINED] for methods in PAYMENT_METHODS.values()}
+    receipts = sum(order["payment_method"] not in declined for order in drawn.rows["orders"])
     total = len(drawn.jobs) + receipts + drawn.contacts
     assert 0.9 * jobs <= total <= 1.1 * jobs + 8
 
@@ -28,11 +29,14 @@ def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
 def test_workload_holds_every_job_type_but_receipts() -> None:
     kinds = {key.partition(":")[0] for key in generate_workload(jobs=50, seed=1).jobs}
     # Producers never request a receipt: it follows a payment.
-    assert kinds == {"payment.charge", "sync.contact", "sync.import", "sync.push"}
+    assert kinds == {
+        *("payment.charge", "payment.refund"),
+        *("sync.contact", "sync.import", "sync.push"),
+    }
 
 
 def test_each_job_has_key_of_its_contract() -> None:
-    registry = ContractRegistry(CONTRACTS)
+    registry = ContractRegistry(SHIPPED_JOBS)
     for key, sending in generate_workload(jobs=200, seed=3).jobs.items():
         kind, message = registry.parse_body(sending.body)
         assert kind.key(message) == key
@@ -51,7 +55,7 @@ def test_workload_contains_immediate_and_later_duplicates() -> None:
 
 def test_invalid_messages_are_distinct_and_unworkable() -> None:
     drawn = generate_workload(jobs=300, seed=1)
-    orders = {order["order_id"]: order for order in drawn.orders}
+    orders = {order["order_id"]: order for order in drawn.rows["orders"]}
     bodies = [one.body for one in drawn.invalid]
 
     assert len(bodies) == len(set(bodies))
@@ -61,7 +65,7 @@ def test_invalid_messages_are_distinct_and_unworkable() -> None:
 
 def is_rejected(body: str) -> bool:
     try:
-        ContractRegistry(CONTRACTS).parse_body(body)
+        ContractRegistry(SHIPPED_JOBS).parse_body(body)
     except InvalidInputError:
         return True
     return False

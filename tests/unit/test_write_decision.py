@@ -74,7 +74,7 @@ class DecisionHarness:
     ) -> DecisionResult:
         alerter = ReviewAlerter(
             store=store or self.store,
-            notifier=alerts or self.alerts,
+            notifier=lambda: alerts or self.alerts,
             clock=self.clock,
             actor="worker",
             stack="Oncely-prod",
@@ -114,7 +114,7 @@ def test_escalation_alert_says_known_unknown_and_next(rig: DecisionHarness) -> N
     rig.write_decision(Anomalous("two were found", "pi_1"))
 
     (alert,) = rig.alerts.sent
-    assert (alert.job_key, alert.subject) == (KEY, f"Oncely: {KEY} needs review")
+    assert (alert.names, alert.subject) == ((KEY,), f"Oncely: {KEY} needs review")
     lines = alert.text.splitlines()
     assert "Reason: two were found" in lines
     assert "Known: provider reference: pi_1" in lines

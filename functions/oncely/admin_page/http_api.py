@@ -2,11 +2,14 @@
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
+from oncely.admin_page.access_log import ShownJob, access_fields, log_access
+from oncely.admin_page.user_groups import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import (
     InvalidInputError,
@@ -14,11 +17,8 @@ from oncely.domain.errors import (
     UnavailableError,
     UnreadableRowError,
 )
-from oncely.domain.text import mask_emails
+from oncely.domain.text import support_text
 from oncely.telemetry import telemetry
-
-SUPPORT_GROUP: Final = "support"  # reads
-OPERATOR_GROUP: Final = "operator"  # reads, repairs and exports
 
 # Sent with every response. The page's own files have a wider content security policy.
 _SECURITY_HEADERS: Final = {
@@ -31,6 +31,7 @@ _SECURITY_HEADERS: Final = {
 }
 # Responses about jobs are private and change at any time.
 _NO_STORE: Final = {"cache-control": "no-store"}
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,15 @@ class ApiResponse:
     status: HTTPStatus = HTTPStatus.OK
     body: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    jobs: Sequence[ShownJob] = ()  # whose data it holds, for the access log
 
     @classmethod
-    def json(cls, content: Json, status: HTTPStatus = HTTPStatus.OK) -> "ApiResponse":
+    def json(
+        cls, content: Json, status: HTTPStatus = HTTPStatus.OK, *, jobs: Sequence[ShownJob] = ()
+    ) -> "ApiResponse":
         return cls(
             status=status,
+            jobs=jobs,
             body=json.dumps(content, ensure_ascii=False),
             headers={"content-type": "application/json; charset=utf-8", **_NO_STORE},
         )
@@ -85,8 +90,10 @@ class ApiResponse:
         return ApiResponse(status=HTTPStatus.NOT_MODIFIED, headers=self.headers)
 
     @classmethod
-    def error(cls, status: HTTPStatus, message: str, **more: Json) -> "ApiResponse":
-        return cls.json({"error": message, **more}, status)
+    def error(
+        cls, status: HTTPStatus, message: str, *, jobs: Sequence[ShownJob] = (), **more: Json
+    ) -> "ApiResponse":
+        return cls.json({"error": support_text(message), **more}, status, jobs=jobs)
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ class Route:
 
     handler: Callable[[ApiRequest], ApiResponse]
     groups: frozenset[str] = frozenset()
+    # What the user typed. The access log holds its digest.
+    text: Callable[[ApiRequest], str] = lambda _: ""
 
 
 Routes: TypeAlias = Mapping[str, Route]
@@ -102,50 +111,109 @@ READER_GROUPS: Final = frozenset({SUPPORT_GROUP, OPERATOR_GROUP})
 REPAIRER_GROUPS: Final = frozenset({OPERATOR_GROUP})
 
 
-def handle_event(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
-    """Handle an API Gateway event. Errors become a message; the log has the stack trace."""
-    route_key = str(event.get("routeKey"))
-    # API Gateway lowercases header names.
-    tags = str((event.get("headers") or {}).get("if-none-match", ""))
-    response = _respond(event, routes.get(route_key)).not_modified_if(tags)
-    status = int(response.status)
-    telemetry().logger.info("request handled", extra={"route": route_key, "status": status})
-    return {
-        "statusCode": status,
-        "headers": {**_SECURITY_HEADERS, **response.headers},
-        "body": response.body,
-    }
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """The routes of a function. Each request of a user is logged, also if it is refused."""
 
+    routes: Routes
+    digest: Callable[[str], str]  # of text for the access log
+    # The groups of a user now. Without it a user keeps the groups of the token until it expires.
+    current_groups: Callable[[str], frozenset[str]] | None = None
 
-def _respond(event: Mapping[str, Any], route: Route | None) -> ApiResponse:
-    if route is None:
-        return ApiResponse.error(HTTPStatus.NOT_FOUND, "unknown route: reload the page")
-    user = _parse_user(event)
-    # API Gateway has verified the token. The groups are checked here, for every route.
-    if route.groups and user is None:
-        return ApiResponse.error(HTTPStatus.UNAUTHORIZED, "not signed in: sign in and try again")
-    if route.groups and user is not None and not route.groups & user.groups:
-        groups = " or ".join(sorted(route.groups))
-        return ApiResponse.error(
-            HTTPStatus.FORBIDDEN,
-            f"access denied: this requires the group {groups}. Ask an administrator to add you.",
+    def handle(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Handle an API Gateway event. Errors become a message; the log has the stack trace."""
+        route_key = str(event.get("routeKey"))
+        # API Gateway lowercases header names.
+        tags = str((event.get("headers") or {}).get("if-none-match", ""))
+        response = self._respond(event, route_key).not_modified_if(tags)
+        return {
+            "statusCode": int(response.status),
+            "headers": {**_SECURITY_HEADERS, **response.headers},
+            "body": response.body,
+        }
+
+    def _respond(self, event: Mapping[str, Any], route_key: str) -> ApiResponse:
+        route = self.routes.get(route_key)
+        if route is None:
+            response = ApiResponse.error(HTTPStatus.NOT_FOUND, "unknown route: reload the page")
+        else:
+            request = _parse_request(event, _parse_user(event))
+            if route.groups:
+                return self._respond_to_user(request, route, route_key)
+            response = _attempt(lambda: route.handler(request))
+        fields = {"route": route_key, "status": int(response.status)}
+        telemetry().logger.info("request handled", extra=fields)
+        return response
+
+    def _respond_to_user(self, request: ApiRequest, route: Route, route_key: str) -> ApiResponse:
+        """Respond and write the access log. What cannot be logged is neither done nor shown."""
+        typed = route.text(request)
+        digest = _attempt(lambda: self.digest(typed) if typed else "", typed)
+        response = digest if isinstance(digest, ApiResponse) else self._serve(request, route, typed)
+        jobs = _attempt(lambda: [*access_fields(response.jobs, self.digest)])
+        if isinstance(jobs, ApiResponse):
+            response, jobs = jobs, [{}]
+        log_access(
+            jobs,
+            actor=None if request.user is None else request.user.name,
+            route=route_key,
+            status=int(response.status),
+            text="" if isinstance(digest, ApiResponse) else digest,
         )
+        return response
+
+    def _serve(self, request: ApiRequest, route: Route, typed: str) -> ApiResponse:
+        return _attempt(lambda: self._refuse(request, route) or route.handler(request), typed)
+
+    def _refuse(self, request: ApiRequest, route: Route) -> ApiResponse | None:
+        """Check the groups: API Gateway has verified the token, and nothing else."""
+        user = request.user
+        if user is None:
+            return ApiResponse.error(
+                HTTPStatus.UNAUTHORIZED, "not signed in: sign in and try again"
+            )
+        groups = " or ".join(sorted(route.groups))
+        if not route.groups & user.groups:
+            return ApiResponse.error(
+                HTTPStatus.FORBIDDEN,
+                f"access denied: this requires the group {groups}. Ask an administrator to add "
+                "you.",
+            )
+        # The token may have been issued before the user was removed.
+        if self.current_groups is not None and not route.groups & self.current_groups(user.name):
+            return ApiResponse.error(
+                HTTPStatus.FORBIDDEN,
+                f"access denied: you are no longer in the group {groups}. If this is wrong, ask an "
+                "administrator to add you, and sign in again.",
+            )
+        return None
+
+
+def _attempt(step: Callable[[], _T], typed: str = "") -> _T | ApiResponse:
+    """Take a step. An error becomes the response, and its stack trace is logged."""
     try:
-        return route.handler(_parse_request(event, user))
+        return step()
     except InvalidInputError as error:
         return ApiResponse.error(HTTPStatus.BAD_REQUEST, str(error))
     except UnreadableRowError as error:
-        telemetry().logger.exception("row unreadable")
-        return ApiResponse.error(HTTPStatus.UNPROCESSABLE_ENTITY, mask_emails(str(error)))
+        _log_error("row unreadable", error, typed)
+        return ApiResponse.error(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
     except OncelyError as error:
-        telemetry().logger.exception("request failed")
+        _log_error("request failed", error, typed)
         retry = "try again in a moment: " if isinstance(error, UnavailableError) else ""
         return ApiResponse.error(HTTPStatus.BAD_GATEWAY, f"{retry}{error}")
-    except Exception:  # noqa: BLE001  # the user gets a message, the log the stack trace
-        telemetry().logger.exception("request raised an unexpected error")
+    except Exception as error:  # noqa: BLE001  # the user gets a message, the log the stack trace
+        _log_error("request raised an unexpected error", error, typed)
         return ApiResponse.error(
             HTTPStatus.INTERNAL_SERVER_ERROR, "unexpected error: the stack trace is in the logs"
         )
+
+
+def _log_error(message: str, error: Exception, typed: str) -> None:
+    """Log an error with its stack trace, in which an error may quote what was typed."""
+    trace = "".join(traceback.format_exception(error))
+    shown = trace.replace(typed, "(typed)") if typed else trace
+    telemetry().logger.error(message, extra={"exception": shown})
 
 
 def _parse_request(event: Mapping[str, Any], user: User | None) -> ApiRequest:

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.text import parse_time
+from oncely.operate.job_lists import RowFilter
+
+_PARAMETERS: Final = ("status", "type", "from", "to", "error", "customer", "cursor", "limit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,20 +20,34 @@ class ListQuery:
     job_type: str | None
     since: datetime | None
     until: datetime | None
+    rows: RowFilter
     cursor: str | None
     limit: int
 
     @classmethod
     def from_query_string(cls, query: Mapping[str, str]) -> Self:
         """Parse it. An empty value counts as missing."""
+        if unknown := sorted(query.keys() - set(_PARAMETERS)):
+            # A misspelled filter would list every job.
+            raise InvalidRequestError(
+                f"unknown parameter {unknown[0][:40]!r}; known: {', '.join(_PARAMETERS)}"
+            )
         return cls(
             status=query.get("status") or None,
             job_type=query.get("type") or None,
             since=_parse_time(query, "from"),
             until=_parse_time(query, "to"),
+            rows=RowFilter(
+                error=query.get("error") or None, customer_id=query.get("customer") or None
+            ),
             cursor=query.get("cursor") or None,
             limit=_parse_limit(query.get("limit") or "25"),
         )
+
+
+def typed_filters(query: Mapping[str, str]) -> str:
+    """The filters that a user typed, for the access log."""
+    return " ".join(filter(None, (query.get("customer"), query.get("error"))))
 
 
 def _parse_time(query: Mapping[str, str], name: str) -> datetime | None:

@@ -1,6 +1,6 @@
 """The JSON body of a repair request, validated."""
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -10,17 +10,11 @@ from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 
 
-class RepairBody(BaseModel):
-    """The job and the version the operator saw, the repair, and the reason."""
+class RequestBody(BaseModel):
+    """The body of a request that changes jobs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    key: str
-    repair: str
-    version: int
-    reason: str
-    reference: str | None = None
-    dry_run: bool = False
+    request_name: ClassVar[str] = "repair"
 
     @classmethod
     def parse(cls, body: str) -> Self:
@@ -32,8 +26,19 @@ class RepairBody(BaseModel):
                 f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
                 for fault in error.errors(include_url=False, include_input=False)
             )
-            reason = f"invalid repair request: {'; '.join(errors)}"[:500]
+            reason = f"invalid {cls.request_name} request: {'; '.join(errors)}"[:500]
             raise InvalidRequestError(reason) from None
+
+
+class RepairBody(RequestBody):
+    """The job and the version the operator saw, the repair, and the reason."""
+
+    key: str
+    repair: str
+    version: int
+    reason: str
+    reference: str | None = None
+    dry_run: bool = False
 
     def to_request(self, *, actor: str) -> RepairRequest:
         if self.repair not in set(Repair):

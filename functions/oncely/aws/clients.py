@@ -4,13 +4,12 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-import botocore.session
-from botocore.config import Config
-
-from oncely.aws.client_config import DYNAMODB, MESSAGING
-
 if TYPE_CHECKING:
     import boto3
+    from botocore.config import Config
+    from mypy_boto3_cloudformation import CloudFormationClient
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cognito_idp import CognitoIdentityProviderClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_s3 import S3Client
@@ -24,55 +23,86 @@ class _Session:
     """What is used of boto3's session, without boto3, whose import brings S3's transfers along."""
 
     def __init__(self) -> None:
-        self._session = botocore.session.Session()
+        import botocore.session
 
-    def client(self, service: str, *, config: Config) -> Any:  # noqa: ANN401  # of any service
+        from oncely.aws.errors import count_if_throttled
+
+        self._session = botocore.session.Session()
+        self._services: set[str] = set()
+        # Otherwise the SDK's loader searches the folders of all services for the names that exist.
+        self._session.get_component("data_loader").list_available_services = self._known_services
+        # The SDK repeats throttled requests, so no caller sees most of them.
+        self._session.register("response-received.dynamodb", count_if_throttled)
+
+    def client(self, service: str, *, config: "Config") -> Any:  # noqa: ANN401  # of any service
+        self._services.add(service)
         return self._session.create_client(service, config=config)
+
+    def _known_services(self, type_name: str) -> set[str]:  # noqa: ARG002  # the SDK passes it
+        return self._services
 
 
 class AwsClients:
-    """Made on first use; a session is not safe to make two clients from at once."""
+    """Made on first use; a session is not safe to make two clients from at once.
 
-    def __init__(self, session: "boto3.Session | None" = None) -> None:
+    A command passes its own timeouts as `config`: its caller waits longer than a worker may.
+    """
+
+    def __init__(
+        self, session: "boto3.Session | None" = None, *, config: "Config | None" = None
+    ) -> None:
+        self._config = config
         self._session = session or cast("boto3.Session", _Session())
         self._lock = threading.RLock()
 
     @cached_property
     def dynamodb(self) -> "DynamoDBClient":
-        with self._lock:
-            return self._session.client("dynamodb", config=DYNAMODB)
+        return cast("DynamoDBClient", self._new_client("dynamodb"))
 
     @cached_property
     def sqs(self) -> "SQSClient":
-        with self._lock:
-            return self._session.client("sqs", config=MESSAGING)
+        return cast("SQSClient", self._new_client("sqs"))
 
     @cached_property
     def sns(self) -> "SNSClient":
-        with self._lock:
-            return self._session.client("sns", config=MESSAGING)
+        return cast("SNSClient", self._new_client("sns"))
 
     @cached_property
     def s3(self) -> "S3Client":
-        with self._lock:
-            return self._session.client("s3", config=MESSAGING)
+        return cast("S3Client", self._new_client("s3"))
+
+    @cached_property
+    def cloudformation(self) -> "CloudFormationClient":
+        return cast("CloudFormationClient", self._new_client("cloudformation"))
+
+    @cached_property
+    def cloudwatch(self) -> "CloudWatchClient":
+        return cast("CloudWatchClient", self._new_client("cloudwatch"))
 
     @cached_property
     def events(self) -> "EventBridgeClient":
-        with self._lock:
-            return self._session.client("events", config=MESSAGING)
+        return cast("EventBridgeClient", self._new_client("events"))
 
     @cached_property
     def secrets(self) -> "SecretsManagerClient":
-        with self._lock:
-            return self._session.client("secretsmanager", config=MESSAGING)
+        return cast("SecretsManagerClient", self._new_client("secretsmanager"))
 
     @cached_property
     def states(self) -> "SFNClient":
-        with self._lock:
-            return self._session.client("stepfunctions", config=MESSAGING)
+        return cast("SFNClient", self._new_client("stepfunctions"))
 
-    def new_client(self, service: str, config: Config) -> Any:  # noqa: ANN401  # of any service
+    @cached_property
+    def users(self) -> "CognitoIdentityProviderClient":
+        return cast("CognitoIdentityProviderClient", self._new_client("cognito-idp"))
+
+    def new_client(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
         """A client of its own, for a provider that is an AWS service."""
         with self._lock:
             return self._session.client(service, config=config)  # type: ignore[call-overload]  # by name
+
+    def _new_client(self, service: str) -> object:
+        # Imported here, so that whoever makes no client does not wait for the SDK's import.
+        from oncely.aws.client_config import DYNAMODB, MESSAGING
+
+        default = DYNAMODB if service == "dynamodb" else MESSAGING
+        return self.new_client(service, self._config or default)

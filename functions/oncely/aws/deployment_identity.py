@@ -3,15 +3,12 @@
 First setup and `oncely restore-proofs` write the item; workers only read it.
 """
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.errors import is_condition_failure, translated
-from oncely.domain.errors import OncelyError
+from oncely.aws.errors import translated, write_conditionally
 from oncely.domain.table_identity import TableFacts, TableIdentity
 from oncely.domain.text import format_time, parse_time
 
@@ -22,15 +19,8 @@ if TYPE_CHECKING:
 # that an index is made over, so no list, count or sweep shows it.
 IDENTITY_KEY: Final = "deployment:identity"
 _TIMES: Final = ("restored_at", "replays_until")
-# 64 random bits: short enough for every provider key, and no two stacks get the same.
-_IDENTITY_BYTES: Final = 8
 _ENABLED_STATES: Final = frozenset({"ENABLED", "ENABLING"})
 _T = TypeVar("_T")
-
-
-def new_identity() -> str:
-    """Create a unique identity."""
-    return secrets.token_hex(_IDENTITY_BYTES)
 
 
 @dataclass(frozen=True)
@@ -97,16 +87,10 @@ class DynamoTableIdentity:
                     ":table": {"S": replacing.table_id},
                 },
             }
-        try:
-            self._call(lambda: self.client.put_item(TableName=self.table, Item=item, **condition))
-        except OncelyError as error:
-            if isinstance(cause := error.__cause__, ClientError) and is_condition_failure(cause):
-                return False
-            raise
-        return True
+        put = partial(self.client.put_item, TableName=self.table, Item=item, **condition)
+        return self._call(lambda: write_conditionally(put))
 
     def _call(self, send: Callable[[], _T]) -> _T:
-        resource = f"the identity of the deployment in table {self.table!r}"
         check = "that the table exists and that this role may read, describe and write it"
-        with translated(resource, check=check):
+        with translated("the identity of the job table", name=self.table, check=check):
             return send()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from oncely.aws.errors import translated
 from oncely.aws.expressions import Expression
 from oncely.aws.job_rows import DUE, deserialize_row, due_partition_name, serialize
 from oncely.domain.due import DUE_SHARDS, DueAction
@@ -33,8 +34,10 @@ class DynamoDueIndex:
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[DueEntry]:
-        e = Expression()
         times = (since or _MIN_TIME, until)
+        if times[0] > until:
+            return  # DynamoDB refuses such a query
+        e = Expression()
         between = " AND ".join(e.value(serialize(format_time(at))) for at in times)
         partition = f"{e.name(DUE)} = {e.value(serialize(due_partition_name(action, shard)))}"
         pages = self.client.get_paginator("query").paginate(
@@ -45,8 +48,8 @@ class DynamoDueIndex:
             **e.parameters(),
         )
         due_at = times[0]
-        for page in pages:
-            for row in map(deserialize_row, page["Items"]):
+        with translated(f"the index {INDEX!r}", name=self.table, check="that it exists"):
+            for row in (deserialize_row(row) for page in pages for row in page["Items"]):
                 # An edited due time keeps its place in the index and blocks no other row.
                 with suppress(ValueError):
                     due_at = parse_time(row["due_at"])

@@ -16,7 +16,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time, parse_time
-from oncely.ports import JobListEntry, UnreadableRow
+from oncely.search_ports import JobListEntry, UnreadableRow
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -96,15 +96,22 @@ class DynamoJobIndex:
         return found
 
     def _keys(self, index: str, name: str, value: str, limit: int) -> list[JobKey]:
-        answer = self._query(
-            IndexName=index,
-            KeyConditionExpression="#name = :value",
-            ExpressionAttributeNames={"#name": name},
-            ExpressionAttributeValues={":value": {"S": value}},
-            ScanIndexForward=False,
-            Limit=limit,
-        )
-        return [JobKey(row["job_key"]["S"]) for row in answer["Items"]]
+        keys: list[JobKey] = []
+        start: dict[str, Any] = {}
+        while True:
+            answer = self._query(
+                **start,
+                IndexName=index,
+                KeyConditionExpression="#name = :value",
+                ExpressionAttributeNames={"#name": name},
+                ExpressionAttributeValues={":value": {"S": value}},
+                ScanIndexForward=False,
+                Limit=limit - len(keys),
+            )
+            keys += [JobKey(row["job_key"]["S"]) for row in answer["Items"]]
+            if "LastEvaluatedKey" not in answer or len(keys) >= limit:
+                return keys
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def _query_partition(
         self, name: str, since: datetime | None, until: datetime | None, *, oldest_first: bool
@@ -147,7 +154,7 @@ class DynamoJobIndex:
 
     def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
         check = "its name, its indexes and the function's permissions"
-        with translated(f"table {self.table!r}", check=check):
+        with translated("the job table", name=self.table, check=check):
             answer: Mapping[str, Any] = send()
         return answer
 

@@ -3,29 +3,38 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from botocore.exceptions import ClientError
-
 from oncely.aws.errors import (
-    AMBIGUOUS_ERRORS,
+    AWS_ERRORS,
     error_code,
     is_ambiguous,
     is_condition_failure,
     is_throttled,
     translate,
 )
-from oncely.aws.expressions import business_update, claim_update, compare_and_swap_update
+from oncely.aws.expressions import (
+    business_update,
+    claim_update,
+    compare_and_swap_update,
+    event_update,
+    hint_update,
+    prerequisite_check,
+)
 from oncely.aws.job_rows import deserialize_job, serialize_field, serialize_job
-from oncely.domain.claims import Claim
+from oncely.domain.claims import Claim, keeps_message
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite
+from oncely.domain.erasure import erase_if_complete
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.event_records import EventRecord
+from oncely.domain.hints import misses_hint
 from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.proofs import misses_proof, same_events, with_event
 from oncely.ports import (
     AlreadyExists,
     BusinessWriteConflict,
@@ -58,6 +67,7 @@ class DynamoJobStore:
     client: "DynamoDBClient"
     table: str
     tables: Mapping[str, str]
+    table_columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # see Settings
     due_shards: int = DUE_SHARDS
     sleep: Callable[[float], None] = time.sleep
 
@@ -68,7 +78,7 @@ class DynamoJobStore:
                 Key={"job_key": serialize_field("job_key", key)},
                 ConsistentRead=True,
             ).get("Item")
-        except (*AMBIGUOUS_ERRORS, ClientError) as error:
+        except AWS_ERRORS as error:
             raise self._translate(key, error) from error
         return None if row is None else deserialize_job(row)
 
@@ -85,23 +95,57 @@ class DynamoJobStore:
         return self.conditional_write(job.job_key, put, partial(interpret_create, job))
 
     def claim(self, claim: Claim) -> ClaimResult:
-        if claim.requires_failed is not None:
-            return self._claim_after(claim, claim.requires_failed)
+        result = self._claim(claim)
+        if isinstance(result, ClaimFailed) and keeps_message(result.row, claim):
+            # An update cannot set the message only if there is no fingerprint yet.
+            result = self._claim(claim, keeps_message=True)
+        return result
 
-        def update() -> ClaimResult:
+    def _claim(self, claim: Claim, *, keeps_message: bool = False) -> ClaimResult:
+        update = claim_update(claim, due_shards=self.due_shards, keeps_message=keeps_message)
+        if claim.requires_failed is not None:
+            return self._claim_after(claim, claim.requires_failed, update)
+
+        def send() -> ClaimResult:
             answer = self.client.update_item(
                 TableName=self.table,
                 ReturnValues="ALL_NEW",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **claim_update(claim, due_shards=self.due_shards),
+                **update,
             )
             return Claimed(deserialize_job(answer["Attributes"]))
 
-        return self.conditional_write(claim.job_key, update, partial(_interpret_claim, claim))
+        return self.conditional_write(claim.job_key, send, partial(_interpret_claim, claim))
+
+    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
+        def send() -> bool:
+            update = hint_update(key, deployment=deployment, now=now, due_shards=self.due_shards)
+            self.client.update_item(
+                TableName=self.table, ReturnValuesOnConditionCheckFailure="ALL_OLD", **update
+            )
+            return True
+
+        return self.conditional_write(key, send, lambda row: bool(row and row.hinted_at == now))
+
+    def save_event(self, row: Job, event: EventRecord) -> bool:
+        after = with_event(row, event)
+
+        def send() -> bool:
+            self.client.update_item(
+                TableName=self.table,
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **event_update(row, after),
+            )
+            return True
+
+        return self.conditional_write(
+            row.job_key, send, lambda stored: bool(stored and same_events(after, stored))
+        )
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
+        after = erase_if_complete(after)
         if business_writes:
             return self._swap_with_business_writes(before, after, business_writes)
 
@@ -127,7 +171,10 @@ class DynamoJobStore:
 
         def transact() -> SwapResult:
             theirs: list[dict[str, Any]] = [
-                {"TableName": self._business_table(write), **business_update(write)}
+                {
+                    "TableName": self._business_table(write),
+                    **business_update(write, self.table_columns.get(write.table, {})),
+                }
                 for write in business_writes
             ]
             items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
@@ -142,9 +189,10 @@ class DynamoJobStore:
             if job_row.get("Code") == _CONDITION_FAILED:
                 return seen(_row_from_response(job_row))
             why = [
-                f"{write} ({reason.get('Code')})"
+                # In the words of a dry run, which finds the same conflict.
+                str(write) if code == _CONDITION_FAILED else f"{write} ({code})"
                 for write, reason in zip(business_writes, local_rows, strict=False)
-                if reason.get("Code") not in (None, "None")
+                if (code := reason.get("Code")) not in (None, "None")
             ]
             return BusinessWriteConflict(", ".join(why))
 
@@ -154,24 +202,24 @@ class DynamoJobStore:
             # A business table is missing or forbidden. The job row alone may still be written.
             return BusinessWriteConflict(str(error))
 
-    def _claim_after(self, claim: Claim, prerequisite: JobKey) -> ClaimResult:
+    def _claim_after(
+        self, claim: Claim, prerequisite: JobKey, update: Mapping[str, Any]
+    ) -> ClaimResult:
         check = {
             "TableName": self.table,
-            "Key": {"job_key": serialize_field("job_key", prerequisite)},
-            "ConditionExpression": "#status = :failed",
-            "ExpressionAttributeNames": {"#status": "status"},
-            "ExpressionAttributeValues": {":failed": serialize_field("status", Status.FAILED)},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **prerequisite_check(claim, prerequisite),
         }
-        update = {
+        ours = {
             "TableName": self.table,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **claim_update(claim, due_shards=self.due_shards),
+            **update,
         }
-        items: list[Any] = [{"ConditionCheck": check}, {"Update": update}]
+        items: list[Any] = [{"ConditionCheck": check}, {"Update": ours}]
 
         def transact() -> ClaimResult:
-            token = claim.owner[:36]
+            # A claim that keeps the message is another request.
+            token = hashlib.sha256(repr((claim.owner, update)).encode()).hexdigest()[:36]
             self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             return _interpret_claim(claim, self.get(claim.job_key)) or PrerequisiteNotMet(None)
 
@@ -195,15 +243,13 @@ class DynamoJobStore:
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             try:
                 return send()
-            except AMBIGUOUS_ERRORS as error:
-                return self._read_back(key, interpret, error)
-            except ClientError as error:
-                code = error_code(error)
+            except AWS_ERRORS as error:
+                code, response = error_code(error), getattr(error, "response", None) or {}
                 result: _T | None = None
                 if is_condition_failure(error):
-                    result = interpret(_row_from_response(error.response))
+                    result = interpret(_row_from_response(response))
                 elif code == "TransactionCanceledException" and cancelled:
-                    reasons: list[Any] = error.response.get("CancellationReasons", [])
+                    reasons: list[Any] = response.get("CancellationReasons", [])
                     result = None if _only_throttled(reasons) else cancelled(reasons)
                 elif is_ambiguous(error):
                     return self._read_back(key, interpret, error)
@@ -231,9 +277,9 @@ class DynamoJobStore:
             ) from None
 
     def _translate(self, key: JobKey, error: Exception) -> OncelyError:
-        tables = {self.table, *self.tables.values()}
-        check = f"that the tables {', '.join(sorted(tables))} exist and may be used"
-        return translate(error, f"the row of {key}", check=check)
+        tables = ", ".join(sorted({self.table, *self.tables.values()}))
+        check = "that the job table and the business tables exist and may be used"
+        return translate(error, f"the row of {key}", name=tables, check=check)
 
 
 def interpret_create(job: Job, row: Job | None) -> CreateResult | None:
@@ -256,6 +302,10 @@ def _interpret_swap(row: Job | None, *, before: Job, after: Job) -> SwapResult |
         return VersionConflict(None)
     if is_our_write(row, before=before, write=after):
         return Swapped(after)
+    if misses_hint(row, before=before, after=after) or misses_proof(
+        row, before=before, after=after
+    ):
+        return VersionConflict(row)
     expected = (before.status, before.owner, before.version)
     return None if (row.status, row.owner, row.version) == expected else VersionConflict(row)
 

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.errors import AMBIGUOUS_ERRORS, is_condition_failure, translate
+from oncely.aws.errors import translated, write_conditionally
 from oncely.aws.job_rows import serialize_field
 from oncely.domain.text import format_time
 
@@ -52,14 +50,9 @@ class DynamoSweepLeases:
         )
 
     def _update(self, shard: int, **update: Any) -> bool:  # noqa: ANN401  # parameters of the SDK
-        try:
-            self.client.update_item(
-                TableName=self.table, Key={"job_key": {"S": f"{LEASE_KEY_PREFIX}{shard}"}}, **update
+        key: Any = {"job_key": {"S": f"{LEASE_KEY_PREFIX}{shard}"}}
+        resource = f"the sweep lease of shard {shard}"
+        with translated(resource, name=self.table, check="the job table"):
+            return write_conditionally(
+                lambda: self.client.update_item(TableName=self.table, Key=key, **update)
             )
-        except (*AMBIGUOUS_ERRORS, ClientError) as error:
-            if isinstance(error, ClientError) and is_condition_failure(error):
-                return False
-            raise translate(
-                error, f"the sweep lease of shard {shard}", check=f"table {self.table!r}"
-            ) from error
-        return True

@@ -1,12 +1,14 @@
-"""EventBridge: publishes that a job has ended."""
+"""EventBridge: publishes that a job has ended, or that its effect changed later."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from oncely.aws.errors import translated
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
+from oncely.domain.provider_events import EffectChange
 from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
@@ -34,18 +36,33 @@ class EventBridgeBus:
             "result": job.result,
             "at": format_time(job.updated_at),
         }
-        with translated(f"event bus {self.name!r}", check="its name and the grants"):
+        self._put(job, f"job {job.status}", detail)
+
+    def publish_change(self, job: Job, change: EffectChange) -> None:
+        """Put the event of a later change. `details` are the same in a duplicate."""
+        detail = {
+            "job_key": job.job_key,
+            "job_type": job.job_type,
+            "status": job.status,
+            "customer_id": job.customer_id,
+            "provider_ref": job.provider_ref,
+            "change": change.kind,
+            "details": dict(change.details),
+            "respond_by": None if change.respond_by is None else format_time(change.respond_by),
+        }
+        self._put(job, f"effect {change.kind}", detail)
+
+    def _put(self, job: Job, type_: str, detail: Mapping[str, object]) -> None:
+        with translated("the event bus", name=self.name, check="its name and the grants"):
             answer = self.client.put_events(
                 Entries=[
                     {
                         "EventBusName": self.name,
                         "Source": SOURCE,
-                        "DetailType": f"job {job.status}",
+                        "DetailType": type_,
                         "Detail": json.dumps(detail),
                     }
                 ]
             )
         if answer.get("FailedEntryCount"):
-            raise UnavailableError(
-                f"event bus {self.name!r} did not accept the event of {job.job_key}"
-            )
+            raise UnavailableError(f"the event bus did not accept the event of {job.job_key}")

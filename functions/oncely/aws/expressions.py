@@ -1,7 +1,9 @@
 """Builds DynamoDB's update and condition expressions. Every name is a placeholder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from oncely.aws.job_rows import (
@@ -13,12 +15,13 @@ from oncely.aws.job_rows import (
     serialize,
     serialize_field,
 )
-from oncely.domain.claims import Claim
+from oncely.domain.claims import Claim, evidence_of_reopening
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.jobs import Job
-from oncely.domain.keys import indexable_id
-from oncely.domain.lifecycle import Status
+from oncely.domain.keys import JobKey, indexable_id
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.proofs import asks_operator
 
 
 @dataclass
@@ -27,9 +30,11 @@ class Expression:
 
     values: dict[str, Any] = field(default_factory=dict)
     placeholders: dict[str, str] = field(default_factory=dict)  # by attribute
+    columns: Mapping[str, str] = field(default_factory=dict)  # those with another name
 
     def name(self, attribute_name: str) -> str:
-        return self.placeholders.setdefault(attribute_name, f"#n{len(self.placeholders)}")
+        column = self.columns.get(attribute_name, attribute_name)
+        return self.placeholders.setdefault(column, f"#n{len(self.placeholders)}")
 
     def value(self, serialized_value: Mapping[str, Any]) -> str:
         placeholder = f":v{len(self.values)}"
@@ -42,33 +47,36 @@ class Expression:
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found
 
 
-def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
-    """`apply_claim` of domain/claims.py as one conditional update."""
+def claim_update(
+    claim: Claim, *, due_shards: int = DUE_SHARDS, keeps_message: bool = False
+) -> dict[str, Any]:
+    """`apply_claim` of domain/claims.py as one conditional update.
+
+    `keeps_message`: for a row whose fingerprint is from another message, which stays.
+    """
     e = Expression()
     one = e.value({"N": "1"})
     zero = e.value({"N": "0"})
     now = e.value(serialize_field("claimed_at", claim.now))
     lease = e.value(serialize_field("lease_until", claim.lease_until))
-    status, key = e.name("status"), e.name("job_key")
     due = due_partition(Status.STARTED, claim.job_key, due_shards)
-    free = f"({status} = {e.value(serialize_field('status', Status.READY))})"
-    if claim.fingerprint is not None:
-        mark = e.name("fingerprint")
-        same = e.value(serialize_field("fingerprint", claim.fingerprint))
-        free = f"({free} AND (attribute_not_exists({mark}) OR {mark} = {same}))"
     sets = [
-        f"{status} = {e.value(serialize_field('status', Status.STARTED))}",
+        f"{e.name('status')} = {e.value(serialize_field('status', Status.STARTED))}",
         f"{e.name('owner')} = {e.value(serialize_field('owner', claim.owner))}",
         *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _INCREMENTED_BY_CLAIM)),
         f"{e.name(DUE)} = {e.value(serialize(due))}",
         *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
+    removes = ["nothing_sent"]
+    if claim.reopens is not None:
+        evidence = serialize_field("evidence", evidence_of_reopening(claim.reopens, claim))
+        sets += [f"{e.name('evidence')} = {e.value(evidence)}", f"{e.name('reopened_at')} = {now}"]
+        removes += [ATTENTION, "since", "paused_seconds"]
     first = {
         "created_at": now,
         "first_sent_at": now,
         "job_type": e.value(serialize_field("job_type", claim.job_type)),
-        "message": e.value(serialize_field("message", claim.message)),
     }
     first |= {
         name: e.value(serialize_field(name, value))
@@ -79,16 +87,62 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
         first["customer_id"] = e.value(serialize_field("customer_id", customer_id))
     named = ((e.name(name), value) for name, value in first.items())
     sets += [f"{n} = if_not_exists({n}, {value})" for n, value in named]
+    conditions = [*_claimable_conditions(e, claim)]
+    bound = [f"attribute_exists({e.name('fingerprint')})"]
+    if claim.fingerprint is not None:
+        bound = [f"{e.name('fingerprint')} = {first['fingerprint']}"]
+    if keeps_message:
+        condition = " AND ".join([*conditions, *bound])
+    else:
+        message = f"{e.name('message')} = {e.value(serialize_field('message', claim.message))}"
+        sets.append(message)
+        # The fingerprint and its message are set together. Once set, neither changes.
+        same = " AND ".join([*bound, message])
+        unbound = f"attribute_not_exists({e.name('fingerprint')})"
+        condition = " AND ".join([*conditions, f"({unbound} OR ({same}))"])
+        if claim.reopens is None:
+            condition = f"attribute_not_exists({e.name('job_key')}) OR ({condition})"
     return {
         "Key": {"job_key": serialize_field("job_key", claim.job_key)},
-        "UpdateExpression": "SET " + ", ".join(sets),
-        "ConditionExpression": f"attribute_not_exists({key}) OR {free}",
+        "UpdateExpression": f"SET {', '.join(sets)} REMOVE {', '.join(map(e.name, removes))}",
+        "ConditionExpression": condition,
         **e.parameters(),
     }
 
 
+def prerequisite_check(claim: Claim, prerequisite: JobKey) -> dict[str, Any]:
+    """`Claim.prerequisite_met_by` of domain/claims.py as a condition check."""
+    e = Expression()
+    condition = f"{e.name('status')} = {e.value(serialize_field('status', Status.FAILED))}"
+    if seen := claim.previous_resubmissions:
+        same = e.value(serialize_field("resubmissions", seen))
+        condition += f" AND {e.name('resubmissions')} = {same}"
+    elif seen is not None:
+        condition += f" AND attribute_not_exists({e.name('resubmissions')})"
+    return {
+        "Key": {"job_key": serialize_field("job_key", prerequisite)},
+        "ConditionExpression": condition,
+        **e.parameters(),
+    }
+
+
+def _claimable_conditions(e: Expression, claim: Claim) -> Iterator[str]:
+    if claim.reopens is None:
+        yield f"{e.name('status')} = {e.value(serialize_field('status', Status.READY))}"
+        run_at, now = e.name("run_at"), e.value(serialize_field("run_at", claim.now))
+        yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now})"
+        return
+    yield f"{e.name('status')} = {e.value(serialize_field('status', Status.NEEDS_REVIEW))}"
+    yield f"{e.name('nothing_sent')} = {e.value(serialize_field('nothing_sent', value=True))}"
+    yield f"attribute_not_exists({e.name('fence')})"  # no worker ever claimed it
+    yield f"{e.name('version')} = {e.value(serialize_field('version', claim.reopens.version))}"
+
+
 _INCREMENTED_BY_CLAIM = ("fence", "version", "attempts")
-_SET_IF_ABSENT = ("amount", "currency", "deployment", "fingerprint", "key_scope", "subject")
+_SET_IF_ABSENT = (
+    *("amount", "currency", "deployment", "fingerprint", "key_scope", "provider", "resubmissions"),
+    "subject",
+)
 
 
 def compare_and_swap_update(
@@ -120,10 +174,13 @@ def compare_and_swap_update(
         f"{e.name('status')} = {e.value(serialize_field('status', before.status))}",
         f"{e.name('version')} = {e.value(serialize_field('version', before.version))}",
         # A version alone cannot tell two writers apart; the owner token can.
-        f"attribute_not_exists({e.name('owner')})"
-        if before.owner is None
-        else f"{e.name('owner')} = {e.value(serialize_field('owner', before.owner))}",
+        _equals(e, "owner", before.owner),
     ]
+    # `misses_hint` of domain/hints.py, and `misses_proof` of domain/proofs.py.
+    if "due_at" in sets and after.allows(Event.RECHECK):
+        expected.append(_equals(e, "hinted_at", before.hinted_at))
+    if asks_operator(before, after):
+        expected.append(_equals(e, "provider_events", before.provider_events or None))
     return {
         "Key": {"job_key": serialize_field("job_key", before.job_key)},
         **_update_expression(e, sets, removes),
@@ -132,9 +189,56 @@ def compare_and_swap_update(
     }
 
 
-def business_update(write: BusinessWrite) -> dict[str, Any]:
-    """A business write of a contract."""
+def hint_update(
+    key: JobKey, *, deployment: str | None, now: datetime, due_shards: int = DUE_SHARDS
+) -> dict[str, Any]:
+    """`apply_hint` of domain/hints.py as one conditional update."""
     e = Expression()
+    at = serialize_field("hinted_at", now)
+    sets = {"hinted_at": at, "due_at": at}
+    sets[DUE] = serialize(due_partition(Status.UNKNOWN, key, due_shards))
+    hinted = e.name("hinted_at")
+    conditions = [
+        _equals(e, "status", Status.UNKNOWN),
+        _equals(e, "deployment", deployment),
+        f"(attribute_not_exists({hinted}) OR {hinted} < {e.value(at)})",
+    ]
+    return {
+        "Key": {"job_key": serialize_field("job_key", key)},
+        **_update_expression(e, sets, []),
+        "ConditionExpression": " AND ".join(conditions),
+        **e.parameters(),
+    }
+
+
+def event_update(row: Job, after: Job) -> dict[str, Any]:
+    """`with_event` of domain/proofs.py as one conditional update: neither version nor status."""
+    e = Expression()
+    events = {"provider_events": serialize_field("provider_events", after.provider_events)}
+    conditions = [
+        _equals(e, "created_at", row.created_at),
+        _equals(e, "deployment", row.deployment),
+        _equals(e, "provider_events", row.provider_events or None),
+    ]
+    return {
+        "Key": {"job_key": serialize_field("job_key", row.job_key)},
+        **_update_expression(e, events, []),
+        "ConditionExpression": " AND ".join(conditions),
+        **e.parameters(),
+    }
+
+
+def _equals(e: Expression, name: str, value: object) -> str:
+    if value is None:
+        return f"attribute_not_exists({e.name(name)})"
+    return f"{e.name(name)} = {e.value(serialize_field(name, value))}"
+
+
+def business_update(
+    write: BusinessWrite, columns: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """A business write of a contract, to a table that has other names for `columns`."""
+    e = Expression(columns=columns)
     expected = [
         *_existence_conditions(e, write),
         *(_precondition_expression(e, expect) for expect in write.preconditions),
@@ -142,7 +246,7 @@ def business_update(write: BusinessWrite) -> dict[str, Any]:
     condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
     sets = {name: serialize(value) for name, value in write.set.items()}
     return {
-        "Key": {name: serialize(value) for name, value in write.key.items()},
+        "Key": {columns.get(name, name): serialize(value) for name, value in write.key.items()},
         **_update_expression(e, sets, list(write.remove)),
         **condition,
         **e.parameters(),

@@ -12,7 +12,9 @@ from typing import Any, Final, TypeAlias
 from oncely.domain import lifecycle
 from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import EvidenceEntry, Job
+from oncely.domain.event_records import EventMark, EventRecord
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import format_time, parse_time
@@ -33,18 +35,21 @@ _MAX_SAFE_INTEGER: Final = 10**18
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
-    {"claimed_at", "created_at", "due_at", "first_sent_at", "lease_until"}
-    | {"reopened_at", "since", "stranded_since", "updated_at"}
+    {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at", "hinted_at"}
+    | {"lease_until", "reopened_at", "run_at", "scheduled_at", "since", "stranded_since"}
+    | {"updated_at"}
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
-_JSON_FIELDS: Final = frozenset({"closing", "message", "progress", "result"})
+_JSON_FIELDS: Final = frozenset({"closing", "message", "pending_repair", "progress", "result"})
+_TIME_LIST_FIELDS: Final = frozenset({"resubmissions"})
 _NUMBER_FIELDS: Final = frozenset(
     {"amount", "attempts", "fence", "key_number", "paused_seconds", "stranded_fence"}
     | {"timeouts", "unreachable", "version"}
 )
+_FLAG_FIELDS: Final = frozenset({"key_answered", "nothing_sent"})
 # What parsing a manually edited row may raise.
-_MALFORMED_ROW_ERRORS: Final = (
+MALFORMED_ROW_ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
 _EVENTS: Final = {str(event): event for event in Event}
@@ -70,7 +75,7 @@ def due_partition_name(action: DueAction, shard: int) -> str:
 
 def attention_partition(status: Status, key: JobKey) -> str | None:
     """The partition of a job in the attention index. Returns None if it is not in it."""
-    if status not in lifecycle.ATTENTION:
+    if status not in lifecycle.LISTED:
         return None
     return f"{status}#{zlib.crc32(key.encode()) % ATTENTION_SHARDS}"
 
@@ -92,7 +97,7 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
         names = [name for name in _FIELD_NAMES if name in row]
         held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
         return Job(**held)
-    except _MALFORMED_ROW_ERRORS as error:
+    except MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
             f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
@@ -169,6 +174,10 @@ def _to_storable(name: str, value: object) -> object:
             return int(value.timestamp())
         case datetime():
             return format_time(value)
+        case tuple() if name in _TIME_LIST_FIELDS:
+            return _to_json([format_time(at) for at in value])
+        case tuple() if name == "provider_events":
+            return _to_json([_event_to_list(event) for event in value])
         case tuple():
             return _to_json([_evidence_to_list(entry) for entry in value])
         case _:
@@ -185,6 +194,12 @@ def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # 
         return parse_time(value)
     if name == "status":
         return Status(str(value))
+    if name in _TIME_LIST_FIELDS:
+        return tuple(parse_time(at) for at in json.loads(str(value)))
+    if name in _FLAG_FIELDS:
+        return _check_type(name, value, bool)
+    if name == "provider_events":
+        return tuple(_event_from_list(*event) for event in json.loads(str(value)))
     if name == "evidence":
         return tuple(_evidence_from_list(*entry) for entry in json.loads(str(value)))
     return _check_type(name, value, int if name in _NUMBER_FIELDS else str)
@@ -206,6 +221,35 @@ def _evidence_to_list(entry: EvidenceEntry) -> list[object]:
     if entry.last_at is not None:
         more |= {"count": entry.count, "last_at": format_time(entry.last_at)}
     return [*line, more] if more else [*line]
+
+
+def _event_to_list(event: EventRecord) -> list[object]:
+    """An event of a provider as a compact list."""
+    named = [format_time(event.at), event.provider, event.name, event.mark]
+    return [*named, event.fence, event.ref, event.code]
+
+
+def _event_from_list(  # noqa: PLR0917  # the parts of a line, in their order
+    at: str,
+    provider: str,
+    name: str,
+    mark: str,
+    fence: int | None,
+    ref: str | None,
+    code: str | None,
+) -> EventRecord:
+    for text in (provider, name, ref or "", code or ""):
+        _check_type("provider_events", text, str)
+    _check_type("provider_events", fence or 0, int)
+    return EventRecord(
+        at=parse_time(at),
+        provider=provider,
+        name=name,
+        mark=EventMark(mark),
+        fence=fence,
+        ref=ref,
+        code=code,
+    )
 
 
 def _evidence_from_list(  # noqa: PLR0917  # the parts of a line, in their order

@@ -2,50 +2,67 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import cached_property, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
 from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
+from oncely.code_stamp import check_engine_stamp, check_job_stamp
 from oncely.contract import AnyContract
 from oncely.domain.errors import NotConfiguredError
-from oncely.http.pace import RateLimiter
+from oncely.job_settings import JobSettings
 from oncely.provider import AnyProvider, Provider, ProviderAccess
 from oncely.registry import ContractRegistry
 from oncely.settings import Settings
 
 if TYPE_CHECKING:
     from oncely.aws.business_tables import DynamoBusinessTable
+    from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
+    from oncely.aws.cognito_users import CognitoUserDirectory
     from oncely.aws.deployment_identity import DynamoTableIdentity
+    from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
     from oncely.aws.dynamodb_due_index import DynamoDueIndex
+    from oncely.aws.dynamodb_gates import DynamoGateTable
     from oncely.aws.dynamodb_job_index import DynamoJobIndex
+    from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
     from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
-    from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
     from oncely.aws.event_bridge import EventBridgeBus
     from oncely.aws.row_scan import DynamoRowScan
     from oncely.aws.s3_archive import S3Archive
+    from oncely.aws.s3_audits import S3AuditReports
+    from oncely.aws.s3_bulk_runs import S3BulkRuns
+    from oncely.aws.s3_erasure import S3ErasableArchive
+    from oncely.aws.s3_erasure_log import S3ErasureLog
     from oncely.aws.s3_history import S3HistoryStore
     from oncely.aws.s3_history_reader import HistoryFinishedJobs, S3HistoryReader
     from oncely.aws.sns import SnsNotifier
     from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
+    from oncely.aws.sqs_depths import SqsQueueDepths
     from oncely.aws.step_functions import StepFunctionsSweeps
+    from oncely.aws.table_generation import TableGenerationReader
+    from oncely.flow.gate import Gate
     from oncely.run.table_guard import CheckedTable
 
 T = TypeVar("T")
+S = TypeVar("S", bound=JobSettings)
 
 
 class AwsPorts:
     """The ports of one function or command; safe to share between threads.
 
-    An adapter is imported with its first use: a function pays only for what it needs.
+    An adapter is imported with its first use: a function pays only for what it needs. Its setting
+    is read before its client is built, so a missing one is reported by name.
     """
 
     clock = SystemClock()
     jitter = staticmethod(random_jitter)
     new_token = staticmethod(new_owner_token)
+    new_identity = staticmethod(new_identity)
 
     def __init__(self, settings: Settings, clients: AwsClients | None = None) -> None:
         self.settings = settings
@@ -53,11 +70,11 @@ class AwsPorts:
         self._secret_lock = threading.Lock()
         # A rotated API key builds a new client; the one before may still be in use.
         self._connect = lru_cache(maxsize=8)(self._connect_provider)
-        self._rate_limiter = lru_cache(maxsize=None)(self._new_rate_limiter)
 
     def preload(self, providers: tuple[AnyProvider, ...]) -> None:
-        _ = self._read_secret
         for plugin in providers:
+            if plugin.secret_name:
+                _ = self._read_secret
             for module in plugin.preload:
                 import_module(module)
 
@@ -70,20 +87,33 @@ class AwsPorts:
         from oncely.aws.business_tables import DynamoBusinessTable
 
         self.settings.require(f"tables.{name}")
-        return DynamoBusinessTable(self.clients.dynamodb, self.settings.tables[name])
+        return DynamoBusinessTable(
+            self.clients.dynamodb,
+            self.settings.tables[name],
+            name,
+            columns=self.settings.table_columns.get(name, {}),
+            may_lack_indexes=name in self.settings.existing_tables,
+        )
+
+    def retention(self, table: str) -> timedelta:
+        self.settings.require(f"table_retention_days.{table}")
+        return timedelta(days=self.settings.table_retention_days[table])
 
     def message_sender(self, queue: str) -> "SqsMessageSender":
         from oncely.aws.sqs import SqsMessageSender
 
         if queue == self.settings.queue_name:
-            return SqsMessageSender(client=self.clients.sqs, queue_url=self._get("queue_url"))
+            return SqsMessageSender(clients=self.clients, queue_url=self._get("queue_url"))
         self.settings.require(f"queues.{queue}")
-        return SqsMessageSender(client=self.clients.sqs, queue_url=self.settings.queues[queue])
+        return SqsMessageSender(clients=self.clients, queue_url=self.settings.queues[queue])
 
     def secret(self, name: str) -> str:
         self.settings.require(f"secrets.{name}")
         with self._secret_lock:
-            return self._read_secret(self.settings.secrets[name])
+            return self._read_secret(self.settings.secrets[name], f"the secret {name!r}")
+
+    def job_settings(self, settings_type: type[S]) -> S:
+        return self.settings.parse_job_settings(settings_type)
 
     def provider(self, plugin: Provider[T, Any]) -> T:
         name = plugin.secret_name
@@ -102,69 +132,102 @@ class AwsPorts:
         return CheckedTable(self.table_identity, self.clock)
 
     @cached_property
+    def gate(self) -> "Gate":
+        from oncely.flow.gate import Gate
+
+        return Gate(table=self.gate_table, clock=self.clock, settings=self.settings.providers)
+
+    @cached_property
+    def gate_table(self) -> "DynamoGateTable":
+        from oncely.aws.dynamodb_gates import DynamoGateTable
+
+        return DynamoGateTable(table=self._get("gates_table"), client=self.clients.dynamodb)
+
+    @cached_property
     def table_identity(self) -> "DynamoTableIdentity":
         from oncely.aws.deployment_identity import DynamoTableIdentity
 
-        return DynamoTableIdentity(self.clients.dynamodb, self._get("jobs_table"))
+        return DynamoTableIdentity(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def table_generation(self) -> "TableGenerationReader":
+        from oncely.aws.table_generation import TableGenerationReader
+
+        return TableGenerationReader(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
         from oncely.aws.sns import SnsNotifier
 
-        return SnsNotifier(self.clients.sns, self._get("alert_topic_arn"))
+        return SnsNotifier(self.clients, self._get("alert_topic_arn"))
+
+    @cached_property
+    def alert_budget(self) -> "DynamoAlertBudget":
+        from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
+
+        return DynamoAlertBudget(
+            table=self._get("jobs_table"),
+            client=self.clients.dynamodb,
+            limits=self.settings.alert_limits,
+            due_shards=self.settings.due_shards,
+        )
 
     @cached_property
     def message_source(self) -> "SqsMessageSource":
         from oncely.aws.sqs import SqsMessageSource
 
-        return SqsMessageSource(client=self.clients.sqs, queue_url=self._get("queue_url"))
+        return SqsMessageSource(clients=self.clients, queue_url=self._get("queue_url"))
 
     @cached_property
     def reject_queue(self) -> "SqsRejectQueue":
         from oncely.aws.sqs import SqsRejectQueue
 
         rejects_url = self._get("rejects_queue_url")
-        # The consumer of dead letters has no queue of its own in its settings.
-        source = (self.settings.queue_url or "dead-letters").rsplit("/", 1)[-1]
-        return SqsRejectQueue(client=self.clients.sqs, rejects_url=rejects_url, source=source)
+        # People know the short name of a worker's queue.
+        source = self.settings.queue_name or self._get("queue_url").rsplit("/", 1)[-1]
+        return SqsRejectQueue(clients=self.clients, rejects_url=rejects_url, source=source)
 
     @cached_property
     def event_bus(self) -> "EventBridgeBus":
         from oncely.aws.event_bridge import EventBridgeBus
 
-        return EventBridgeBus(self.clients.events, self._get("event_bus_name"))
+        return EventBridgeBus(name=self._get("event_bus_name"), client=self.clients.events)
 
     @cached_property
     def due_index(self) -> "DynamoDueIndex":
         from oncely.aws.dynamodb_due_index import DynamoDueIndex
 
         return DynamoDueIndex(
-            self.clients.dynamodb, self._get("jobs_table"), self.settings.due_shards
+            table=self._get("jobs_table"),
+            client=self.clients.dynamodb,
+            shards=self.settings.due_shards,
         )
 
     @cached_property
     def sweep_leases(self) -> "DynamoSweepLeases":
         from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
 
-        return DynamoSweepLeases(self.clients.dynamodb, self._get("jobs_table"))
+        return DynamoSweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def sweeps(self) -> "StepFunctionsSweeps":
         from oncely.aws.step_functions import StepFunctionsSweeps
 
-        return StepFunctionsSweeps(self.clients.states, self._get("reconciler_arn"))
+        return StepFunctionsSweeps(
+            machine_arn=self._get("reconciler_arn"), client=self.clients.states
+        )
 
     @cached_property
-    def unique_windows(self) -> "DynamoUniqueWindows":
-        from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
+    def job_inserter(self) -> "DynamoJobInserter":
+        from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
 
-        return DynamoUniqueWindows(self.clients.dynamodb, self._job_store)
+        return DynamoJobInserter(job_store=self._job_store, client=self.clients.dynamodb)
 
     @cached_property
     def job_index(self) -> "DynamoJobIndex":
         from oncely.aws.dynamodb_job_index import DynamoJobIndex
 
-        return DynamoJobIndex(self.clients.dynamodb, self._get("jobs_table"))
+        return DynamoJobIndex(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def finished_jobs(self) -> "HistoryFinishedJobs":
@@ -176,25 +239,86 @@ class AwsPorts:
     def history_reader(self) -> "S3HistoryReader":
         from oncely.aws.s3_history_reader import S3HistoryReader
 
-        return S3HistoryReader(self.clients.s3, self._get("archive_bucket"))
+        return S3HistoryReader(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
     @cached_property
     def history_store(self) -> "S3HistoryStore":
         from oncely.aws.s3_history import S3HistoryStore
 
-        return S3HistoryStore(self.clients.s3, self._get("archive_bucket"))
+        return S3HistoryStore(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def erasure_log(self) -> "S3ErasureLog":
+        from oncely.aws.s3_erasure_log import S3ErasureLog
+
+        return S3ErasureLog(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def erasable_archive(self) -> "S3ErasableArchive":
+        from oncely.aws.s3_erasure import S3ErasableArchive
+
+        return S3ErasableArchive(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    def erasable_table(self, name: str) -> "DynamoBusinessTable":
+        return self.table(name)
 
     @cached_property
     def reject_archive(self) -> "S3Archive":
         from oncely.aws.s3_archive import S3Archive
 
-        return S3Archive(self.clients.s3, self._get("archive_bucket"))
+        return S3Archive(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @property
+    def stored_rejects(self) -> "S3Archive":
+        return self.reject_archive
+
+    @cached_property
+    def audit_reports(self) -> "S3AuditReports":
+        from oncely.aws.s3_audits import S3AuditReports
+
+        return S3AuditReports(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def hourly_metrics(self) -> "CloudWatchHourlyMetrics":
+        from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
+
+        return CloudWatchHourlyMetrics(
+            service=self._get("stack_name"), client=self.clients.cloudwatch
+        )
+
+    @cached_property
+    def queue_depths(self) -> "SqsQueueDepths":
+        from oncely.aws.sqs_depths import SqsQueueDepths
+
+        urls = {
+            **self.settings.queues,
+            "dead letters": self._get("dead_letter_queue_url"),
+            "rejects": self._get("rejects_queue_url"),
+        }
+        return SqsQueueDepths(queue_urls=urls, client=self.clients.sqs)
+
+    @cached_property
+    def user_directory(self) -> "CognitoUserDirectory":
+        from oncely.aws.cognito_users import CognitoUserDirectory
+
+        return CognitoUserDirectory(pool_id=self._get("user_pool_id"), client=self.clients.users)
+
+    def access_log_key(self) -> str:
+        secret = self._get("access_log_secret")
+        with self._secret_lock:
+            return self._read_secret(secret, "the secret of the access log")
+
+    @cached_property
+    def bulk_runs(self) -> "S3BulkRuns":
+        from oncely.aws.s3_bulk_runs import S3BulkRuns
+
+        return S3BulkRuns(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
     @cached_property
     def row_scan(self) -> "DynamoRowScan":
         from oncely.aws.row_scan import DynamoRowScan
 
-        return DynamoRowScan(self.clients.dynamodb, self._get("jobs_table"))
+        return DynamoRowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def _job_store(self) -> DynamoJobStore:
@@ -202,11 +326,12 @@ class AwsPorts:
             table=self._get("jobs_table"),
             client=self.clients.dynamodb,
             tables=self.settings.tables,
+            table_columns=self.settings.table_columns,
             due_shards=self.settings.due_shards,
         )
 
     @cached_property
-    def _read_secret(self) -> Callable[[str], str]:
+    def _read_secret(self) -> Callable[[str, str], str]:
         from oncely.aws.secrets_manager import cached_secret_reader
 
         return cached_secret_reader(self.clients.secrets)
@@ -216,13 +341,10 @@ class AwsPorts:
             ProviderAccess(
                 settings=self._provider_settings(plugin),
                 api_key=api_key,
-                rate_limiter=self._rate_limiter(plugin.name),
+                gate=self.gate.requests(plugin),
                 new_aws_client=self.clients.new_client,
             )
         )
-
-    def _new_rate_limiter(self, name: str) -> RateLimiter:
-        return RateLimiter(self.settings.providers[name].reads_per_second)
 
     def _provider_settings(self, plugin: AnyProvider) -> Any:  # noqa: ANN401  # the plug-in's own type
         try:
@@ -238,8 +360,16 @@ class AwsPorts:
         return str(getattr(self.settings, field))
 
 
-def app_from_env(environ: Mapping[str, str], jobs: Iterable[type[AnyContract]]) -> App:
+def app_from_env(
+    environ: Mapping[str, str],
+    jobs: Iterable[type[AnyContract]] = (),
+    *,
+    clients: AwsClients | None = None,
+) -> App:
     """The app on AWS with the settings of this environment."""
     jobs = tuple(jobs)
     settings = Settings.from_env(environ, jobs)
-    return App(settings, ContractRegistry(jobs), AwsPorts(settings))
+    check_engine_stamp(settings.engine_stamp)
+    code = Path(environ.get("LAMBDA_TASK_ROOT", ""))
+    check_job_stamp(settings.job_stamp, code=code, modules=(one.__module__ for one in jobs))
+    return App(settings, ContractRegistry(jobs), AwsPorts(settings, clients))

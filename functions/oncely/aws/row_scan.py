@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oncely.aws.errors import translated
 from oncely.aws.job_rows import deserialize_job
 from oncely.aws.stream_records import row_version
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
-from oncely.ports import RowPage
+from oncely.search_ports import RowPage
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -27,7 +28,9 @@ class DynamoRowScan:
         while True:
             if after is not None:
                 request["ExclusiveStartKey"] = {"job_key": {"S": after}}
-            found = self.client.scan(**request)
+            check = "that it exists and that dynamodb:Scan is granted"
+            with translated("the job table", name=self.table, check=check):
+                found = self.client.scan(**request)
             after = found.get("LastEvaluatedKey", {}).get("job_key", {}).get("S")
             yield _to_row_page(found.get("Items", []), after)
             if after is None:

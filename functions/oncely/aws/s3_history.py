@@ -35,7 +35,7 @@ class S3HistoryStore:
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
         """Write one object. The same name replaces it."""
         text = "".join(json.dumps(line.to_dict(), separators=(",", ":")) + "\n" for line in lines)
-        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
+        with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=f"{history_prefix(day, job_type)}{name}{SUFFIX}",
@@ -55,7 +55,7 @@ class S3HistoryStore:
         self._put_json(BACKFILL_PROGRESS_KEY, progress.to_dict())
 
     def _put_json(self, key: str, content: object) -> None:
-        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
+        with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=key,

@@ -21,10 +21,10 @@ from oncely.aws.s3_history import (
     history_prefix,
 )
 from oncely.domain.gaps import BackfillProgress, HistoryGap
-from oncely.domain.history import HistoryLine, deduplicate, is_newer
+from oncely.domain.history import HistoryLine, is_newer, lines_about
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED
-from oncely.ports import HistoryReader, JobListEntry
+from oncely.search_ports import HistoryReader, JobListEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -89,9 +89,7 @@ class S3HistoryReader:
     def about(
         self, business_id: str, *, since: date | None = None, until: date | None = None
     ) -> list[HistoryLine]:
-        lines = self.lines(since=since, until=until)
-        wanted = (line for line in lines if business_id in _searchable_ids(line))
-        return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
+        return lines_about(business_id, self.lines(since=since, until=until))
 
     def open_gaps(self) -> list[HistoryGap]:
         names = list(self._names(GAPS_PREFIX, suffix=""))
@@ -131,14 +129,14 @@ class S3HistoryReader:
             yield date.fromisoformat(one.removeprefix(_DAY_PREFIX).rstrip("/"))
 
     def _folders(self, prefix: str) -> list[str]:
-        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
+        with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, Delimiter="/"
             )
             return [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
 
     def _names(self, prefix: str, *, suffix: str = SUFFIX, after: str = "") -> Iterator[str]:
-        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
+        with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, StartAfter=after
             )
@@ -155,7 +153,7 @@ class S3HistoryReader:
                         yield HistoryLine.from_dict(json.loads(line))
 
     def _bytes(self, name: str) -> bytes:
-        with translated(f"bucket {self.bucket!r}", check=BUCKET_CHECK):
+        with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             return self.client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
 
 
@@ -172,11 +170,6 @@ class HistoryFinishedJobs:
             since=since, until=until + _LINE_PRECISION, job_type=job_type, limit=limit
         )
         return [JobListEntry(JobKey(line.job_key), line.at) for line in lines]
-
-
-def _searchable_ids(line: HistoryLine) -> tuple[object, ...]:
-    named = (line.job_key, line.subject, line.customer_id, line.provider_ref)
-    return (*named, *(line.message or {}).values())
 
 
 def _first_at(name: str) -> datetime:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from oncely.aws.errors import translated
 from oncely.domain.errors import NotConfiguredError
 
 if TYPE_CHECKING:
@@ -16,33 +15,30 @@ if TYPE_CHECKING:
 SECRET_CACHE_TTL: Final = timedelta(minutes=5)
 
 
-def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
-    """A function that reads a secret by its name or ARN."""
+def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str, str], str]:
+    """A function that reads a secret: by its name or ARN, and what errors call it."""
     found: dict[str, tuple[str, float]] = {}
 
-    def read(secret_id: str) -> str:
+    def read(secret_id: str, secret: str) -> str:
         value, until = found.get(secret_id, ("", 0.0))
         if time.time() < until:
             return value
-        key = fetch(secret_id)
+        key = fetch(secret_id, secret)
         found[secret_id] = key, time.time() + SECRET_CACHE_TTL.total_seconds()
         return key
 
-    def fetch(secret_id: str) -> str:
-        try:
+    def fetch(secret_id: str, secret: str) -> str:
+        check = "that it exists, that it holds the key and that this role may read it"
+        with translated(secret, name=secret_id, check=check):
             value = client.get_secret_value(SecretId=secret_id).get("SecretString", "")
-        except (BotoCoreError, ClientError) as error:
-            raise NotConfiguredError(
-                f"secret {secret_id!r} cannot be read: create it and put the key in ({error})"
-            ) from error
         if not value.strip():
-            raise NotConfiguredError(f"secret {secret_id!r} is empty: put the provider's key in")
+            raise NotConfiguredError(f"{secret} is empty: put the key in")
         key = value.strip()
         if not (key.isascii() and key.isprintable()):
             # It would break the request's header, which looks like a lost answer later on.
             raise NotConfiguredError(
-                f"secret {secret_id!r} holds a line break or a character that no API key has: "
-                "put the provider's key in again"
+                f"{secret} holds a line break or a character that no API key has: "
+                "put the key in again"
             )
         return key
 

@@ -4,12 +4,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from oncely.aws.errors import translated
+from oncely.domain.errors import OncelyError
 from oncely.ports import Alert
 
 if TYPE_CHECKING:
-    from mypy_boto3_sns import SNSClient
+    from oncely.aws.clients import AwsClients
 
 _MAX_SUBJECT_LENGTH: Final = 100  # SNS takes no more, and ASCII only
 _log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class SnsNotifier:
     """Publishes alerts to the alert topic."""
 
-    client: "SNSClient"
+    clients: "AwsClients"  # the client is made for the first alert
     topic_arn: str
 
     def notify(self, alert: Alert) -> bool:
@@ -27,8 +27,12 @@ class SnsNotifier:
         printable = "".join(c if c.isprintable() else " " for c in alert.subject)
         subject = printable.encode("ascii", "replace").decode()[:_MAX_SUBJECT_LENGTH]
         try:
-            self.client.publish(TopicArn=self.topic_arn, Subject=subject, Message=alert.text)
-        except (BotoCoreError, ClientError):
-            _log.exception("alert not delivered", extra={"job_key": alert.job_key})
+            check = "that this role may publish to it"
+            with translated("the alert topic", name=self.topic_arn, check=check):
+                self.clients.sns.publish(
+                    TopicArn=self.topic_arn, Subject=subject, Message=alert.text
+                )
+        except OncelyError:
+            _log.exception("alert not delivered", extra={"jobs": alert.names})
             return False
         return True

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncely.aws.errors import translated
 from oncely.domain.effect_outcomes import Json
 
 if TYPE_CHECKING:
@@ -19,4 +20,6 @@ class StepFunctionsSweeps:
     machine_arn: str
 
     def start(self, sweep: Mapping[str, Json]) -> None:
-        self.client.start_execution(stateMachineArn=self.machine_arn, input=json.dumps(dict(sweep)))
+        machine, text = self.machine_arn, json.dumps(dict(sweep))
+        with translated("the reconciler", name=machine, check="that this role may start it"):
+            self.client.start_execution(stateMachineArn=machine, input=text)

@@ -2,6 +2,8 @@
 
 import secrets
 from datetime import UTC, datetime
+from functools import partial
+from typing import Final
 
 from oncely.domain.text import truncate_to_milliseconds
 
@@ -13,11 +15,7 @@ class SystemClock:
         return truncate_to_milliseconds(datetime.now(UTC))
 
 
-def new_owner_token() -> str:
-    """A new owner token: 128 random bits."""
-    return secrets.token_urlsafe(16)
-
-
-def random_jitter() -> float:
-    """A number from [0, 1)."""
-    return secrets.randbelow(1_000_000) / 1_000_000
+new_owner_token: Final = partial(secrets.token_urlsafe, 16)  # 128 random bits
+# 64 random bits are unique, and short enough for every idempotency key.
+new_identity: Final = partial(secrets.token_hex, 8)
+random_jitter: Final = secrets.SystemRandom().random  # a number from [0, 1)

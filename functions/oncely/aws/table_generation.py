@@ -32,6 +32,6 @@ class TableGenerationReader:
 
     def _describe(self) -> tuple[str, str | None]:
         check = "that it exists and that dynamodb:DescribeTable is granted"
-        with translated(f"table {self.table!r}", check=check):
+        with translated("the job table", name=self.table, check=check):
             table = self.client.describe_table(TableName=self.table)["Table"]
         return table["TableId"], table.get("LatestStreamArn")

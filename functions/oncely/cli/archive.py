@@ -9,12 +9,11 @@ import typer
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, with_stack
-from oncely.cli.stack_connection import StackConnection, required_output
+from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
-    from oncely.aws.deployment_identity import DynamoTableIdentity
-    from oncely.aws.s3_history_reader import S3HistoryReader
     from oncely.domain.gaps import BackfillProgress, HistoryGap
+    from oncely.operate.set_up_table import IdentityTable
 
 app: Final = typer.Typer(help="Read job history, find and close gaps.", no_args_is_help=True)
 
@@ -45,7 +44,7 @@ def about(
     )
     if first is not None and last is not None and last < first:
         raise usage_error(f"--until ({last}) is before --since ({first}).")
-    lines = _reader(stack).about(business_id, since=first, until=last)
+    lines = stack.app.ports.history_reader.about(business_id, since=first, until=last)
     if not lines:
         period = " for these days" if first or last else ""
         raise CommandError(
@@ -79,7 +78,7 @@ def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
 
     Close them with `oncely archive backfill`.
     """
-    found = _reader(stack).open_gaps()
+    found = stack.app.ports.history_reader.open_gaps()
     if json:
         for gap in found:
             console.print_json(gap.to_dict())
@@ -110,30 +109,16 @@ def backfill(
     Examples:
     - `oncely archive backfill --since 2026-05-01 --dry-run`
     """
-    from oncely.aws.deployment_identity import DynamoTableIdentity
-    from oncely.aws.row_scan import DynamoRowScan
-    from oncely.aws.s3_history import S3HistoryStore
-    from oncely.aws.system import SystemClock
-    from oncely.aws.table_generation import TableGenerationReader
-    from oncely.publish.archive_history import Backfill
-
-    reader, table = _reader(stack), required_output(stack, "JobsTableName")
-    dynamodb = stack.client("dynamodb")
-    _require_declared_table(DynamoTableIdentity(dynamodb, table))
-    service = Backfill(
-        scan=DynamoRowScan(dynamodb, table),
-        store=S3HistoryStore(reader.client, reader.bucket),
-        reader=reader,
-        clock=SystemClock(),
-    )
+    ports = stack.app.ports
+    _require_declared_table(ports.table_identity)
     rows_from = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
     with console.stderr_console().status("scanning…") as status:
 
         def report(progress: "BackfillProgress") -> None:
             status.update(f"{progress.rows:,} rows read, {progress.lines:,} lines…")
 
-        done = service.run(
-            generation=TableGenerationReader(dynamodb, table)(),
+        done = stack.app.backfill.run(
+            generation=ports.table_generation(),
             rows_from=rows_from,
             dry_run=dry_run,
             report=report,
@@ -154,7 +139,7 @@ def backfill(
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _require_declared_table(table: "DynamoTableIdentity") -> None:
+def _require_declared_table(table: "IdentityTable") -> None:
     # A restored table lacks the changes that a gap lost, so scanning it must not close the gap.
     item, facts = table.identity(), table.facts()
     if item is None or item.table_id != facts.table_id:
@@ -162,12 +147,6 @@ def _require_declared_table(table: "DynamoTableIdentity") -> None:
             f"Refused: {facts.name} is not the table of its identity item, so its rows do not show "
             "what a gap lost. Nothing was written. Backfill from the table that it replaces."
         )
-
-
-def _reader(stack: StackConnection) -> "S3HistoryReader":
-    from oncely.aws.s3_history_reader import S3HistoryReader
-
-    return S3HistoryReader(stack.client("s3"), required_output(stack, "ArchiveBucketName"))
 
 
 def _print_gaps(found: "list[HistoryGap]") -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Wide enough that a job key is never cut in a file or a pipe.
 _NON_TERMINAL_WIDTH: Final = 160
 _MAX_CELL_LENGTH: Final = 500
+_COLUMN_GAP: Final = 3
 
 
 def stdout_console() -> "Console":
@@ -50,28 +51,62 @@ def print_line(*parts: object, style: str = "", to: "Console | None" = None) -> 
     console.print(text, soft_wrap=not console.is_terminal)
 
 
-def capitalize_sentence(text: str) -> str:
-    """Return the text with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
-
-
 def print_error(message: str) -> None:
     """Print an error to stderr."""
     print_line(message, style="bold red", to=stderr_console())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence["object | Text"]]) -> None:
-    """Print rows under headings. Long values are folded, never cut."""
+    """Print rows under headings, or as blocks where they are too wide. Nothing is cut or broken."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[cell if isinstance(cell, Text) else safe_text(cell) for cell in row] for row in rows]
+    console = stdout_console()
+    widths = (max(map(len, column)) for column in zip(columns, *cells, strict=True))
+    if sum(widths) + _COLUMN_GAP * (len(columns) - 1) > console.width:
+        _print_blocks(console, columns, cells)
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else safe_text(cell) for cell in row))
-    stdout_console().print(table)
+        table.add_column(name, no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_blocks(
+    console: "Console", columns: Sequence[str], rows: "Iterable[Sequence[Text]]"
+) -> None:
+    """Print the first cell of each row on a line of its own, and the others with their names."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for first, *others in rows:
+        # A key that is longer than the terminal wraps there, and can still be copied.
+        console.print(Text.assemble(first, style="bold"), soft_wrap=True)
+        named = [
+            Text.assemble((f"{name} ", "dim"), cell)
+            for name, cell in zip(columns[1:], others, strict=True)
+            if cell.plain
+        ]
+        console.print(Padding(Text(" · ").join(named), (0, 0, 0, 2)), soft_wrap=False)
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print labels with a value or several lines beside them, which wrap between words."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = stdout_console()
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in pairs:
+        lines = [safe_text(line) for line in (value if isinstance(value, tuple) else (value,))]
+        grid.add_row(Text(f"  {label}", "dim"), Text("\n").join(lines))
+    console.print(grid)
 
 
 def print_json(value: object) -> None:

@@ -1,23 +1,28 @@
 """`oncely contracts`: what each job type does and guarantees."""
 
 import json as json_text
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from oncely.cli import console
+from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption
+from oncely.cli.project import project_jobs
+from oncely.domain.errors import OncelyError
 
 
 def known_job_types() -> list[str]:
-    """Return the job types of this version of the code."""
-    from oncely.jobs import CONTRACTS
-
-    return [contract_type.job_type for contract_type in CONTRACTS]
+    """Return the job types of this project."""
+    return [contract_type.job_type for contract_type in project_jobs()]
 
 
 def _complete_job_type(incomplete: str) -> list[str]:
-    return [name for name in known_job_types() if name.startswith(incomplete)]
+    # An error would be printed into the shell's line.
+    with suppress(CommandError, OncelyError):
+        return [name for name in known_job_types() if name.startswith(incomplete)]
+    return []
 
 
 def contracts(
@@ -37,10 +42,9 @@ def contracts(
     Examples:
     - `oncely contracts payment.charge`
     """
-    from oncely.jobs import CONTRACTS
     from oncely.registry import ContractRegistry
 
-    registry = ContractRegistry(CONTRACTS)
+    registry = ContractRegistry(project_jobs())
     wanted = list(registry) if name is None else [registry.contract(name)]
     for number, contract_type in enumerate(wanted):
         example = contract_type.example.model_dump(exclude_unset=True)
@@ -49,7 +53,9 @@ def contracts(
                 {
                     "job_type": contract_type.job_type,
                     "queue": contract_type.resources.queue,
-                    "safety": contract_type.policy.safety,
+                    "safety": {
+                        one.profile.name: one.safety for one in contract_type.all_policies()
+                    },
                     "description": contract_type.describe_fields().to_json(),
                     "example": example,
                     "schema": contract_type.message.model_json_schema(),

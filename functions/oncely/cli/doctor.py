@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from oncely.cli import console
-from oncely.cli.errors import ExitCode, describe_aws_error
+from oncely.cli.errors import ExitCode, describe_aws_error, text_for
 from oncely.cli.options import JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
 
@@ -66,6 +66,7 @@ def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
                 yield from check(deployed)
             except Exception as error:  # noqa: BLE001  # one failed check must not hide the others
                 known = str(error) if isinstance(error, OncelyError) else repr(error)
+                known = text_for("doctor", known, error)
                 yield warned(name, f"check failed: {describe_aws_error(error) or known}")
 
 

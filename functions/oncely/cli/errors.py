@@ -1,8 +1,11 @@
 """How a command fails: an exit code for scripts and one message for the operator."""
 
 import sys
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
+
+from oncely.domain.text import mask_aws_names
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -41,6 +44,23 @@ def usage_error(message: str) -> CommandError:
     return CommandError(message, ExitCode.USAGE)
 
 
+# Support agents use these too. The others are for operators and deployers, who need the names.
+READ_COMMANDS: Final = frozenset({"find", "show", "list", "archive"})
+
+
+def text_for(command: str | None, message: str, error: BaseException | None = None) -> str:
+    """Return the message for the reader of a command: with or without the names of AWS."""
+    if command in READ_COMMANDS:
+        return mask_aws_names(message)
+    return f"{message} ({'; '.join(notes)})" if (notes := [*_notes(error)]) else message
+
+
+def _notes(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield from getattr(error, "__notes__", ())
+        error = error.__cause__
+
+
 _SIGN_IN: Final = "Run `aws sso login`, set AWS_PROFILE or pass --profile."
 _SESSION_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _CREDENTIALS_REJECTED: Final = frozenset(
@@ -74,7 +94,7 @@ def describe_aws_error(error: Exception) -> str | None:
         case aws.ConnectionError() | aws.HTTPClientError():
             return (
                 f"Cannot reach AWS ({error}). Check the network and AWS_ENDPOINT_URL. "
-                "With --local, check that `make local` is running."
+                "With --local, check that `oncely local` is running."
             )
         case aws.BotoCoreError():
             return f"The AWS request failed: {error}"

@@ -9,69 +9,75 @@ from oncely.cli import console, job_output
 from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
+from oncely.domain.errors import OncelyError
+from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
+    from oncely.operate.job_queries import SearchResults
     from oncely.operate.job_view import JobView
+    from oncely.operate.repair_request import LookupAnswer
 
 # Fits one screen. `oncely show` prints the rest.
 _MAX_TIMELINES: Final = 2
-_MAX_CHARGE_SUMMARIES: Final = 5
-_ACTOR: Final = "command"
+_MAX_VERDICTS: Final = 6
 
 
 @with_stack
 def find(
     stack: StackConnection,
-    text: Annotated[str, typer.Argument(help="Order, customer, provider reference or job key.")],
+    text: Annotated[str, typer.Argument(help="Order, customer, email, provider id or job key.")],
     *,
+    lookup: Annotated[
+        bool, typer.Option("--lookup", help="Also ask the provider about each charge now.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Find jobs by order, customer or reference.
+    """Find jobs by order, customer, email or provider id.
 
-    The first line answers "was I charged twice?".
+    The first line answers "was I charged twice?" from our records. --lookup also asks the provider,
+    which knows refunds, disputes and charges that were made elsewhere.
 
     Examples:
-    - `oncely find 18452`
+    - `oncely find 18452 --lookup`
     - `oncely find customer_7 --json`
     """
-    queries = stack.services(actor=_ACTOR).job_queries
-    found = queries.search(text)
+    found = stack.app.job_queries.search(text)
+    if found.is_empty:
+        found = stack.app.provider_search.search(text)
     if json:
         console.print_json(found.to_json())
     elif found.jobs:
-        charging = {one.job_type for one in queries.registry if one.takes_money}
-        _print_jobs(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
+        _print_found(found, stack.app.verdict_lookup.look_up if lookup else None)
     for row in found.unreadable:
         console.print_line(row.reason, to=console.stderr_console())
-    if not found.jobs and not found.unreadable:
+    if found.is_empty:
         raise CommandError(
-            f"No job found for {found.query!r}. Pass a complete order, customer, provider "
-            "reference or job key."
+            f"No job found for {found.query!r}. {' '.join(found.notes)} Pass a complete order, "
+            "customer, email, provider id or job key."
         )
 
 
-def _print_jobs(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
-    _print_charges(charging)
+def _print_found(found: "SearchResults", look_up: "Callable[[str], LookupAnswer] | None") -> None:
+    for verdict in found.verdicts[:_MAX_VERDICTS]:
+        style = "bold red" if verdict.is_duplicate else "bold" if verdict.certain else "bold yellow"
+        console.print_line(verdict.sentence, style=style)
+        if look_up is not None:
+            for key in verdict.charge_keys:
+                console.print_line(f"  {look_up(key)}")
+    if found.verdicts:
+        console.print_line(found.verdicts[0].basis)
+        console.print_line("")
+    # Charges before what follows them, by order.
+    keys = (key for verdict in found.verdicts for key in verdict.job_keys)
+    grouped = {key: place for place, key in enumerate(keys)}
+    views = sorted(found.jobs, key=lambda one: grouped.get(one.job.job_key, len(grouped)))
     job_output.print_jobs(view.to_json() for view in views)
-    for view in (charging or views)[:_MAX_TIMELINES]:
+    for view in [one for one in views if one.takes_money or not grouped][:_MAX_TIMELINES]:
         console.print_line("")
-        console.print_line(view.job.job_key, style="bold")
-        console.print_line(view.headline)
+        job_output.print_heading(view.to_json())
         job_output.print_timeline(view.to_json())
-
-
-def _print_charges(charging: "Sequence[JobView]") -> None:
-    from oncely.domain.charges import ChargeSummary
-
-    subjects = dict.fromkeys(view.subject for view in charging)
-    for subject in list(subjects)[:_MAX_CHARGE_SUMMARIES]:
-        charges = ChargeSummary.from_jobs(view.job for view in charging if view.subject == subject)
-        style = "bold red" if charges.is_duplicate else "bold"
-        console.print_line(f"{subject or 'This'}: {charges.summary}.", style=style)
-    if subjects:
-        console.print_line("")
 
 
 @with_stack
@@ -86,9 +92,9 @@ def show(
     Examples:
     - `oncely show payment.charge:order_18452`
     """
-    if (view := stack.services(actor=_ACTOR).job_queries.get(key)) is None:
+    if (view := stack.app.job_queries.get(key)) is None:
         raise job_not_found(key)
-    shown = view.to_json()
+    shown = _with_rejects(stack, view).to_json()
     if json:
         console.print_json(shown)
         return
@@ -100,9 +106,18 @@ def show(
         console.print_line(
             f"Repair it with: oncely repair {quote(key)} ACTION --reason …{stack.cli_options}"
         )
-        for option in allowed:
-            console.print_line(f"  {option.repair:<14}{option.reason}.")
+        console.print_pairs((option.repair, sentence(option.reason)) for option in allowed)
     console.print_line(f"About this job type: oncely contracts {view.job.job_type}")
+
+
+def _with_rejects(stack: StackConnection, view: "JobView") -> "JobView":
+    """Add the rejected messages. The Reader policy does not allow to read those."""
+    try:
+        return view.with_rejects(stack.app.rejected_messages.of_job(view.job.job_key))
+    except OncelyError as error:
+        message = f"Messages of this job were rejected, and cannot be read: {error}."
+        console.print_line(message, to=console.stderr_console())
+        return view
 
 
 def job_not_found(key: str) -> CommandError:

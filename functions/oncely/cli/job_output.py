@@ -1,9 +1,12 @@
 """Prints jobs: as rows of a list, with their details, and with their timeline."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from oncely.cli import console
+from oncely.domain.headlines import plain_reason
+from oncely.domain.text import format_age, parse_time
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,11 +22,8 @@ _DETAILS: Final = {
     "reference": "provider_ref",
     "provider page": "provider_url",
     "request id": "request_id",
-    "attempts": "attempts",
-    "last error": "last_error",
 }
 _TIMES: Final = {
-    "since": "since",
     "created": "created_at",
     "last claim": "claimed_at",
     "next check": "next_check_at",
@@ -56,27 +56,37 @@ def print_jobs(views: Iterable[JobJson]) -> None:
     )
 
 
-def print_details(view: JobJson) -> None:
-    """Print the fields of one job."""
+def print_heading(view: JobJson) -> None:
+    """Print the key of a job, its status, one sentence and the next step."""
     console.print_line(view["job_key"], style="bold")
-    console.stdout_console().print(
-        format_status(view), console.safe_text(view["headline"], max_length=1000), sep=": "
-    )
+    since = f" since {format_time(view['since'], with_age=True)}" if view.get("since") else ""
+    console.stdout_console().print(format_status(view), since, sep="")
+    console.print_line(view["headline"])
+    if view["next_step"]:
+        console.print_line(f"Next: {view['next_step']}")
+
+
+def print_details(view: JobJson) -> None:
+    """Print one job: its heading and its fields."""
+    print_heading(view)
     details = {label: view.get(name) for label, name in _DETAILS.items()}
-    details |= {label: format_time(view.get(name)) for label, name in _TIMES.items()}
-    for label, value in details.items():
-        if value not in (None, ""):
-            console.print_line(f"  {label:<12}", value)
+    # The headline tells the rest.
+    raw = view.get("last_error") or ""
+    details["details"] = raw if plain_reason(raw) != raw else None
+    runs, attempts = view.get("runs"), view.get("attempts")
+    details["runs"] = runs and f"{runs} ({attempts} may have called the provider)"
+    details |= {label: format_time(view.get(name), with_age=True) for label, name in _TIMES.items()}
+    console.print_pairs(
+        (label, value) for label, value in details.items() if value not in {None, "", 0}
+    )
 
 
 def print_timeline(view: JobJson) -> None:
     """Print the timeline of one job, oldest entry first."""
-    console.print_table(
-        ("time (UTC)", "actor", "event", "reason"),
-        (
-            (_format_when(line), line["actor"], line["event_label"], line["reason"])
-            for line in view["timeline"]
-        ),
+    console.print_line("Timeline (UTC)", style="bold")
+    console.print_pairs(
+        (_format_when(line), (f"{line['event_label']} ({line['actor']})", line["reason"]))
+        for line in view["timeline"]
     )
 
 
@@ -87,6 +97,14 @@ def _format_when(line: JobJson) -> str:
     return f"{at} (x{line['count']}, last {format_time(line['last_at'])})"
 
 
-def format_time(text: object) -> str:
-    """Return a time to the second."""
-    return "" if text is None else str(text)[:19].replace("T", " ")
+def format_time(text: object, *, with_age: bool = False) -> str:
+    """Return a time to the second, or with its zone and how long ago that is."""
+    if text is None:
+        return ""
+    plain = str(text)[:19].replace("T", " ")
+    if not with_age:
+        return plain
+    try:
+        return f"{plain} UTC ({format_age(parse_time(text), datetime.now(UTC))})"
+    except ValueError:  # a row that was edited by hand
+        return plain

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from oncely.operate.job_view import JobView
 
 _LIST_NAMES: Final = ("in_progress", *Status)
+_FROM_HISTORY: Final = [status for status in Status if status.is_finished]
 _PAGE_SIZE: Final = 100
 
 
@@ -63,7 +65,7 @@ def list_jobs(
         "since": None if since is None else parse_time_argument(since, now=now),
         "until": None if until is None else parse_time_argument(until, now=now),
     }
-    views, hint = _collect_jobs(stack.services(actor="command").job_queries, limit=limit, **wanted)
+    views, hint = _collect_jobs(stack.app.job_queries, limit=limit, **wanted)
     if json:
         for view in views:
             console.print_json(view.to_summary_json())
@@ -71,7 +73,7 @@ def list_jobs(
         job_output.print_jobs(view.to_json() for view in views)
     else:
         console.print_line("No jobs match." if hint is None else "No matches yet.")
-        if status == Status.FINISHED:
+        if status in _FROM_HISTORY:
             console.print_line(
                 "Finished jobs are listed from the history, by default of the last 24 hours. Pass "
                 "--since for more, or use `oncely find` with an order, customer or reference.",
@@ -88,9 +90,13 @@ def list_jobs(
 
 
 def _validate_status(status: str | None) -> str | None:
-    if status is None or status in _LIST_NAMES:
-        return status
-    raise usage_error(f"Unknown status {status!r}. Valid: {', '.join(_LIST_NAMES)}.")
+    from oncely.operate.job_lists import list_name
+
+    if status is None or (name := list_name(status)) is not None:
+        return None if status is None else name
+    near = get_close_matches(status.lower(), _LIST_NAMES, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise usage_error(f"Unknown status {status!r}.{hint} Valid: {', '.join(_LIST_NAMES)}.")
 
 
 def iterate_pages(

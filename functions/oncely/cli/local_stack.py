@@ -1,35 +1,31 @@
 """The local stack: `oncely demo`, `oncely local`, and what `--local` needs to reach it."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
 
 import typer
 
 from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.project import find_project
 
 STATE_FILE: Final = Path(".build") / "local.json"
 # `demo` and `local` parse their own options, `--help` included.
 PASS_THROUGH: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+# Of the extras that it needs.
+_PACKAGES: Final = ("aws_cdk", "greenlet")
 _REGION: Final = "us-east-1"
-
-
-def find_repository() -> Path:
-    """Return the clone of Oncely: the current folder, a parent, or the one this file is in."""
-    here = Path.cwd()
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
-        if all((folder / name).is_dir() for name in ("infra/oncely_cdk", "functions/oncely")):
-            return folder
-    raise CommandError("This command needs a clone of Oncely. Run it inside one.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalState:
-    """The endpoint and stack name that `make local` writes to its state file."""
+    """The endpoint and stack name that `oncely local` writes to its state file."""
 
     endpoint: str
     stack: str
@@ -38,7 +34,7 @@ class LocalState:
     @classmethod
     def read(cls) -> Self:
         try:
-            found = json.loads((find_repository() / STATE_FILE).read_text())
+            found = json.loads((find_project().folder / STATE_FILE).read_text())
             if "pid" in found:
                 os.kill(int(found["pid"]), 0)  # raises if the process was killed
             return cls(
@@ -48,7 +44,7 @@ class LocalState:
             )
         except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
             raise CommandError(
-                "No local stack is running. In a clone of Oncely, start one with `make local`.",
+                "No local stack is running. Start one with `oncely local` in the project.",
                 ExitCode.UNREACHABLE,
             ) from error
 
@@ -66,7 +62,7 @@ class LocalState:
 def demo(ctx: typer.Context) -> None:
     """Run hundreds of jobs under faults.
 
-    For its options, run `oncely demo --help`. `make demo ARGS="…"` takes the same ones.
+    Uses the messages and rows of the project's local.py. `oncely demo --help` lists its options.
     """
     _run("demo", ctx)
 
@@ -74,24 +70,30 @@ def demo(ctx: typer.Context) -> None:
 def local(ctx: typer.Context) -> None:
     """Run the stack on this machine until Ctrl-C.
 
-    In another terminal, use `oncely local redeploy` and `oncely local logs`.
+    Uses the secrets and rows of the project's local.py. In another terminal, use `oncely local
+    redeploy`, `oncely local logs`, or `oncely local lose-response`, which drops the next response
+    of a provider.
     """
     _run("local", ctx)
 
 
 def _run(command: str, ctx: typer.Context) -> None:
-    # A separate process: the clone's environment has packages that the command does not need.
-    folder = find_repository()
-    own = folder / ".venv" / "bin" / "python"
-    python = str(own) if own.exists() else sys.executable
-    roots = os.pathsep.join(str(folder / name) for name in ("functions", "infra", "."))
-    try:
-        done = subprocess.run(  # noqa: S603  # runs this clone's code
-            [python, "-m", "oncely_local", command, *ctx.args],
-            cwd=folder,
-            check=False,
-            env={**os.environ, "PYTHONPATH": roots},
+    # A separate process: it needs packages that the command does not.
+    folder = find_project().folder
+    python, environment = Path(sys.executable), dict(os.environ)
+    if (folder / "infra" / "oncely_local").is_dir():  # a clone of Oncely runs its own code
+        own = folder / ".venv" / "bin" / "python"
+        python = own if own.exists() else python
+        roots = (str(folder / name) for name in ("functions", "infra", "."))
+        environment["PYTHONPATH"] = os.pathsep.join(roots)
+    elif any(find_spec(name) is None for name in _PACKAGES):
+        raise CommandError(
+            f'`oncely {command}` needs more packages. Run `pip install "oncely[cdk,testing]"`.'
         )
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    raise typer.Exit(done.returncode)
+    arguments = [str(python), "-m", "oncely_local", command, *ctx.args]
+    with subprocess.Popen(arguments, cwd=folder, env=environment) as process:  # noqa: S603  # this package
+        while process.poll() is None:
+            # Ctrl-C reaches both. The stack then saves its data, and this waits for it.
+            with contextlib.suppress(KeyboardInterrupt):
+                process.wait()
+    raise typer.Exit(process.returncode)

@@ -45,7 +45,7 @@ def validate_messages(
         except InvalidInputError as error:
             yield MessageError(source, str(error))
         else:
-            yield InputMessage(message.to_dict(), source)
+            yield InputMessage(message.to_sent_dict(), source)
 
 
 def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, object]:

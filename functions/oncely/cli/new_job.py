@@ -1,7 +1,9 @@
-"""`oncely new-job`: writes a contract, its test and its registry line."""
+"""`oncely new-job`: writes a contract, its test, and its line in the project's list of jobs."""
 
 import ast
+from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Annotated, Final
 
@@ -9,7 +11,7 @@ import typer
 
 from oncely.cli import console
 from oncely.cli.errors import CommandError, usage_error
-from oncely.cli.local_stack import find_repository
+from oncely.cli.project import JobList, find_project
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetrySafety
 
@@ -20,86 +22,138 @@ _LINE_MARKS: Final = {
     RetrySafety.NATURAL: {"natural", "no_lookup"},
     RetrySafety.AT_MOST_ONCE: {"plain", "no_lookup"},
 }
+_ENGINE: Final = "oncely"  # the package of the jobs in a clone of Oncely
+
+SafetyOption = Annotated[
+    RetrySafety,
+    typer.Option(
+        help="natural: safe to repeat. "
+        "keyed: safe to repeat while the provider remembers the idempotency key. "
+        "lookup: not safe to repeat, but can be looked up. "
+        "at_most_once: not safe to repeat and cannot be looked up."
+    ),
+]
+QueueOption = Annotated[
+    str | None, typer.Option(help="Queue that carries it (default: a new one).")
+]
 
 
 def new_job(
     name: Annotated[str, typer.Argument(help="Job type, such as refund.issue.")],
-    safety: Annotated[
-        RetrySafety,
-        typer.Option(
-            help="natural: safe to repeat. "
-            "keyed: safe to repeat while the provider remembers the idempotency key. "
-            "lookup: not safe to repeat, but can be looked up. "
-            "at_most_once: not safe to repeat and cannot be looked up."
-        ),
-    ] = RetrySafety.KEYED,
-    queue: Annotated[
-        str | None, typer.Option(help="Queue that carries it (default: a new one).")
-    ] = None,
+    safety: SafetyOption = RetrySafety.KEYED,
+    queue: QueueOption = None,
 ) -> None:
     """Create a contract with a passing test.
 
-    Also adds the contract to the registry.
+    Also adds the contract to the list of jobs that `[tool.oncely]` in pyproject.toml names.
 
     Examples:
     - `oncely new-job refund.issue --safety keyed`
     """
-    if not is_job_type(name):
-        raise usage_error(f"Invalid job type {name!r}: write it like refund.issue.")
-    module = name.replace(".", "_")
-    words = {
-        "job_type": name,
-        "module": module,
-        "name": module.title().replace("_", ""),
-        "provider": name.split(".")[0].title(),
-        "provider_name": name.split(".")[0],
-        "id": f"{name.split('.')[0]}_id",
-        "queue": queue or name.split(".")[0],
-        "SAFETY": safety.name,
-    }
-    root = find_repository()
-    registry = root / "functions" / "oncely" / "jobs" / "__init__.py"
-    written = {
-        registry.with_name(f"{module}.py"): _render_template("contract.txt", safety, words),
-        root / "tests" / "unit" / f"test_{module}.py": _render_template("test.txt", safety, words),
-    }
+    job = JobTemplate(name, safety, queue)
+    project = find_project()
+    listing = project.job_list()
+    written = job.files(project.folder, listing)
     for path in written:
         if path.exists():
-            raise CommandError(f"{path.relative_to(root)} already exists. Nothing was written.")
-    listed = add_to_registry(registry.read_text(), module=module, name=words["name"])
-    for path, text in {**written, registry: listed}.items():
-        path.write_text(text)
-        console.print_line("wrote", path.relative_to(root))
-    _print_next_steps(module)
+            shown = path.relative_to(project.folder)
+            raise CommandError(f"{shown} already exists. Nothing was written.")
+    listed = add_to_list(listing, job)
+    for path, text in {**written, listing.file: listed}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        console.print_line("wrote", path.relative_to(project.folder))
+    console.print_line("")
+    console.print_line("Next:")
+    for step in _next_steps(job, listing):
+        console.print_line(f"  {step}")
 
 
-def _render_template(file: str, safety: RetrySafety, words: dict[str, str]) -> str:
-    kept_lines = []
-    for line in (files("oncely.cli") / "templates" / file).read_text().split("\n"):
-        mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
-        if not mark or mark in _LINE_MARKS[safety]:
-            kept_lines.append(rest)
-    return Template("\n".join(kept_lines)).substitute(words)
+@dataclass(frozen=True)
+class JobTemplate:
+    """A job type that is not written yet."""
+
+    name: str
+    safety: RetrySafety
+    queue: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_job_type(self.name):
+            raise usage_error(f"Invalid job type {self.name!r}: write it like refund.issue.")
+
+    @property
+    def module(self) -> str:
+        return self.name.replace(".", "_")
+
+    @property
+    def class_name(self) -> str:
+        return self.module.title().replace("_", "")
+
+    def files(self, folder: Path, listing: JobList) -> dict[Path, str]:
+        """Return the sources of its contract and its test, and of its provider's sandbox."""
+        is_shipped = _is_shipped(listing)
+        tests = folder / "tests" / ("unit" if is_shipped else "")
+        sources = {
+            listing.file.with_name(f"{self.module}.py"): "contract.txt",
+            tests / f"test_{self.module}.py": "test.txt",
+        }
+        if not is_shipped:
+            sources[folder / "sandboxes" / f"{self.module}.py"] = "sandbox.txt"
+        return {path: self.render(file, listing.package) for path, file in sources.items()}
+
+    def render(self, file: str, package: str, **more: str) -> str:
+        """Return a template for a job in this package."""
+        marks = _LINE_MARKS[self.safety] | {"shipped"}
+        if package.partition(".")[0] != _ENGINE:
+            marks = _LINE_MARKS[self.safety] | {"own"}
+            marks |= {"own_lookup"} & {f"own_{mark}" for mark in marks}
+        kept_lines = []
+        for line in (files("oncely.cli") / "templates" / file).read_text("utf-8").split("\n"):
+            mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
+            if not mark or mark in marks:
+                kept_lines.append(rest)
+        return Template("\n".join(kept_lines)).substitute(self._words(package), **more)
+
+    def _words(self, package: str) -> dict[str, str]:
+        noun = self.name.partition(".")[0]
+        is_shipped = package.partition(".")[0] == _ENGINE
+        return {
+            "job_type": self.name,
+            "package": package,
+            "module": self.module,
+            "name": self.class_name,
+            "provider": self.module.title().replace("_", " "),
+            # Of this job alone: jobs that share their first word do not share an API key.
+            "provider_name": self.module,
+            "settings": "ProviderSettings" if is_shipped else f"{self.class_name}Settings",
+            "sandbox": f"sandboxes.{self.module}:{self.class_name}Sandbox",
+            "id": f"{noun}_id",
+            "queue": self.queue or noun,
+            "SAFETY": self.safety.name,
+        }
 
 
-def add_to_registry(text: str, *, module: str, name: str) -> str:
-    """Return the registry's source with one more import and one more entry, both sorted."""
-    wanted = f"from oncely.jobs.{module} import {name}"
+def add_to_list(listing: JobList, job: JobTemplate) -> str:
+    """Return the source of the list with one more import and one more entry, both sorted."""
+    text = listing.file.read_text(encoding="utf-8")
+    prefix = f"from {listing.package}."
+    wanted = f"{prefix}{job.module} import {job.class_name}"
     lines = text.split("\n")
     if wanted in lines:
-        raise CommandError(f"{name} is already in the registry.")
+        raise CommandError(f"{job.class_name} is already in the list of jobs.")
     by_hand = CommandError(
-        f"Cannot edit the registry. Add `{wanted}`, and {name} to CONTRACTS, by hand."
+        f"Cannot edit {listing.file.name}. Add `{wanted}`, and {job.class_name} to "
+        f"{listing.name}, by hand."
     )
-    imports = [at for at, line in enumerate(lines) if line.startswith("from oncely.jobs.")]
+    imports = [at for at, line in enumerate(lines) if line.startswith(prefix)]
     try:
-        begin = next(at for at, line in enumerate(lines) if line.startswith("CONTRACTS"))
-        end = lines.index(")", begin)
-    except (StopIteration, ValueError):
+        begin = next(at for at, line in enumerate(lines) if line.startswith(listing.name))
+        end = next(at for at in range(begin, len(lines)) if lines[at] in {")", "]"})
+    except StopIteration:
         raise by_hand from None
     if not imports:
         raise by_hand
-    lines[begin + 1 : end] = sorted((*lines[begin + 1 : end], f"    {name},"))
+    lines[begin + 1 : end] = sorted((*lines[begin + 1 : end], f"    {job.class_name},"))
     first, after = imports[0], imports[-1] + 1
     lines[first:after] = sorted((*lines[first:after], wanted))
     new = "\n".join(lines)
@@ -110,13 +164,21 @@ def add_to_registry(text: str, *, module: str, name: str) -> str:
     return new
 
 
-def _print_next_steps(module: str) -> None:
-    console.print_line("")
-    console.print_line("Next:")
-    for step in (
-        f"edit functions/oncely/jobs/{module}.py: message, precheck, provider",
+def _is_shipped(listing: JobList) -> bool:
+    return listing.package.partition(".")[0] == _ENGINE
+
+
+def _next_steps(job: JobTemplate, listing: JobList) -> tuple[str, ...]:
+    edit = f"{job.module}.py: message, precheck, provider"
+    if not _is_shipped(listing):
+        return (
+            f"edit {listing.package.replace('.', '/')}/{edit}",
+            f"pytest -k {job.module}",
+            "add its messages and rows to local.py, for `oncely demo`",
+        )
+    return (
+        f"edit functions/oncely/jobs/{edit}",
         "make docs                                       # update the generated pages",
-        f'make test ARGS="-k {module}"',
+        f'make test ARGS="-k {job.module}"',
         "UPDATE_SNAPSHOTS=1 make test ARGS=tests/infra   # review its queue and permissions",
-    ):
-        console.print_line(f"  {step}")
+    )

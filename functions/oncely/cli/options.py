@@ -11,7 +11,6 @@ import typer
 
 from oncely.cli.errors import usage_error
 from oncely.cli.stack_connection import (
-    DEFAULT_STACK,
     AwsStackConnection,
     StackConnection,
     StackSelector,
@@ -21,7 +20,12 @@ from oncely.domain.text import parse_time
 _PANEL: Final = "Target stack"
 
 StackOption = Annotated[
-    str, typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_PANEL)
+    str | None,
+    typer.Option(
+        help="Stack name (default: `stack` under [tool.oncely], or Oncely-dev).",
+        envvar="ONCELY_STACK",
+        rich_help_panel=_PANEL,
+    ),
 ]
 ProfileOption = Annotated[
     str | None,
@@ -33,7 +37,7 @@ RegionOption = Annotated[
 ]
 LocalOption = Annotated[
     bool,
-    typer.Option("--local", help="Use the stack that `make local` runs.", rich_help_panel=_PANEL),
+    typer.Option("--local", help="Use the stack that `oncely local` runs.", rich_help_panel=_PANEL),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 DryRunOption = Annotated[
@@ -74,7 +78,7 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
 
 
 _OPTIONS: Final = {
-    "stack": _option("stack", StackOption, DEFAULT_STACK),
+    "stack": _option("stack", StackOption, None),
     "profile": _option("profile", ProfileOption, None),
     "region": _option("region", RegionOption, None),
     "local": _option("local", LocalOption, default=False),

@@ -19,7 +19,6 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, required_output
-from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
@@ -124,7 +123,7 @@ def _print_sweep(done: Mapping[str, Any], *, dry_run: bool) -> None:
 def _raise_if_unresolved(
     stack: StackConnection, ended: Mapping[str, Any], done: Mapping[str, Any]
 ) -> None:
-    from oncely.reconcile.resolve_group import ERROR
+    from oncely.reconcile.resolve_group import LISTED_FIRST
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
@@ -134,7 +133,7 @@ def _raise_if_unresolved(
             ExitCode.ACTION_NEEDED,
         )
     counts = done.get("counts") or {}
-    if ERROR in counts or Status.NEEDS_REVIEW in counts:
+    if LISTED_FIRST & counts.keys():
         raise CommandError(
             "Some jobs need action. List them with "
             f"`oncely list --status needs_review{stack.cli_options}`.",

@@ -18,12 +18,13 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.repair import unwrap_outcome
-from oncely.cli.stack_connection import StackConnection, caller_name
+from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 
 if TYPE_CHECKING:
-    from oncely.aws.operator_services import OperatorServices
+    from oncely.app import App
+    from oncely.operate.job_queries import JobQueries
     from oncely.operate.job_view import JobView
     from oncely.operate.repair_request import RepairRequest
 
@@ -44,22 +45,26 @@ def redrive(
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Resend the messages of stranded jobs now.
+    """Send a new message for each stranded job now, instead of 30 minutes after its dead letter.
 
-    A job is stranded after its message was dead-lettered. Duplicates are harmless.
+    A job is stranded if its message was dead-lettered: it is ready, and no worker has claimed it.
+    The message comes from the job's row and goes to the job's own queue, where a worker runs it.
+    Nothing is read from the dead letter queue. Duplicates are harmless.
 
     Examples:
     - `oncely redrive --dry-run`
     - `oncely redrive --type payment.charge --yes`
     """
-    actor = caller_name(stack, name)
-    services = stack.services(actor=actor)
-    views = list(_select_jobs(services, key, job_type))
+    actor = actor_name(caller_identity(stack), name)
+    views = list(_select_jobs(stack.app.job_queries, key, job_type))
     if not views:
-        console.print_line("No jobs are stranded.", to=console.stderr_console())
+        console.print_line(
+            "No jobs are stranded: none waits after a dead letter.", to=console.stderr_console()
+        )
         return
+    count = "1 job" if len(views) == 1 else f"{len(views)} jobs"
     if not (yes or dry_run):
-        console.confirm(f"Resend {len(views)} messages as {actor}?")
+        console.confirm(f"Send a new message for {count} as {actor}?")
     from oncely.operate.repair_request import RepairRequest
 
     failed = 0
@@ -72,17 +77,25 @@ def redrive(
             actor=actor,
             dry_run=dry_run,
         )
-        failed += not _redrive_one(services, request, as_json=json)
+        failed += not _redrive_one(stack.app, request, as_json=json)
     if failed:
         raise typer.Exit(ExitCode.REFUSED)
+    if not json:
+        console.print_line(_summary(count, dry_run=dry_run), to=console.stderr_console())
 
 
-def _redrive_one(services: "OperatorServices", request: "RepairRequest", *, as_json: bool) -> bool:
+def _summary(count: str, *, dry_run: bool) -> str:
+    if dry_run:
+        return f"Nothing was sent. Without --dry-run, {count} would get a new message."
+    return f"Sent a new message for {count}. `oncely list --status ready` shows what still waits."
+
+
+def _redrive_one(app: "App", request: "RepairRequest", *, as_json: bool) -> bool:
     """Resend one message. A failure is printed and does not stop the others."""
     from oncely.domain.errors import UnavailableError
 
     try:
-        _, details = unwrap_outcome(services.repairer.repair(request), request.key)
+        _, details = unwrap_outcome(app.repairer.repair(request), request.key)
     except (CommandError, UnavailableError) as error:
         sent, message = False, str(error)
     else:
@@ -98,14 +111,14 @@ def _redrive_one(services: "OperatorServices", request: "RepairRequest", *, as_j
 
 
 def _select_jobs(
-    services: "OperatorServices", key: str | None, job_type: str | None
+    queries: "JobQueries", key: str | None, job_type: str | None
 ) -> "Iterator[JobView]":
     if key is not None:
-        if (view := services.job_queries.get(key)) is None:
+        if (view := queries.get(key)) is None:
             raise job_not_found(key)
         yield view
         return
-    for page in iterate_pages(services.job_queries, status=Status.READY.value, job_type=job_type):
+    for page in iterate_pages(queries, status=Status.READY.value, job_type=job_type):
         yield from (view for view in page.jobs if view.job.stranded_since is not None)
 
 

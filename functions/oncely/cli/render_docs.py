@@ -1,4 +1,4 @@
-"""Writes the docs pages that are built from code: messages, schemas, providers, the command."""
+"""Writes the docs pages that are built from code: messages, tables, providers, the command."""
 
 import json
 import sys
@@ -11,11 +11,12 @@ import typer.cli
 import typer.main
 
 from oncely.cli.main import app
-from oncely.contract import AnyContract
+from oncely.cli.project import project_jobs
+from oncely.contract import AnyContract, providers_of
 from oncely.domain.keys import MAX_KEY_LENGTH
 from oncely.domain.profiles import ProviderProfile
-from oncely.jobs import CONTRACTS
 from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
+from oncely.table_schema import KeySchema, TableSchema
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
@@ -25,18 +26,58 @@ _COMMAND_INTRO: Final = """\
 
 {notice}
 
+Every command with its options and exit codes.
 `make setup` installs it into `.venv/bin`. Add that to your path with
 `export PATH="$PWD/.venv/bin:$PATH"`. To install it for every folder, run
-`pipx install ".[command]"` in a clone: this includes the provider SDKs that repairs need.
+`pipx install ".[command]"` in a clone. A repair that asks a provider needs the provider's extra,
+as in `".[command,acme]"`.
 `oncely --install-completion` completes commands, job types and statuses in your shell.
 
-Commands find everything through the stack's outputs. `AWS_ENDPOINT_URL` is honored.
+Commands find everything through the stack's outputs. The job types are those that `[tool.oncely]`
+in the `pyproject.toml` of this folder or a parent names: `jobs = ["shop.jobs:JOBS"]`, a list of
+contracts, or the contracts themselves. Elsewhere, set `ONCELY_JOBS` to the names.
+`AWS_ENDPOINT_URL` is honored.
 A command that changes jobs prompts for confirmation. Without a terminal it needs `--yes`.
 
 `--json` prints one ASCII JSON object per line to stdout. Progress and errors go to stderr.
 A job has the same fields in every command and in the admin page's API. Fields may be added,
 but none is renamed.
 
+"""
+_TABLES_INTRO: Final = """\
+# Business tables
+
+{notice}
+
+The tables that the jobs read, and write in the transaction that ends a job: their keys, indexes and
+columns, and how to use your own. The stack creates them unless you name yours. In a CDK app, pass a
+table as an object: `Oncely(…, tables={{"orders": orders}})`. Otherwise name it in the stage's file:
+
+```toml
+[existing_tables]
+orders = "shop-orders"
+
+# Only if the table is encrypted with a KMS key of yours. Its policy must let IAM policies decide.
+[existing_keys.tables]
+orders = "arn:aws:kms:eu-west-1:111122223333:key/…"
+
+# Only for columns that have another name in your table.
+[table_columns.orders]
+amount = "total_cents"
+status = "payment_status"
+```
+
+- A mapped column is read and written under your name everywhere, in keys and indexes as well.
+  If your table also has a column with the name that Oncely uses, Oncely ignores that column.
+- A mapping changes names, not values. Give `status` a column of its own if yours has other values.
+- Key columns are texts. A table whose key is a number cannot be used.
+- An index that your table lacks is not queried. The reconciler then finds no row whose message
+  was lost, so send messages from an [outbox](send-jobs.md#with-a-database-transaction).
+- The stack changes nothing about your table. Enable point-in-time recovery, and TTL where a table
+  below has it.
+
+Synthesis refuses a mapping of an unknown column and, for a CDK table, a key that does not fit.
+`oncely doctor` checks key, indexes and TTL, and the columns of up to 1,000 rows.
 """
 
 
@@ -46,11 +87,12 @@ def generated_files() -> dict[Path, str]:
         Path("schemas") / f"{contract_type.job_type}.v1.json": _json(
             contract_type.message.model_json_schema()
         )
-        for contract_type in CONTRACTS
+        for contract_type in project_jobs()
     }
     return {
         Path("messages.md"): "\n".join(_messages()),
         Path("providers.md"): "\n".join(_providers()),
+        Path("tables.md"): "\n".join(_tables()),
         Path("command.md"): _command(),
         **schemas,
     }
@@ -82,6 +124,7 @@ def _command() -> str:
 
 def _messages() -> Iterator[str]:
     yield from ("# Messages", "", _NOTICE, "")
+    yield "The message of each job type, its fields and an example, for the author of a producer."
     yield "A message is one JSON object of at most 64 kB."
     yield (
         f"DynamoDB must be able to store it: at most {MAX_DIGITS} digits in a number, numbers from "
@@ -97,7 +140,7 @@ def _messages() -> Iterator[str]:
     yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and"
     yield "  `_.@#+-` take one. Every byte of another character takes three."
     yield "- An id that is blank or contains a lone surrogate is rejected."
-    for contract_type in CONTRACTS:
+    for contract_type in project_jobs():
         yield from _message(contract_type)
 
 
@@ -120,8 +163,11 @@ def _message(contract_type: type[AnyContract]) -> Iterator[str]:
 
 def _providers() -> Iterator[str]:
     yield from ("# Providers", "", _NOTICE, "")
-    yield from ("The facts about each provider that decisions rest on.", "")
-    profiles = {one.policy.profile.name: one.policy.profile for one in CONTRACTS}
+    facts = (
+        "What Oncely relies on at each provider: timeouts, idempotency keys, lookups and quirks."
+    )
+    yield from (facts, "")
+    profiles = {one.profile.name: one.profile for one in providers_of(project_jobs())}
     yield "| | " + " | ".join(profiles) + " |"
     yield "|---|" + "---|" * len(profiles)
     for row, cells in _rows(list(profiles.values())):
@@ -130,6 +176,35 @@ def _providers() -> Iterator[str]:
         yield from ("", f"## {name}", "")
         yield from (f"- {fact}" for fact in profile.facts)
     yield ""
+
+
+def _tables() -> Iterator[str]:
+    yield _TABLES_INTRO.format(notice=_NOTICE)
+    tables = (table for one in project_jobs() for table in one.resources.tables)
+    for name, schema in sorted({t.name: t for t in tables if not isinstance(t, str)}.items()):
+        yield from _table(name, schema)
+
+
+def _table(name: str, schema: TableSchema) -> Iterator[str]:
+    users = [one.job_type for one in project_jobs() if schema in one.resources.tables]
+    yield from (f"## {name}", "", f"Used by {', '.join(f'`{one}`' for one in users)}.")
+    yield f"Its key is {_key(schema.key)}."
+    if schema.has_ttl:
+        yield "Rows with `expires_at` expire (TTL)."
+    for index in schema.indexes:
+        projected = ", ".join(f"`{one}`" for one in index.include)
+        more = f", and projects {projected}" if projected else ""
+        yield f"The index `{index.name}` has the key {_key(index.key)}{more}."
+    if schema.columns:
+        yield from ("", "| column | type | needed | |", "|---|---|---|---|")
+    for column in schema.columns:
+        needed = "required" if column.required else "optional"
+        yield f"| `{column.name}` | {column.type.label} | {needed} | {column.description} |"
+    yield ""
+
+
+def _key(key: KeySchema) -> str:
+    return " and ".join(f"`{one}`" for one in key.names)
 
 
 def _rows(profiles: list[ProviderProfile]) -> Iterator[tuple[str, list[str]]]:

@@ -9,14 +9,14 @@ from oncely.cli import console, job_output
 from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.find import job_not_found
 from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
-from oncely.cli.stack_connection import StackConnection, caller_name
+from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
 from oncely.domain.repairs import Repair
 
 if TYPE_CHECKING:
-    from oncely.aws.operator_services import OperatorServices
+    from oncely.app import App
     from oncely.domain.jobs import Job
     from oncely.operate.job_view import JobView
-    from oncely.operate.repair_request import RepairDetails, RepairOutcome
+    from oncely.operate.repair_request import RepairDetails, RepairOutcome, RepairRequest
 
 
 @with_stack
@@ -28,15 +28,18 @@ def repair(
         typer.Argument(
             help="lookup: look up the outcome at the provider. "
             "reopen: run it again, if the provider shows that nothing happened. "
-            "mark-finished, mark-failed: record what you saw at the provider. "
+            "mark-finished, mark-failed: end it, if the provider confirms that or cannot be "
+            "asked. "
             "resend: resend its message. "
-            "resubmit: start a new job after a failure."
+            "resubmit: start a new job after a failure. "
+            "cancel: end it before anything is done."
         ),
     ],
     *,
     reason: Annotated[str, typer.Option(help="Reason, recorded in the timeline.")],
     provider_ref: Annotated[
-        str | None, typer.Option(help="Provider reference that proves the outcome.")
+        str | None,
+        typer.Option(help="The provider's id of the effect. It must be this job's own."),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -45,7 +48,8 @@ def repair(
 ) -> None:
     """Repair one job.
 
-    Fails if the job changed since it was shown.
+    Fails if the job changed since it was shown, or if the provider contradicts you.
+    Above the amount that the stage sets, another operator must repeat the repair to confirm it.
 
     Examples:
     - `oncely repair payment.charge:order_18452 lookup --reason 'customer asked'`
@@ -54,9 +58,9 @@ def repair(
     from oncely.domain.keys import JobKey
     from oncely.operate.repair_request import RepairRequest
 
-    actor = caller_name(stack, name)
-    services = stack.services(actor=actor)
-    if (view := services.job_queries.get(key)) is None:
+    identity = caller_identity(stack)
+    actor = actor_name(identity, name)
+    if (view := stack.app.job_queries.get(key)) is None:
         raise job_not_found(key)
     if not json:
         job_output.print_details(view.to_json())
@@ -70,16 +74,87 @@ def repair(
         reason=reason,
         reference=provider_ref,
         actor=actor,
+        signed_in_as=identity,
         dry_run=dry_run,
     )
-    after, details = unwrap_outcome(services.repairer.repair(request), key)
-    _print_result(services, after, details, dry_run=dry_run, as_json=json)
+    apply_repair(stack.app, request, as_json=json)
+
+
+@with_stack
+def cancel(
+    stack: StackConnection,
+    key: Annotated[str, typer.Argument(help="Job key.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Reason, recorded in the timeline.")],
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    name: ActorOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Cancel one job before anything is done.
+
+    If something is open at the provider, a worker cancels that first. If no job has this key yet,
+    its first message will be a duplicate.
+
+    Examples:
+    - `oncely cancel payment.charge:order_18452 --reason 'ordered twice'`
+    """
+    from oncely.domain.keys import JobKey
+    from oncely.operate.repair_request import NO_VERSION, RepairRequest
+
+    identity = caller_identity(stack)
+    actor = actor_name(identity, name)
+    if (view := stack.app.job_queries.get(key)) is None:
+        _warn_about_new_key(stack.app, key)
+    else:
+        if not json:
+            job_output.print_details(view.to_json())
+        _require_allowed(view, Repair.CANCEL, as_json=json)
+    if not (yes or dry_run):
+        console.confirm(f"Cancel this job as {actor}?")
+    request = RepairRequest(
+        key=JobKey(key),
+        repair=Repair.CANCEL,
+        version=NO_VERSION if view is None else view.job.version,
+        reason=reason,
+        actor=actor,
+        signed_in_as=identity,
+        dry_run=dry_run,
+    )
+    apply_repair(stack.app, request, as_json=json)
+
+
+def _warn_about_new_key(app: "App", key: str) -> None:
+    """Say that the key is new. A typing error would cancel nothing."""
+    from oncely.domain.errors import InvalidInputError
+    from oncely.domain.keys import JobKey, is_job_key, job_type_of
+
+    if not is_job_key(key):
+        raise job_not_found(key)
+    try:
+        contract_type = app.registry.contract(job_type_of(JobKey(key)))
+    except InvalidInputError as error:
+        raise job_not_found(key) from error
+    example = contract_type.key(contract_type.example)
+    console.print_line(
+        f"No job has the key {key} yet. A message with exactly this key will do nothing. Check the "
+        f"key: those of {contract_type.job_type} look like {example}.",
+        style="yellow",
+        to=console.stderr_console(),
+    )
+
+
+def apply_repair(app: "App", request: "RepairRequest", *, as_json: bool) -> None:
+    """Apply a repair, and print the job after it."""
+    after, details = unwrap_outcome(app.repairer.repair(request), request.key)
+    _print_result(app, after, details, dry_run=request.dry_run, as_json=as_json)
 
 
 def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
     """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
+        Contradicted,
         JobNotFound,
         NotAllowed,
         ProviderUnavailable,
@@ -91,7 +166,7 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDeta
     match outcome:
         case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
             return after, details
-        case NotAllowed(reason=reason):
+        case NotAllowed(reason=reason) | Contradicted(reason=reason):
             raise CommandError(f"Not repaired: {reason}.")
         case StaleVersion(current=now):
             raise CommandError(
@@ -122,17 +197,14 @@ def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
 
 
 def _print_result(
-    services: "OperatorServices",
+    app: "App",
     after: "Job",
     details: "RepairDetails",
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from oncely.operate.job_view import build_view
-
-    queries = services.job_queries
-    view = build_view(after, queries.registry, now=queries.clock.now())
+    view = app.job_queries.view(after)
     if as_json:
         console.print_json({"job": view.to_json(), **details.to_json(), "dry_run": dry_run})
         return

@@ -8,10 +8,10 @@ import typer
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import DryRunOption, JsonOption, YesOption, with_stack
-from oncely.cli.stack_connection import StackConnection, required_output
+from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
-    from oncely.operate.restore_proofs import Declaration, ProofRestorer, ReportProgress
+    from oncely.operate.restore_proofs import Declaration, ReportProgress
 
 
 @with_stack
@@ -36,9 +36,9 @@ def restore_proofs(
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Restore proofs, then open the job table.
+    """Restore the proofs, then unblock the job table.
 
-    Reads the history. After an interruption, run it again.
+    Reads them from the history. After an interruption, run it again.
 
     Examples:
     - `oncely restore-proofs --replacement --dry-run`
@@ -55,8 +55,8 @@ def restore_proofs(
         )
     if copy and identity is not None:
         raise usage_error("--identity needs --replacement: a copy gets a new identity.")
-    service, table = _service(stack)
     if not (yes or dry_run):
+        table = stack.app.settings.jobs_table
         kind = "a replacement" if replacement else "a copy"
         console.confirm(
             f"Declare {table} {kind}? No job runs on it until the command has finished."
@@ -66,7 +66,7 @@ def restore_proofs(
         def report(done: "Declaration") -> None:
             status.update(f"{done.rows_read:,} rows read, {done.rows_written:,} written…")
 
-        done = _run(stack, service, copy=copy, identity=identity, dry_run=dry_run, report=report)
+        done = _run(stack, copy=copy, identity=identity, dry_run=dry_run, report=report)
     if isinstance(done, RestoreRefused):
         raise CommandError(f"Restore refused: {done.reason}.")
     if json:
@@ -91,38 +91,18 @@ def restore_proofs(
 
 def _run(
     stack: StackConnection,
-    service: "ProofRestorer",
     *,
     copy: bool,
     identity: str | None,
     dry_run: bool,
     report: "ReportProgress",
 ) -> Any:  # noqa: ANN401  # one of the service's outcomes
+    service = stack.app.proof_restorer
     if copy:
         return service.declare_copy(dry_run=dry_run, report=report)
     return service.replace_table(
         replays_for=_replay_window(stack), identity=identity, dry_run=dry_run, report=report
     )
-
-
-def _service(stack: StackConnection) -> "tuple[ProofRestorer, str]":
-    from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
-    from oncely.aws.dynamodb_job_store import DynamoJobStore
-    from oncely.aws.row_scan import DynamoRowScan
-    from oncely.aws.s3_history_reader import S3HistoryReader
-    from oncely.aws.system import SystemClock
-    from oncely.operate.restore_proofs import ProofRestorer
-
-    table, client = required_output(stack, "JobsTableName"), stack.client("dynamodb")
-    service = ProofRestorer(
-        table=DynamoTableIdentity(client, table),
-        store=DynamoJobStore(client=client, table=table, tables={}),
-        scan=DynamoRowScan(client, table),
-        history=S3HistoryReader(stack.client("s3"), required_output(stack, "ArchiveBucketName")),
-        clock=SystemClock(),
-        new_identity=new_identity,
-    )
-    return service, table
 
 
 def _replay_window(stack: StackConnection) -> timedelta:

@@ -12,7 +12,9 @@ import typer
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_duration, with_stack
+from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection
+from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from oncely.cli.messages import InputMessage
@@ -28,6 +30,7 @@ class SendOutcome(StrEnum):
 
     CREATED = "created"  # a new job
     QUEUED_LATER = "kept"  # a new job whose message was not queued: the reconciler resends it
+    QUEUED = "queued"  # the job exists, and a worker checks this message
     DUPLICATE = "duplicate"  # the job exists with the same values
     CONFLICT = "conflict"  # the job exists with other values
 
@@ -69,7 +72,7 @@ def send(
     """
     messages = _read(message or [], file)
     window = None if unique_for is None else parse_duration(unique_for)
-    enqueuer = stack.services(actor="producer").enqueuer
+    enqueuer = stack.app.enqueuer
     outcomes: Counter[SendOutcome] = Counter()
     for chunk in _with_progress(messages):
         results = enqueuer.enqueue_many([one.body for one in chunk], unique_for=window)
@@ -86,12 +89,11 @@ def send(
 def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     """Return every message. If one is invalid, print the errors and send none."""
     from oncely.cli.messages import MessageError, parse_arguments, validate_messages
-    from oncely.jobs import CONTRACTS
     from oncely.registry import ContractRegistry
 
     if bool(words) == (file is not None):
         raise usage_error("Pass a message (`oncely send payment.charge order_id=18452`) or --file.")
-    registry = ContractRegistry(CONTRACTS)
+    registry = ContractRegistry(project_jobs())
     if file is not None:
         bodies = list(_lines(file))
     else:
@@ -104,7 +106,7 @@ def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     found = list(validate_messages(bodies, registry))
     errors = [one for one in found if isinstance(one, MessageError)]
     if errors and len(found) == 1:
-        raise CommandError(f"{console.capitalize_sentence(errors[0].reason)} Nothing was sent.")
+        raise CommandError(f"{sentence(errors[0].reason)} Nothing was sent.")
     for error in errors[:_MAX_ERRORS_SHOWN]:
         console.print_error(f"{error.source}: {error.reason}")
     if errors:
@@ -142,7 +144,7 @@ def _classify(enqueued: "EnqueueResult") -> SendOutcome:
         return SendOutcome.CONFLICT
     if enqueued.created:
         return SendOutcome.CREATED if enqueued.sent else SendOutcome.QUEUED_LATER
-    return SendOutcome.DUPLICATE
+    return SendOutcome.QUEUED if enqueued.sent else SendOutcome.DUPLICATE
 
 
 def _print_outcome(
@@ -165,6 +167,8 @@ def _explain(message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOu
             return ""
         case SendOutcome.QUEUED_LATER:
             return "not queued: the reconciler will resend the message"
+        case SendOutcome.QUEUED:
+            return f"the job is {enqueued.status.label}; a worker checks this message"
         case SendOutcome.DUPLICATE:
             return f"the job is {enqueued.status.label}"
         case SendOutcome.CONFLICT:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.local_stack import LocalState
+from oncely.cli.project import project_jobs, project_or_none
 from oncely.domain.text import single_line
 
 if TYPE_CHECKING:
     import boto3
+    from botocore.config import Config
 
-    from oncely.aws.operator_services import OperatorServices
+    from oncely.app import App
     from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 
 DEFAULT_STACK: Final = "Oncely-dev"
@@ -26,7 +28,7 @@ _MAX_GIVEN_NAME_LENGTH: Final = 45
 class StackSelector:
     """The options that select a stack."""
 
-    stack: str = DEFAULT_STACK
+    stack: str | None = None  # None for the project's
     profile: str | None = None
     region: str | None = None
     local: bool = False
@@ -51,7 +53,8 @@ class StackConnection(Protocol):
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
         ...
 
-    def services(self, actor: str) -> "OperatorServices": ...
+    @property
+    def app(self) -> "App": ...
 
     def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings": ...
 
@@ -66,16 +69,19 @@ class AwsStackConnection:
         self.selector = selector
         self._local = LocalState.read() if selector.local else None
 
-    @property
+    @cached_property
     def name(self) -> str:
-        return self.selector.stack if self._local is None else self._local.stack
+        return (
+            (self.selector.stack or _default_stack()) if self._local is None else self._local.stack
+        )
 
     @property
     def cli_options(self) -> str:
         if self._local is not None:
             return " --local"
         selector = self.selector
-        stack = None if self.name == os.environ.get("ONCELY_STACK", DEFAULT_STACK) else self.name
+        default = os.environ.get("ONCELY_STACK") or _default_stack()
+        stack = None if self.name == default else self.name
         given = {"stack": stack, "profile": selector.profile, "region": selector.region}
         return "".join(f" --{name} {quote(value)}" for name, value in given.items() if value)
 
@@ -97,35 +103,35 @@ class AwsStackConnection:
         return boto3.Session(profile_name=self.selector.profile, region_name=region)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        from botocore.config import Config
-
-        # Fail within seconds: an operator is waiting.
-        retries: Any = {"mode": "standard", "max_attempts": 2}
-        config = Config(connect_timeout=3, read_timeout=15, retries=retries)
-        return self.session.client(service, config=config)  # type: ignore[call-overload]  # by name
+        return self.session.client(service, config=_client_config())  # type: ignore[call-overload]  # by name
 
     @cached_property
     def outputs(self) -> Mapping[str, str]:
-        from botocore.exceptions import ClientError
+        from oncely.aws.errors import AWS_ERRORS
 
         try:
             found = self.client("cloudformation").describe_stacks(StackName=self.name)
-        except ClientError as error:
+        except AWS_ERRORS as error:
             if "does not exist" in str(error):
                 raise self._stack_not_found() from None
             raise
         listed = found["Stacks"][0].get("Outputs", [])
         return {one["OutputKey"]: one["OutputValue"] for one in listed}
 
-    def services(self, actor: str) -> "OperatorServices":
-        from oncely.aws.operator_services import services_for_stack
-        from oncely.jobs import CONTRACTS
+    @cached_property
+    def app(self) -> "App":
+        from oncely.aws.clients import AwsClients
+        from oncely.aws.ports import app_from_env
+        from oncely.cli.stack_environment import stack_environment
 
-        return services_for_stack(
-            self.outputs, session=self.session, actor=actor, contracts=CONTRACTS
-        )
+        jobs = project_jobs()
+        clients = AwsClients(self.session, config=_client_config())
+        environment = stack_environment(self.outputs, os.environ, jobs)
+        return app_from_env(environment, jobs, clients=clients)
 
     def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings":
+        from oncely.cli.stack_environment import settings_from_outputs
+
         return settings_from_outputs(plugin, self.outputs)
 
     def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
@@ -133,10 +139,23 @@ class AwsStackConnection:
 
     def _stack_not_found(self) -> CommandError:
         why = f"not found in {self.session.region_name}. Name yours with --stack (or ONCELY_STACK) "
-        why += "and --region, or deploy one with `make deploy STAGE=dev`."
+        why += "and --region, or deploy one first."
         if self._local is not None:
-            why = "is not deployed on this machine. Deploy it with `make local`."
+            why = "is not deployed on this machine. Deploy it with `oncely local`."
         return CommandError(f"Stack {self.name} {why}", ExitCode.UNREACHABLE)
+
+
+def _default_stack() -> str:
+    project = project_or_none()
+    return (project and project.text("stack")) or DEFAULT_STACK
+
+
+def _client_config() -> "Config":
+    from botocore.config import Config
+
+    # Fail within seconds: an operator is waiting.
+    retries: Any = {"mode": "standard", "max_attempts": 2}
+    return Config(connect_timeout=3, read_timeout=15, retries=retries)
 
 
 def required_output(stack: StackConnection, name: str) -> str:
@@ -148,23 +167,15 @@ def required_output(stack: StackConnection, name: str) -> str:
     return found
 
 
-def caller_name(stack: StackConnection, given_name: str | None) -> str:
-    """Return the AWS identity to record. A given name comes first and never hides it."""
+def caller_identity(stack: StackConnection) -> str:
+    """Return the AWS user or session."""
     arn = str(stack.client("sts").get_caller_identity()["Arn"])
     # arn:aws:iam::1:user/ada, arn:aws:sts::1:assumed-role/Operator/ada@example.com, …:root
-    known = arn.rpartition("/")[2] if "/" in arn else arn.rpartition(":")[2]
+    return arn.rpartition("/")[2] if "/" in arn else arn.rpartition(":")[2]
+
+
+def actor_name(identity: str, given_name: str | None) -> str:
+    """Return the name to record. A given name comes first and never hides the identity."""
     if given_name is None:
-        return known
-    return f"{single_line(given_name, _MAX_GIVEN_NAME_LENGTH)} (signed in as {known})"
-
-
-def settings_from_outputs(plugin: "AnyProvider", outputs: Mapping[str, str]) -> "ProviderSettings":
-    """Parse a provider's settings from the outputs that the constructs write for it."""
-    from oncely.settings import pascal_case
-
-    return plugin.read_settings(
-        {
-            plugin.env_var(field): outputs.get(pascal_case(f"{plugin.name}_{field}"), "")
-            for field in plugin.settings_type.model_fields
-        }
-    )
+        return identity
+    return f"{single_line(given_name, _MAX_GIVEN_NAME_LENGTH)} (signed in as {identity})"

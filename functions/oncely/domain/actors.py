@@ -20,6 +20,11 @@ def is_operator(actor: str) -> bool:
     return actor.startswith(_OPERATOR_PREFIX)
 
 
+def operator_name(actor: str | None) -> str:
+    """An operator's name in a sentence. A restored row may not have it."""
+    return actor.removeprefix(_OPERATOR_PREFIX) if actor else "an operator"
+
+
 def display_name(actor: str) -> str:
     """The actor as the timeline shows it."""
     return f"{actor.removeprefix(_OPERATOR_PREFIX)} (operator)" if is_operator(actor) else actor

@@ -5,16 +5,18 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import ENDED, Status
 from oncely.domain.money import Money
+from oncely.domain.text import format_day
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeSummary:
     """The charges of one subject: succeeded, declined and unresolved."""
 
-    succeeded: Mapping[str, str] = field(default_factory=dict)  # amounts by charge id
+    succeeded: Mapping[str, str] = field(default_factory=dict)  # amounts and days by charge id
+    marked: tuple[str, ...] = ()  # what operators say, which no provider confirmed
     declined: int = 0
+    cancelled: int = 0
     unresolved: int = 0  # may or may not have been charged
 
     @classmethod
@@ -22,17 +24,30 @@ class ChargeSummary:
         """Count them. Two jobs with the same charge id are one charge."""
         succeeded: dict[str, str] = {}
         found_paid: dict[str, str] = {}
-        declined = unresolved = 0
+        marked: list[str] = []
+        declined = cancelled = unresolved = 0
         for job in jobs:
-            if job.status is Status.FINISHED:
+            if job.marked_by:
+                done = f"{_amount(job)} marked as charged" if job.status.is_finished else ""
+                marked.append(f"{done or 'marked as failed'} by {job.marked_by}")
+            elif job.status.is_finished:
                 charge = _charge_id(job)
-                (found_paid if charge is None else succeeded)[charge or ""] = _amount(job)
-            elif job.status in ENDED:
+                dated = f"{_amount(job)} on {format_day(job.status_since)}"
+                (found_paid if charge is None else succeeded)[charge or ""] = dated
+            elif job.status.is_failed:
                 declined += 1
+            elif job.status.is_cancelled:
+                cancelled += 1
             else:
                 unresolved += 1
         # A job that found its order paid without a charge id is no additional charge.
-        return cls(succeeded=succeeded or found_paid, declined=declined, unresolved=unresolved)
+        return cls(
+            succeeded=succeeded or found_paid,
+            marked=tuple(marked),
+            declined=declined,
+            cancelled=cancelled,
+            unresolved=unresolved,
+        )
 
     @property
     def is_duplicate(self) -> bool:
@@ -43,25 +58,30 @@ class ChargeSummary:
     def summary(self) -> str | None:
         """The answer for the customer. Returns None if there was nothing to charge."""
         amounts = ", ".join(self.succeeded.values())
+        marked = ", ".join(self.marked)
         match len(self.succeeded):
+            case 0 if marked:
+                text = f"{marked}; the provider did not confirm it"
             case 0 if self.unresolved:
                 return "no charge is confirmed yet"
             case 0 if self.declined:
                 return "not charged: the provider declined"
+            case 0 if self.cancelled:
+                return "not charged: cancelled"
             case 0:
                 return None
             case 1:
                 text = f"charged once, {amounts}"
             case times:
                 text = f"charged {times} times: {amounts}"
+        if marked and self.succeeded:
+            text = f"{text}; {marked}"
         return f"{text}; another charge is unresolved" if self.unresolved else text
 
 
 def _charge_id(job: Job) -> str | None:
     """The provider's charge id. Returns None if the order was found paid without one."""
-    result = job.result or {}
-    # A reference that an operator gave is also what the order stores.
-    named = result.get("charge_id") or result.get("reference") or job.provider_ref
+    named = (job.result or {}).get("charge_id") or job.provider_ref
     return None if named is None else str(named)
 
 

@@ -8,9 +8,11 @@ from typing import assert_never
 
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.evidence import EvidenceEntry, append_evidence
 from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
+from oncely.domain.resubmissions import ResubmissionLimit, recent_resubmissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,32 @@ class Claim:
     customer_id: str | None = None
     key_scope: str = ""
     deployment: str | None = None
+    provider: str | None = None  # that the business rows name
     subject: str | None = None  # the business id that people search by
     amount: int | None = None  # in minor units of `currency`
     currency: str | None = None
     requires_failed: JobKey | None = None  # another job that must have failed, checked here
+    previous_resubmissions: tuple[datetime, ...] | None = None  # of that job, if limited
+    is_valid: bool = True  # its precheck found no anomaly, so it may take a job out of review
+    reopens: Job | None = None  # the review that it takes, as it was read
+
+    @property
+    def resubmissions(self) -> tuple[datetime, ...] | None:
+        """The resubmissions of the last 24 hours, with this one. Returns None if not limited."""
+        previous = self.previous_resubmissions
+        return None if previous is None else (*recent_resubmissions(previous, self.now), self.now)
+
+    def prerequisite_met_by(self, other: Job | None) -> bool:
+        """Whether the other job has failed, with the resubmissions that the limit counted."""
+        if other is None or not other.status.is_failed:
+            return False
+        return self.previous_resubmissions in {None, other.resubmissions}
 
 
 def apply_claim(row: Job | None, claim: Claim) -> Job | None:
     """The row after the claim. Returns None if it fails. Stores do exactly this, atomically."""
+    if row is None and claim.reopens is not None:
+        return None
     if row is None:
         row = Job(
             job_key=claim.job_key,
@@ -45,10 +65,14 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
             updated_at=claim.now,
             version=0,
         )
-    elif not row.allows(Event.CLAIM) or has_conflict(row, claim):
+    elif not _can_claim(row, claim):
         return None
+    if claim.reopens is not None:
+        row = _reopen(row, claim)
     return replace(
         row,
+        # The message that the fingerprint was computed from. Once set, neither changes.
+        message=claim.message if row.fingerprint is None else row.message,
         status=Status.STARTED,
         owner=claim.owner,
         fence=row.fence + 1,
@@ -56,18 +80,66 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
         attempts=row.attempts + 1,
         updated_at=claim.now,
         since=None,
+        nothing_sent=False,
         claimed_at=claim.now,
         lease_until=claim.lease_until,
         due_at=claim.lease_until,
         first_sent_at=row.first_sent_at or claim.now,
         key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
         deployment=row.deployment or claim.deployment,
+        provider=row.provider or claim.provider,
         fingerprint=row.fingerprint or claim.fingerprint,
         customer_id=row.customer_id or indexable_id(claim.customer_id),
         subject=row.subject or claim.subject,
         amount=claim.amount if row.amount is None else row.amount,
         currency=row.currency or claim.currency,
+        resubmissions=row.resubmissions or claim.resubmissions or (),
     )
+
+
+def _can_claim(row: Job, claim: Claim) -> bool:
+    if has_conflict(row, claim):
+        return False
+    if claim.reopens is None:
+        return row.allows(Event.CLAIM) and not row.runs_later(claim.now)
+    return can_reopen(row, claim) and row.version == claim.reopens.version
+
+
+def can_reopen(row: Job, claim: Claim) -> bool:
+    """Whether a valid message may take this job out of review: certainly nothing was sent.
+
+    The mark alone is not believed: no worker may ever have claimed the row.
+    """
+    marked = row.nothing_sent and not row.was_claimed
+    return claim.is_valid and marked and row.allows(Event.CLAIM_REVIEW)
+
+
+def keeps_message(row: Job, claim: Claim) -> bool:
+    """Whether the claim succeeds, and the row keeps the message of its fingerprint."""
+    return row.fingerprint is not None and _can_claim(row, claim)
+
+
+def _reopen(review: Job, claim: Claim) -> Job:
+    """The review with the evidence that it was taken, and a new age."""
+    return replace(
+        review,
+        evidence=evidence_of_reopening(review, claim),
+        reopened_at=claim.now,
+        paused_seconds=0,
+    )
+
+
+def evidence_of_reopening(review: Job, claim: Claim) -> tuple[EvidenceEntry, ...]:
+    """The evidence of a review that a message takes. An ordinary claim must cost one write."""
+    entry = EvidenceEntry(
+        at=claim.now,
+        event=Event.CLAIM_REVIEW,
+        from_status=review.status,
+        to_status=next_status(review.status, Event.CLAIM_REVIEW),
+        reason="a valid message arrived, and nothing had been sent",
+        actor="worker",
+    )
+    return append_evidence(review.evidence, entry)
 
 
 def has_conflict(row: Job, other: Claim | Job) -> bool:
@@ -83,31 +155,40 @@ class ClaimFailure(Enum):
     LEASED = auto()  # another worker owns it: retry when its lease ends
     LEASE_EXPIRED = auto()  # mark it unknown, so that the reconciler looks it up
     AWAITING_RESOLUTION = auto()  # the reconciler or an operator has it
+    EARLY = auto()  # its time to run has not come: its row sends a message then
     RACE_LOST = auto()  # it became claimable just now: retry
 
 
-def classify_claim_failure(row: Job, claim: Claim) -> ClaimFailure:
-    """Why this row refused the claim."""
-    if has_conflict(row, claim):
+def classify_claim_failure(row: Job, claim: Claim | None, now: datetime) -> ClaimFailure:
+    """Why this row refused the claim, or a message that is too early for one."""
+    if claim is not None and has_conflict(row, claim):
         return ClaimFailure.CONFLICT
     match row.status:
-        case Status.FINISHED | Status.FAILED:
+        case Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return ClaimFailure.ENDED
+        case Status.NEEDS_REVIEW if claim is not None and can_reopen(row, claim):
+            return ClaimFailure.RACE_LOST
         case Status.UNKNOWN | Status.NEEDS_REVIEW:
             return ClaimFailure.AWAITING_RESOLUTION
         case Status.STARTED:
-            return (
-                ClaimFailure.LEASE_EXPIRED if row.lease_expired(claim.now) else ClaimFailure.LEASED
-            )
+            return ClaimFailure.LEASE_EXPIRED if row.lease_expired(now) else ClaimFailure.LEASED
         case Status.READY:
-            return ClaimFailure.RACE_LOST
+            return ClaimFailure.EARLY if row.runs_later(now) else ClaimFailure.RACE_LOST
         case unreachable:
             assert_never(unreachable)
 
 
-def on_prerequisite_not_met(row: Job | None, reason: str) -> Decision | None:
-    """Escalate a ready row whose prerequisite has not failed. Returns None if the message is wrong.
+def prerequisite_refusal(claim: Claim, other: Job | None, limit: ResubmissionLimit) -> str | None:
+    """Why the prerequisite is not met. Returns None if the other job failed just now: retry."""
+    if other is not None and other.status.is_failed:
+        return limit.refusal(other.resubmissions, claim.now)
+    state = other.status.label if other else "not there"
+    return f"{claim.requires_failed} must have failed, it is {state}"
+
+
+def on_prerequisite_not_met(row: Job, reason: str) -> Decision | None:
+    """Escalate a ready row whose prerequisite is not met. Returns None if it is not ready.
 
     Otherwise the row would be resent, refused and alerted about every few minutes.
     """
-    return escalate(reason) if row and row.allows(Event.CLAIM) else None
+    return escalate(reason) if row.allows(Event.CLAIM) else None

@@ -29,6 +29,19 @@ RETRY_DESCRIPTIONS: Final[Mapping[RetrySafety, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Description:
+    """The contract in plain language, as its author writes it."""
+
+    effect: str  # what can happen at the provider
+    business_rows: str  # which rows change
+    success: str  # when the job is finished
+    failure: str  # when the provider has declined
+    review_when: tuple[str, ...] = ()  # beyond the rules for every job type
+    done_verb: str = "done"  # "was I charged?": "not charged yet"
+    waits_for: str | None = None  # business rows that may come after the message
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContractDescription:
     """A contract in plain language: its own description, its limits and its retry safety."""
 

@@ -1,11 +1,12 @@
 """Decides the next transition of a job from the outcome of its effect or lookup."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Final, assert_never
 
+from oncely.domain.claims import Claim
+from oncely.domain.closing import close_later, hand_over_to_close
 from oncely.domain.decisions import (
     ENDED_FIELDS,
     MAX_BACKOFF,
@@ -14,10 +15,16 @@ from oncely.domain.decisions import (
     PENDING_RECHECK_INTERVAL,
     UNREACHABLE_BACKOFF,
     absence_conclusive_at,
+    add_paused_seconds,
     backoff,
+    continue_later,
     escalate,
+    fail,
+    keeps_key,
     mark_unknown,
+    next_key,
     recheck_at,
+    recheck_pending,
     requeue,
     retry_delay,
 )
@@ -42,21 +49,37 @@ from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 
+_UNANSWERED: Final = "but an earlier request had no answer, and its key is no longer safe"
+
 
 def guard_before_effect(
-    job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime, deployment: str | None = None
+    job: Job,
+    policy: RetryPolicy,
+    claim: Claim,
+    *,
+    now: datetime,
+    held_time: Callable[[], timedelta] = timedelta,
 ) -> Decision | None:
-    """Why the owner must not execute the effect. Returns None if it may."""
-    if escalation := escalate_if_other_deployment(job, policy, deployment):
+    """Why the owner must not execute the effect. Returns None if it may.
+
+    `held_time` tells how long the gate held the job, which is not age.
+    """
+    if escalation := escalate_if_other_deployment(job, policy, claim.deployment):
         return escalation
+    if job.provider != claim.provider:
+        names = f"its row names the provider {job.provider}, its business rows {claim.provider}"
+        return escalate(names)
+    if any(event.proves for event in job.provider_events):
+        return escalate("an event of the provider proves that an earlier claim sent it")
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > policy.limits.max_attempts:
         return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
-    if reason := job.past_max_age(policy.limits.max_age, now):
+    max_age = policy.limits.max_age
+    if job.past_max_age(max_age, now) and (reason := job.past_max_age(max_age + held_time(), now)):
         return escalate(reason)
     if job.closing is not None:
         return None  # closing is safe to repeat, and needs no key
-    if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=key_scope, now=now):
+    if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=claim.key_scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
 
@@ -93,11 +116,11 @@ def decide(
         case Declined(code=code) if code in policy.limits.review_codes:
             return escalate(outcome.reason, result=outcome.result or None)
         case Declined():
-            return _fail(job, outcome)
+            return fail(job, outcome)
         case StillOpen() if job.allows(Event.RELEASE):
-            return _close_later(job, outcome, now, jitter)
+            return close_later(job, outcome, now, jitter)
         case StillOpen():
-            return _hand_over_to_close(job, policy, outcome, now)
+            return hand_over_to_close(job, policy, outcome, now)
         case Anomalous():
             return escalate(
                 outcome.reason,
@@ -117,11 +140,13 @@ def _after_effect(
         case NotSent():
             return _release_unsent(job, outcome, now, jitter)
         case InProgress():
-            return _continue_later(job, outcome, now)
+            return continue_later(job, outcome, now)
         case Pending() if policy.safety is RetrySafety.NATURAL:
             return requeue(Event.RELEASE, outcome.reason, run_at=now + PENDING_RECHECK_INTERVAL)
         case Pending():
-            return mark_unknown(outcome.reason, now, due_at=now + PENDING_RECHECK_INTERVAL)
+            delay = PENDING_RECHECK_INTERVAL
+            pause = add_paused_seconds(job, delay)
+            return mark_unknown(outcome.reason, now, due_at=now + delay, **pause)
         case uncertain if policy.safety is RetrySafety.NATURAL:
             return _retry_natural(job, policy, uncertain, now, jitter)
         case LeaseExpired():
@@ -131,6 +156,9 @@ def _after_effect(
                 reason=outcome.reason,
                 changes={"due_at": now, "last_error": single_line(outcome.reason)},
             )
+        case Ambiguous(answered=True) if policy.one_call:
+            changes = {"timeouts": job.timeouts + 1, "key_answered": True}
+            return mark_unknown(outcome.reason, now, due_at=now, **changes)
         case Ambiguous() | NotFound() | LookupFailed() | LookupUnsupported():
             return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)
         case unreachable:
@@ -147,20 +175,22 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
 ) -> Decision:
     match outcome:
         case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
-            return _requeue_within_limits(
-                job, policy, outcome.reason, now, jitter, key_number=job.key_number + 1
-            )
+            safe = _can_resend(job, policy, key_scope=key_scope, now=now)
+            if keeps_key(job, policy) and not safe:
+                return escalate(f"{outcome.reason}; {_UNANSWERED}")
+            key = next_key(job, policy)
+            return _requeue_within_limits(job, policy, outcome.reason, now, jitter, **key)
         case NotFound():
             return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
+        case Pending():
+            return recheck_pending(job, policy, outcome, now, jitter)
         case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
             return escalate(f"{reason}; the last lookup: {unresolved.reason}")
-        case Pending():
-            return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
         case LookupFailed(retry_after=timedelta() as retry_after):
             delay = _retry_after_delay(retry_after, jitter)
-            return recheck_at(outcome.reason, due_at=now + delay, **_add_paused_seconds(job, delay))
+            return recheck_at(outcome.reason, due_at=now + delay, **add_paused_seconds(job, delay))
         case LookupFailed() | NotSent() | Ambiguous() | InProgress() | LeaseExpired():
             times = job.unreachable + 1
             delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
@@ -177,17 +207,15 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
     key_scope: str,
     jitter: float,
 ) -> Decision:
-    if now < absence_conclusive_at(job, policy):
+    due_at = absence_conclusive_at(job, policy) + outcome.event_wait
+    if now < due_at:
         # Operators want to read what went wrong, not that lookups are unsupported.
-        due_at = absence_conclusive_at(job, policy)
         return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
     if policy.safety is RetrySafety.NATURAL:
-        return _requeue_within_limits(
-            job, policy, "safe to run again", now, jitter, key_number=job.key_number
-        )
+        return _requeue_within_limits(job, policy, "safe to run again", now, jitter)
     if _can_resend(job, policy, key_scope=key_scope, now=now):
         reason = "resent under the same key, which the provider still remembers"
-        return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)
+        return _requeue_within_limits(job, policy, reason, now, jitter)
     return escalate(f"it may have happened: {job.last_error or 'no response'}; {outcome.reason}")
 
 
@@ -203,16 +231,18 @@ def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime)
 
 def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) -> Decision:
     """Nothing was sent, so give the attempt and the key's first use back."""
-    times = job.unreachable + 1
+    times = job.unreachable + (outcome.held_until is None)
     changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
-    if outcome.retry_after is None:
+    if outcome.held_until is not None:
+        delay = max(outcome.held_until - now, timedelta(0))
+    elif outcome.retry_after is None:
         delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     else:
         delay = _retry_after_delay(outcome.retry_after, jitter)
-        changes |= _add_paused_seconds(job, delay)
+        changes |= add_paused_seconds(job, delay)
     if not job.has_ambiguous_send:
         changes |= {"first_sent_at": None, "key_scope": None}
-    row_resends = delay > MAX_REDELIVERY_DELAY
+    row_resends = delay > MAX_REDELIVERY_DELAY or outcome.held_until is not None
     if row_resends:
         changes["due_at"] = now + delay
     released = requeue(Event.RELEASE, outcome.reason, run_at=now + delay, **changes)
@@ -227,64 +257,6 @@ def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
     return delay + MAX_BACKOFF * jitter if delay > MAX_REDELIVERY_DELAY else delay
 
 
-def _add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
-    """A wait that the provider asks for does not count as age."""
-    return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
-
-
-def _close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
-    """This run could not close what was declined. The next run only closes it."""
-    times = job.unreachable + 1
-    delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
-    released = requeue(
-        Event.RELEASE,
-        _still_open_reason(outcome),
-        run_at=now + delay,
-        unreachable=times,
-        **_closing_fields(outcome),
-    )
-    return replace(
-        released,
-        credentials_rejected=outcome.close_failure is not None
-        and outcome.close_failure.credentials_rejected,
-    )
-
-
-def _hand_over_to_close(
-    job: Job, policy: RetryPolicy, outcome: StillOpen, now: datetime
-) -> Decision:
-    """The reconciler only reads, so a worker closes it before the job fails."""
-    if job.attempts >= policy.limits.max_attempts:
-        return escalate(f"{job.attempts} attempts were made; now: {_still_open_reason(outcome)}")
-    if age_reason := job.past_max_age(policy.limits.max_age, now):
-        return escalate(f"{age_reason}; now: {_still_open_reason(outcome)}")
-    return requeue(
-        Event.REQUEUE,
-        _still_open_reason(outcome),
-        run_at=now,
-        unreachable=0,
-        **_closing_fields(outcome),
-    )
-
-
-def _still_open_reason(outcome: StillOpen) -> str:
-    return f"{outcome.reason}; still open at the provider"
-
-
-def _continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
-    """Progress is saved, so give the attempt back and continue with a new message."""
-    released = requeue(
-        Event.RELEASE,
-        outcome.reason,
-        run_at=now,
-        attempts=job.attempts - 1,
-        first_sent_at=None,  # everything sent so far is part of the progress
-        key_scope=None,
-        last_error=None,
-    )
-    return replace(released, send_new_message=True)
-
-
 def _retry_natural(
     job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
@@ -297,9 +269,9 @@ def _retry_natural(
 
 
 def _requeue_within_limits(
-    job: Job, policy: RetryPolicy, reason: str, now: datetime, jitter: float, *, key_number: int
+    job: Job, policy: RetryPolicy, reason: str, now: datetime, jitter: float, **key: object
 ) -> Decision:
-    """Requeue, unless a limit is reached."""
+    """Requeue, unless a limit is reached. `key` has the fields of a new key."""
     if policy.safety is RetrySafety.AT_MOST_ONCE:
         return escalate(f"it may have happened: {job.last_error or 'no response'}; now: {reason}")
     if job.timeouts >= policy.limits.max_consecutive_timeouts:
@@ -308,9 +280,7 @@ def _requeue_within_limits(
         return escalate(f"{job.attempts} attempts were made; now: {reason}")
     if age_reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{age_reason}; now: {reason}")
-    changes: dict[str, object] = {"unreachable": 0}
-    if key_number != job.key_number:
-        changes |= {"key_number": key_number, "first_sent_at": None, "key_scope": None}
+    changes: dict[str, object] = {"unreachable": 0, **key}
     delay = retry_delay(job.timeouts, jitter)
     if delay:
         # Longer than SQS can delay a message, so the row resends it when due.
@@ -330,29 +300,3 @@ def _finish(job: Job, outcome: Succeeded) -> Decision:
             "last_error": None,
         },
     )
-
-
-def _fail(job: Job, outcome: Declined) -> Decision:
-    """Mark the job failed because the provider declined, or because it was closed."""
-    closing: Mapping[str, Any] = job.closing or {}
-    reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
-    result = {
-        "code": closing.get("code", outcome.code),
-        **closing.get("result", {}),
-        **outcome.result,
-    }
-    return Decision(
-        event=Event.DECLINE,
-        reason=reason,
-        changes={"result": result, **ENDED_FIELDS, "last_error": single_line(reason)},
-    )
-
-
-def _closing_fields(outcome: StillOpen) -> dict[str, object]:
-    """What the row keeps of a decline until what was prepared is closed."""
-    closing = {
-        "reason": single_line(outcome.reason),
-        "code": outcome.code,
-        "result": dict(outcome.result),
-    }
-    return {"closing": closing}

@@ -1,31 +1,52 @@
 """The decisions that rules build on: which fields each changes, and how long each waits."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
-from oncely.domain.effect_outcomes import Declined, Json, Succeeded
-from oncely.domain.jobs import Decision, Job
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    InProgress,
+    Json,
+    LookupFailed,
+    LookupUnsupported,
+    NotSent,
+    Pending,
+    Succeeded,
+)
+from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, Job
+from oncely.domain.lifecycle import ENDING, Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import single_line
+from oncely.domain.text import format_duration, format_minute, single_line
 
 # A message is processed within this time; after that, the row counts as having lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)
-# Waits of 4, 8, 16 and 32 minutes spread five timeouts over an hour.
-TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
+# None after the first timeout, then 9, 18 and 36 minutes: five timeouts are spread over an hour.
+TIMEOUT_BACKOFF: Final = timedelta(minutes=9)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 MAX_BACKOFF: Final = timedelta(minutes=15)
 # The longest rate limits of providers are daily.
 MAX_RETRY_AFTER: Final = timedelta(hours=24)
 # A redelivery costs one of the few receives, so the row takes longer waits over.
 MAX_REDELIVERY_DELAY: Final = timedelta(hours=1)
+# The business rows of a message that is sent just before a commit are there by then.
+FIRST_WAIT: Final = timedelta(seconds=5)
+# A sweep runs each minute.
+MIN_ROW_WAIT: Final = timedelta(minutes=1)
 PENDING_RECHECK_INTERVAL: Final = timedelta(minutes=1)
+# What is still processing after a day takes days: a few lookups a day are enough.
+MAX_PENDING_INTERVAL: Final = timedelta(hours=1)
+SLOW_PENDING_AFTER: Final = timedelta(days=1)
+SLOW_PENDING_INTERVAL: Final = timedelta(hours=6)
 # How long a sweep has a row to itself: the slowest response of a provider, and the write.
 SWEEP_HOLD: Final = timedelta(minutes=2)
-# How long sending an alert may take: three attempts at SNS, and clock skew.
-ALERT_TIMEOUT: Final = timedelta(seconds=30)
+# How long sending an alert may take: counting it, three attempts at SNS, and clock skew.
+ALERT_TIMEOUT: Final = timedelta(seconds=45)
 # A dead letter is resent after this time; a bad deployment is rolled back by then.
 DEAD_LETTER_RETRY_DELAY: Final = timedelta(minutes=30)
 # A shorter outage of ours must not send every job to review.
@@ -41,6 +62,7 @@ ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
         "closing": None,
         "lease_until": None,
         "first_sent_at": None,
+        "key_answered": False,
     }
 )
 
@@ -58,6 +80,20 @@ def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -
         },
         run_at=run_at,
     )
+
+
+def continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
+    """Progress is saved, so give the attempt back and continue with a new message."""
+    released = requeue(
+        Event.RELEASE,
+        outcome.reason,
+        run_at=now,
+        attempts=job.attempts - 1,
+        first_sent_at=None,  # everything sent so far is part of the progress
+        key_scope=None,
+        last_error=None,
+    )
+    return replace(released, send_new_message=True)
 
 
 def mark_unknown(reason: str, now: datetime, *, due_at: datetime, **changes: object) -> Decision:
@@ -83,6 +119,23 @@ def recheck_at(reason: str, *, due_at: datetime, **changes: object) -> Decision:
     )
 
 
+def fail(job: Job, outcome: Declined) -> Decision:
+    """End the job because the provider declined, or because what was open is closed."""
+    closing: Mapping[str, Any] = job.closing or {}
+    reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
+    result = {
+        "code": closing.get("code", outcome.code),
+        **closing.get("result", {}),
+        **outcome.result,
+    }
+    cancelled = result["code"] == CANCELLED_BY_OPERATOR
+    return Decision(
+        event=Event.CLOSE if cancelled else Event.DECLINE,
+        reason=reason,
+        changes={"result": result, **ENDED_FIELDS, "last_error": single_line(reason)},
+    )
+
+
 def escalate(reason: str, **changes: object) -> Decision:
     """Send the job to review: an operator decides, and it never expires."""
     kept = {name: value for name, value in changes.items() if value is not None}
@@ -94,6 +147,80 @@ def escalate(reason: str, **changes: object) -> Decision:
     )
 
 
+def on_not_there_yet(
+    row: Job, policy: RetryPolicy, waits_for: str, *, now: datetime
+) -> Decision | None:
+    """Wait for the business rows, then escalate. Returns None if the row already waits.
+
+    The write compares the owner, so a job that was claimed since is never marked `nothing_sent`.
+    """
+    if row.was_claimed:
+        return escalate(f"a worker has claimed it, and now it waits for {waits_for}")
+    began = row.began_at
+    ends = began + policy.limits.grace_period
+    if now >= ends:
+        grace = format_duration(policy.limits.grace_period)
+        return escalate(f"waited {grace} for {waits_for}", nothing_sent=True)
+    if row.is_waiting and row.due_at and now < row.due_at:
+        return None
+    # As long as it has waited already. It calls no provider, so jitter is not needed.
+    waited = now - began
+    longest = MAX_BACKOFF if waited < SLOW_PENDING_AFTER else MAX_PENDING_INTERVAL
+    wait = min(max(waited, MIN_ROW_WAIT), longest, ends - now)
+    reason = f"waits for {waits_for}, until {format_minute(ends)}"
+    return Decision(
+        event=Event.WAIT,
+        reason=reason,
+        changes={
+            "due_at": now + wait,
+            "last_error": single_line(reason),
+            **add_paused_seconds(row, wait),
+        },
+        # The message comes back once. After that, the row resends it.
+        run_at=now + (wait if row.is_waiting else FIRST_WAIT),
+        resend_when_due=row.is_waiting,
+    )
+
+
+def on_unusable_secret(row: Job, reason: str, *, now: datetime, jitter: float) -> Decision:
+    """Keep a row that no worker can claim now. It is retried like an unreachable provider."""
+    times = row.unreachable + 1
+    delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+    held = requeue(Event.HOLD, reason, run_at=now + delay, unreachable=times)
+    return replace(held, credentials_rejected=True)
+
+
+def on_held(row: Job, reason: str, *, until: datetime) -> Decision | None:
+    """Let a ready row wait for the gate. Returns None if it is due already: a sweep checks it."""
+    if row.due_at is not None and row.due_at <= until:
+        return None
+    return Decision(
+        event=Event.HOLD,
+        reason=reason,
+        changes={"due_at": until, "last_error": single_line(reason)},
+        run_at=until,
+        resend_when_due=True,
+    )
+
+
+def on_refused_message(row: Job, reason: str) -> Decision | None:
+    """Keep a refused message as evidence. Returns None if the row's message is the right one."""
+    if row.was_claimed or not row.allows(Event.REFUSE):
+        return None
+    reason = f"a message was refused: {reason}"
+    return Decision(event=Event.REFUSE, reason=reason, changes={"last_error": single_line(reason)})
+
+
+def escalate_refused(row: Job, reason: str) -> Decision:
+    """Escalate a row whose own message is refused. If nothing was sent, the right one runs."""
+    return escalate(reason, nothing_sent=not row.was_claimed)
+
+
+def add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
+    """A wait for a provider or for business rows does not count as age."""
+    return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
+
+
 def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta) -> timedelta:
     """Exponential backoff with up to 25 % jitter."""
     # 2**20 exceeds every limit in use; more would overflow.
@@ -101,24 +228,66 @@ def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta
     return min(doubled, max_delay) * (1 + jitter / 4)
 
 
+def pending_delay(elapsed: timedelta, *, jitter: float) -> timedelta:
+    """As long as it has been processing already, up to hourly, and then a few times a day."""
+    if elapsed >= SLOW_PENDING_AFTER:
+        return SLOW_PENDING_INTERVAL * (1 + jitter / 4)
+    delay = min(max(elapsed, PENDING_RECHECK_INTERVAL), MAX_PENDING_INTERVAL)
+    return delay * (1 + jitter / 4)
+
+
+def recheck_pending(
+    job: Job, policy: RetryPolicy, outcome: Pending, now: datetime, jitter: float
+) -> Decision:
+    """Look up less and less often. Processing does not count as age, but has a limit."""
+    elapsed = now - job.status_since
+    limit = outcome.may_take or policy.limits.max_processing_time
+    if elapsed >= limit:
+        return escalate(f"no decision after {format_duration(limit)}: {outcome.reason}")
+    delay = pending_delay(elapsed, jitter=jitter)
+    pause = add_paused_seconds(job, delay)
+    return recheck_at(outcome.reason, due_at=now + delay, unreachable=0, **pause)
+
+
 def retry_delay(timeouts: int, jitter: float) -> timedelta:
-    """No delay after a crash. Timeouts are spread over an hour."""
-    if timeouts == 0:
+    """No delay after a crash or one timeout. More timeouts in a row are spread over an hour."""
+    if timeouts <= 1:
         return timedelta(0)
-    return backoff(TIMEOUT_BACKOFF, timeouts, jitter=jitter, max_delay=timedelta(hours=2))
+    return backoff(TIMEOUT_BACKOFF, timeouts - 1, jitter=jitter, max_delay=timedelta(hours=2))
 
 
 def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
     """Keep the definite outcome of a worker that lost its job, or escalate a contradiction."""
-    reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
-    if _contradicts(row, outcome):
-        return Decision(
-            event=Event.CONTRADICT,
-            reason=reason,
-            changes={"expires_at": None, "last_error": single_line(reason)},
-            alert=True,
-        )
-    return Decision(event=Event.NOTE, reason=reason)
+    return _keep_or_contradict(row, outcome, f"a late worker (claim {fence}) reports: ")
+
+
+def on_lookup_of_ended(row: Job, outcome: EffectOutcome, *, cause: str) -> Decision:
+    """Note what the provider says about an ended job, or escalate a contradiction."""
+    if isinstance(outcome, Succeeded | Declined):
+        return _keep_or_contradict(row, outcome, f"{cause}: ")
+    return Decision(event=Event.NOTE, reason=f"{cause}: {outcome.reason}")
+
+
+def _keep_or_contradict(row: Job, outcome: Succeeded | Declined, prefix: str) -> Decision:
+    reason = prefix + outcome.reason
+    if not _contradicts(row, outcome):
+        return Decision(event=Event.NOTE, reason=reason)
+    return Decision(
+        event=Event.CONTRADICT,
+        reason=reason,
+        changes={"expires_at": None, "last_error": single_line(reason)},
+        alert=True,
+    )
+
+
+def on_invented_end(reason: str) -> Decision:
+    """Escalate a row that someone inserted as ended. Nothing was sent for it."""
+    return Decision(
+        event=Event.CONTRADICT,
+        reason=reason,
+        changes={"expires_at": None, "last_error": reason},
+        alert=True,
+    )
 
 
 def save_progress(progress: Mapping[str, Json]) -> Decision:
@@ -148,6 +317,8 @@ def on_business_conflict(
     job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
 ) -> Decision:
     """The effect happened, but a business write failed: retry if that is safe, else escalate."""
+    if intended.event not in ENDING:
+        return intended  # the rows show progress only, and the end is still to come
     if (
         policy
         and policy.safety is RetrySafety.NATURAL
@@ -174,6 +345,22 @@ def on_business_conflict(
     return escalate(f"{intended.reason}, but a business write failed: {reason}", **kept)
 
 
+def keeps_key(job: Job, policy: RetryPolicy) -> bool:
+    """Whether the next send must use the same key, although a lookup found nothing.
+
+    The request of a single call that had no answer may still arrive. The key makes both one.
+    """
+    return policy.one_call and not job.key_answered
+
+
+def next_key(job: Job, policy: RetryPolicy) -> dict[str, object]:
+    """The fields of the key for the next send, after a lookup found nothing."""
+    if keeps_key(job, policy):
+        return {}
+    changed = {"key_answered": False, "first_sent_at": None, "key_scope": None}
+    return {"key_number": job.key_number + 1, **changed}
+
+
 def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
     """From when a lookup that finds nothing proves absence: every possible send is over."""
     last_send = job.lease_until or job.updated_at
@@ -186,9 +373,20 @@ def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
         case Status.FINISHED:
             # The reference identifies the effect; other fields may differ between responses.
             return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
-        case Status.FAILED:
+        case Status.FAILED | Status.CANCELLED:
             return isinstance(outcome, Succeeded)
         case Status.READY | Status.STARTED | Status.UNKNOWN | Status.NEEDS_REVIEW:
             return False
         case unreachable:
             assert_never(unreachable)
+
+
+def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
+    """What a lookup means for a job that has not sent anything in this run."""
+    if isinstance(outcome, LookupFailed):
+        return NotSent(outcome.reason, retry_after=outcome.retry_after)
+    if isinstance(outcome, LookupUnsupported):
+        return Anomalous(
+            f"the job table was restored, so it may have happened before; {outcome.reason}"
+        )
+    return outcome

@@ -53,7 +53,7 @@ def due_action(status: Status) -> DueAction:
             return DueAction.LOOK_UP
         case Status.READY:
             return DueAction.RESEND
-        case Status.FINISHED | Status.FAILED | Status.NEEDS_REVIEW:
+        case Status.FINISHED | Status.FAILED | Status.CANCELLED | Status.NEEDS_REVIEW:
             return DueAction.PUBLISH
         case unreachable:
             assert_never(unreachable)
@@ -79,7 +79,7 @@ def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep
             return SweepStep.RESEND if is_due else SweepStep.NONE
         case Status.NEEDS_REVIEW:
             return SweepStep.ALERT if is_due else SweepStep.NONE
-        case Status.FINISHED | Status.FAILED:
+        case Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return SweepStep.PUBLISH if is_due else SweepStep.NONE
         case unreachable:
             assert_never(unreachable)
@@ -88,10 +88,10 @@ def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep
 def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
     """Move the due time, so that one sweep has the row to itself for a while.
 
-    Without jitter, two sweeps in the same millisecond would write equal rows, and both would take
-    the write for their own.
+    Without up to 10 seconds of jitter, two sweeps in the same millisecond would write equal rows,
+    and both would take the write for their own.
     """
-    jitter_delay = timedelta(milliseconds=int(1000 * jitter))
+    jitter_delay = timedelta(milliseconds=int(10_000 * jitter))
     return replace(row, version=row.version + 1, due_at=now + SWEEP_HOLD + jitter_delay)
 
 
@@ -106,27 +106,33 @@ def alert_reservation_valid(row: Job, now: datetime) -> bool:
 
 
 def mark_alerted() -> Decision:
-    """The alert was delivered: nothing is due until an operator decides."""
-    return Decision(event=Event.ALERT, reason="alert delivered", changes={"due_at": None})
+    """The alert was sent or is in a digest: nothing is due until an operator decides."""
+    reason = "alert sent, or counted in a digest"
+    return Decision(event=Event.ALERT, reason=reason, changes={"due_at": None})
+
+
+def is_stranded(row: Job) -> bool:
+    """Whether its message was dead-lettered, and no worker has claimed it since."""
+    return row.stranded_fence == row.fence
 
 
 def mark_stranded(job: Job, now: datetime) -> Job:
     """Mark a ready row whose message was dead-lettered, and make it due later."""
-    since = job.stranded_since if job.stranded_fence == job.fence else None
+    since = job.stranded_since if is_stranded(job) else None
     return replace(
         job,
         stranded_fence=job.fence,
         stranded_since=since or now,
-        due_at=now + DEAD_LETTER_RETRY_DELAY,
+        due_at=max(now + DEAD_LETTER_RETRY_DELAY, job.run_at or now),
     )
 
 
 def on_dead_letter(row: Job, now: datetime) -> Decision | None:
     """What a dead letter does to its row. Returns None if the row needs no message."""
-    if not row.allows(Event.DEFER):
+    if not row.allows(Event.DEFER) or row.runs_later(now):
         return None
     marked = mark_stranded(row, now)
-    is_repeated = row.stranded_fence == row.fence
+    is_repeated = is_stranded(row)
     if (
         is_repeated
         and marked.stranded_since

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias, assert_never
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -51,6 +51,11 @@ class BusinessWrite:
 
 
 @dataclass(frozen=True)
+class _Explained:
+    reason: str
+
+
+@dataclass(frozen=True)
 class Succeeded:
     """The effect happened, once."""
 
@@ -89,6 +94,7 @@ class NotSent:
     reason: str
     retry_after: timedelta | None = None
     credentials_rejected: bool = False  # our credentials or settings are wrong: waiting won't help
+    held_until: datetime | None = None  # the gate is closed: the row waits until then
 
 
 @dataclass(frozen=True)
@@ -96,20 +102,20 @@ class Ambiguous:
     """The effect may have happened: timeout, dropped connection, 5xx, 409, malformed response."""
 
     reason: str
+    # The provider stored an error under the key. Whatever still arrives under it has no effect.
+    answered: bool = False
 
 
-@dataclass(frozen=True)
-class InProgress:
+class InProgress(_Explained):
     """A long job saved its progress and ran out of time: it continues in another run."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The provider is still processing it."""
+    """The provider is still processing it, which can take days."""
 
     reason: str
+    may_take: timedelta | None = None  # if this effect's method has a time limit of its own
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,7 @@ class Anomalous:
     reason: str
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
+    effect_done: bool = False  # done once, as requested; it was disputed or refunded in part later
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class LookupFailed:
 
     reason: str
     retry_after: timedelta | None = None
+    unknown_reference: bool = False  # the provider has no such reference, or not in this account
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,7 @@ class LookupUnsupported:
     """This provider has no lookup."""
 
     reason: str = "this provider has no lookup"
+    event_wait: timedelta = timedelta(0)  # how long after a send its event may still prove it
 
 
 EffectOutcome: TypeAlias = (
@@ -195,6 +204,8 @@ def short_label(outcome: EffectOutcome) -> str:
             return "in progress"
         case Anomalous():
             return "does not match the job"
+        case LookupFailed(unknown_reference=True):
+            return "unknown reference"
         case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
             return "no response"
         case unreachable:
@@ -207,3 +218,11 @@ class Prepared:
 
     ref: str
     replayed: bool = False  # an earlier call with the same key created it, so verify it first
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Business writes to make before the effect, in one fenced write: a limit that it uses up."""
+
+    reason: str
+    writes: tuple[BusinessWrite, ...]

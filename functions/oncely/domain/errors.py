@@ -8,6 +8,7 @@ OncelyError
 │   └── InvalidRequestError   an operator's, at the admin page or the CLI
 ├── NotConfiguredError        fix the deployment: nothing was sent, redeliver the message
 ├── UnavailableError          AWS did not respond: redeliver the message, the row tells later
+├── GateClosedError           the provider's gate is closed: this request was not sent
 ├── UnreadableRowError        a newer version wrote it: leave it, and deploy that version again
 └── InvariantError            a bug: stop
     └── IllegalTransitionError
@@ -46,6 +47,10 @@ class NotConfiguredError(OncelyError):
 
 class UnavailableError(OncelyError):
     """AWS did not respond, or the result of a write is not known."""
+
+
+class GateClosedError(OncelyError):
+    """A request that the gate of its provider holds back. It says nothing about earlier ones."""
 
 
 class UnreadableRowError(OncelyError):

@@ -13,7 +13,8 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from oncely.domain.actors import is_operator
-from oncely.domain.jobs import CLOCK_SKEW, EvidenceEntry, Job
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.jobs import CLOCK_SKEW, MARKED_BY_OPERATOR, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_time, single_line
@@ -34,7 +35,17 @@ MAX_INTEGER: Final = 2**63 - 1
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
 # Stream times are in whole seconds, and clocks differ.
 _MAX_TIME_DIFFERENCE: Final = timedelta(seconds=1) + CLOCK_SKEW
-_TIME_FIELDS: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
+# What an erasure leaves of a line. A field that is not listed may name a person.
+_PROOF_FIELDS: Final = frozenset(
+    {"record", "generation", "job_key", "job_type", "at", "version", "status", "old_status"}
+    | {"event", "actor", "fence", "attempts", "key_number", "key_scope", "deployment"}
+    | {"first_sent_at", "run_at", "provider", "provider_ref", "closing"}
+    | {"created_at", "updated_at", "expires_at"}
+)
+_ERASED: Final = ["message", "result"]
+_TIME_FIELDS: Final = frozenset(
+    {"at", "created_at", "updated_at", "expires_at", "first_sent_at", "run_at"}
+)
 
 
 class HistoryRecordType(StrEnum):
@@ -70,8 +81,10 @@ class HistoryLine:
     key_number: int | None = None
     key_scope: str | None = None
     deployment: str | None = None
+    provider: str | None = None
     fingerprint: str | None = None
     first_sent_at: datetime | None = None
+    run_at: datetime | None = None
     provider_ref: str | None = None
     closing: str | None = None  # the code of a job whose next run only closes what is open
     amount: int | None = None
@@ -89,6 +102,11 @@ class HistoryLine:
     def identity(self) -> tuple[str, str, datetime | None, int | None]:
         """Equal for duplicate lines. A new row after an expired one restarts its versions."""
         return (self.generation, self.job_key, self.created_at, self.version)
+
+    @property
+    def as_proof(self) -> "HistoryLine":
+        """The line without personal data."""
+        return HistoryLine.from_dict(proof_of_line(self.to_dict()))
 
     def to_dict(self) -> dict[str, object]:
         """The line as JSON, without empty fields."""
@@ -113,11 +131,9 @@ def history_line(
     `at` is the time of a removal; a change has its own time.
     """
     if new is None:
-        return (
-            None
-            if old is None
-            else _removal_line(old, generation=generation, at=at, expired=expired)
-        )
+        if old is None:
+            return None
+        return _removal_line(old, generation=generation, at=at, expired=expired)
     entry = _new_entry(old, new)
     status_changed = old is None or old.status is not new.status
     reference_changed = new.provider_ref != (old.provider_ref if old else None)
@@ -174,6 +190,13 @@ def unreadable_line(
     )
 
 
+def proof_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    """What stays of a line, also of a newer version's, when a person's data is erased."""
+    proof = {name: line[name] for name in line if name in _PROOF_FIELDS} | {"left_out": _ERASED}
+    marked = (line.get("result") or {}).get("code") == MARKED_BY_OPERATOR
+    return {**proof, "result": {"code": MARKED_BY_OPERATOR}} if marked else proof
+
+
 def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
     """Drop duplicate lines: the archive is written at least once."""
     kept: dict[tuple[object, ...], HistoryLine] = {}
@@ -182,6 +205,17 @@ def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
         if other is None or _rank(line) < _rank(other):
             kept[line.identity] = line
     return list(kept.values())
+
+
+def lines_about(business_id: str, lines: Iterable[HistoryLine]) -> list[HistoryLine]:
+    """Select the lines that name an id, each once and the oldest first."""
+    wanted = (line for line in lines if business_id in _searchable_ids(line))
+    return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
+
+
+def _searchable_ids(line: HistoryLine) -> tuple[object, ...]:
+    named = (line.job_key, line.subject, line.customer_id, line.provider_ref)
+    return (*named, *(line.message or {}).values())
 
 
 def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
@@ -260,7 +294,7 @@ def _line(  # the fields of the row are the same in every line
 ) -> HistoryLine:
     message, whole_message = scalar_fields(job.message)
     result, whole_result = scalar_fields(job.result)
-    return HistoryLine(
+    line = HistoryLine(
         record=record,
         generation=generation,
         job_key=job.job_key,
@@ -276,8 +310,10 @@ def _line(  # the fields of the row are the same in every line
         key_number=job.key_number,
         key_scope=_id_or_none(job.key_scope),
         deployment=_id_or_none(job.deployment),
+        provider=_id_or_none(job.provider),
         fingerprint=_id_or_none(job.fingerprint),
         first_sent_at=job.first_sent_at,
+        run_at=job.run_at,
         provider_ref=_id_or_none(job.provider_ref),
         closing=None
         if job.closing is None
@@ -297,6 +333,7 @@ def _line(  # the fields of the row are the same in every line
         updated_at=job.updated_at,
         expires_at=job.expires_at,
     )
+    return line if job.erasure_requested_at is None else line.as_proof
 
 
 def _job_type(name: str) -> str:
@@ -306,11 +343,9 @@ def _job_type(name: str) -> str:
 
 def _id_or_none(text: str | None) -> str | None:
     """An id that somebody else chose, on one line."""
-    return (
-        single_line(text, MAX_HISTORY_ID_LENGTH)
-        if text is not None and len(text) <= MAX_HISTORY_ID_LENGTH
-        else None
-    )
+    if text is None or len(text) > MAX_HISTORY_ID_LENGTH:
+        return None
+    return single_line(text, MAX_HISTORY_ID_LENGTH)
 
 
 def _is_scalar(value: object) -> bool:

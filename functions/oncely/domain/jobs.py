@@ -1,16 +1,19 @@
-"""The record of one job, its evidence, and how a decision changes it."""
+"""The record of one job, and how a decision changes it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.actors import display_name, is_operator
+from oncely.domain.actors import operator_name
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.event_records import EventRecord
+from oncely.domain.evidence import EvidenceEntry, append_evidence, insert_claim
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import (
-    ATTENTION,
     ENDED,
+    ENDING,
+    LISTED,
     NO_ROW,
     TRANSITIONS,
     UNRESOLVED,
@@ -18,52 +21,19 @@ from oncely.domain.lifecycle import (
     Status,
     next_status,
 )
-from oncely.domain.text import single_line, truncate_to_milliseconds
-
-# Bounds the row far below DynamoDB's 400 kB; each entry is bounded as well.
-MAX_EVIDENCE_ENTRIES: Final = 100
+from oncely.domain.text import reason_line, truncate_to_milliseconds
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
-# Longer than a year, so that a yearly replay or audit still finds the row.
-PROOF_RETENTION: Final = timedelta(days=400)
-# "Was I charged twice?" is asked years later.
-MONEY_RETENTION: Final = timedelta(days=7 * 365)
-# The stream publishes within seconds. A sweep publishes what it missed after this time.
-PUBLISH_GRACE: Final = timedelta(minutes=5)
-# A version that was rolled back is redeployed within this time, or never.
-ROLLBACK_GRACE: Final = timedelta(days=1)
+# Codes in the result of a job that an operator ended. They are stored.
+RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
+MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked
+CANCELLED_BY_OPERATOR: Final = "cancelled_by_operator"  # before anything was done
 
-
-@dataclass(frozen=True, kw_only=True)
-class EvidenceEntry:
-    """One entry of the audit trail: who did what, when, and why.
-
-    An event or status that only a newer version knows stays text.
-    """
-
-    at: datetime
-    event: Event | str
-    from_status: Status | str | None
-    to_status: Status | str
-    reason: str
-    actor: str
-    count: int = 1
-    last_at: datetime | None = None  # when the last of `count` equal entries was made
-
-    @property
-    def actor_name(self) -> str:
-        """The actor's display name."""
-        return display_name(self.actor)
-
-    @property
-    def is_operator_note(self) -> bool:
-        """Whether an operator did something that changed no status: it proves nothing."""
-        return self.from_status == self.to_status and is_operator(self.actor)
-
-    def equals_except_time(self, other: "EvidenceEntry") -> bool:
-        """Whether the two differ only in time."""
-        return replace(self, at=other.at, count=other.count, last_at=other.last_at) == other
+# Events that change nothing about what the job does next.
+_REMARKS: Final = frozenset({Event.NOTE, Event.REFUSE, Event.ERASE})
+CLAIMS: Final = frozenset({Event.CLAIM, Event.CLAIM_REVIEW})
+RESOLVED: Final = frozenset({Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +54,17 @@ class Job:
     unreachable: int = 0  # times in a row that the provider could not be reached
     paused_seconds: int = 0  # how long providers asked us to wait, which is not age
     key_number: int = 1  # raised only when absence is proved
+    key_answered: bool = False  # an answer under this key number was seen
     key_scope: str | None = None
     deployment: str | None = None  # the identity of the deployment that first claimed it
+    provider: str | None = None  # that the first claim chose, if its business rows name one
     first_sent_at: datetime | None = None  # first send under this key number that is still open
     claimed_at: datetime | None = None
     lease_until: datetime | None = None
     due_at: datetime | None = None
+    hinted_at: datetime | None = None  # when an event last brought its lookup forward
+    run_at: datetime | None = None  # no worker claims it before
+    scheduled_at: datetime | None = None  # when the message that set `run_at` was sent
     fingerprint: str | None = None
     since: datetime | None = None  # when it entered a status that operators act on
     subject: str | None = None  # the business id that people search by
@@ -104,14 +79,34 @@ class Job:
     last_error: str | None = None
     stranded_fence: int | None = None  # the fence when its message was last dead-lettered
     stranded_since: datetime | None = None  # and since when no worker has claimed it
-    reopened_at: datetime | None = None  # when an operator reopened it: its age restarts
+    # When this job and those before it were resubmitted, as far back as the limit counts.
+    resubmissions: tuple[datetime, ...] = ()
+    reopened_at: datetime | None = None  # when it left a review: its age restarts
+    # Set by the review of a job that no worker ever claimed: a valid message may claim it.
+    nothing_sent: bool = False
+    pending_repair: Mapping[str, Json] | None = None  # waits for a second operator
     evidence: tuple[EvidenceEntry, ...] = field(default=())
+    provider_events: tuple[EventRecord, ...] = field(default=())
     expires_at: datetime | None = None
+    erasure_requested_at: datetime | None = None  # stays: nothing brings the data back
 
     @property
     def ended(self) -> bool:
-        """Whether it is finished or failed."""
+        """Whether it is finished, failed or cancelled."""
         return self.status in ENDED
+
+    @property
+    def marked_by(self) -> str | None:
+        """The operator on whose word alone it ended. Returns None if the provider confirmed it."""
+        if not self.ended or (self.result or {}).get("code") != MARKED_BY_OPERATOR:
+            return None
+        actors = (entry.actor for entry in reversed(self.evidence) if entry.event in RESOLVED)
+        return operator_name(next(actors, None))
+
+    @property
+    def proofs(self) -> tuple[EventRecord, ...]:
+        """The events that prove its effect."""
+        return tuple(event for event in self.provider_events if event.proves)
 
     @property
     def unresolved(self) -> bool:
@@ -124,14 +119,47 @@ class Job:
         return self.fence > 0
 
     @property
+    def invented_end(self) -> str | None:
+        """Why its end is not believed. We end no job without a claim and without a result."""
+        if self.ended and not self.was_claimed and self.result is None:
+            return f"it was inserted as {self.status}: no worker claimed it, no operator ended it"
+        return None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its business rows were not there yet at the last precheck."""
+        decisive = (e.event for e in reversed(self.evidence) if e.event not in _REMARKS)
+        return self.allows(Event.WAIT) and next(decisive, None) is Event.WAIT
+
+    @property
+    def takes_other_message(self) -> bool:
+        """Whether a message with other values may still become the job's message."""
+        return not self.was_claimed and (self.allows(Event.CLAIM) or self.nothing_sent)
+
+    @property
+    def awaits_message(self) -> bool:
+        """Whether no message is on its way, and a valid one would run the job."""
+        return self.is_waiting or self.nothing_sent
+
+    @property
+    def began_at(self) -> datetime:
+        """From when it may run: reopening restarts it, and `run_at` postpones it."""
+        began = self.reopened_at or self.created_at
+        return began if self.run_at is None else max(began, self.run_at)
+
+    @property
     def age_starts_at(self) -> datetime:
-        """From when its age counts. Reopening restarts it, and a provider's pause moves it."""
-        return (self.reopened_at or self.created_at) + timedelta(seconds=self.paused_seconds)
+        """From when its age counts. A provider's pause moves it."""
+        return self.began_at + timedelta(seconds=self.paused_seconds)
+
+    def runs_later(self, now: datetime) -> bool:
+        """Whether its time to run has not come."""
+        return self.run_at is not None and now < self.run_at
 
     @property
     def status_since(self) -> datetime:
         """When it entered its status, as far as the row tells."""
-        if self.status is Status.STARTED and self.claimed_at is not None:
+        if self.allows(Event.CHECKPOINT) and self.claimed_at is not None:
             return self.claimed_at
         moves = [
             entry.at
@@ -151,7 +179,7 @@ class Job:
 
     def allows(self, event: Event) -> bool:
         """Whether the life cycle allows `event` now."""
-        return (self.status, event) in TRANSITIONS
+        return self.status.allows(event)
 
     def past_max_age(self, max_age: timedelta, now: datetime) -> str | None:
         """Why the job is past its age limit. Returns None if it is not."""
@@ -163,6 +191,24 @@ class Job:
         """Whether the owner is certainly gone. Allows lookups, never effects."""
         return self.lease_until is None or now >= self.lease_until
 
+    @property
+    def unrecorded_claim(self) -> EvidenceEntry | None:
+        """The last claim, if the evidence does not have it yet: a claim writes no evidence."""
+        claims = [entry for entry in self.evidence if entry.event in CLAIMS]
+        if self.claimed_at is None or any(
+            self.claimed_at in {entry.at, entry.last_at} for entry in claims
+        ):
+            return None
+        enqueued = bool(self.evidence) and self.evidence[0].event is Event.ENQUEUE
+        return EvidenceEntry(
+            at=self.claimed_at,
+            event=Event.CLAIM,
+            from_status=Status.READY if enqueued or self.fence > 1 else NO_ROW,
+            to_status=Status.STARTED,
+            reason=f"run {self.fence}",
+            actor="worker",
+        )
+
     def apply(
         self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
     ) -> "Job":
@@ -173,48 +219,56 @@ class Job:
             event=event,
             from_status=self.status,
             to_status=status,
-            reason=single_line(reason),
+            reason=reason_line(reason),
             actor=actor,
         )
         changed = {
             "status": status,
             "version": self.version + 1,
             "updated_at": now,
-            "evidence": append_evidence(self.evidence, entry),
+            "evidence": self._evidence_with(entry),
             "since": self._since(status, now),
-            **{name: _as_stored(value) for name, value in changes.items()},
+            # Only the write that makes a review may mark it.
+            "nothing_sent": self.nothing_sent and status is self.status,
+            # Whatever changes may change the decision of the second operator.
+            "pending_repair": None,
+            **{name: _as_stored(name, value) for name, value in changes.items()},
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
+
+    def _evidence_with(self, entry: EvidenceEntry) -> tuple[EvidenceEntry, ...]:
+        """Add an entry. If another claim may follow, record the last one: it hides its time."""
+        claim = self.unrecorded_claim
+        if claim is None or (entry.to_status, Event.CLAIM) not in TRANSITIONS:
+            return append_evidence(self.evidence, entry)
+        match self.evidence:
+            # The same run again, such as one of many while a provider is down.
+            case (*before, EvidenceEntry(event=Event.CLAIM) as run, end) if (
+                entry.equals_except_time(end)
+            ):
+                runs = replace(run.repeated_at(claim.at), reason=f"up to {claim.reason}")
+                return (*before, runs, end.repeated_at(entry.at))
+        return append_evidence(insert_claim(self.evidence, claim), entry)
 
     def _since(self, status: Status, now: datetime) -> datetime | None:
         if status is self.status:
             return self.since
-        return now if status in ATTENTION else None
+        return now if status in LISTED else None
+
+    def message_without(self, names: Collection[str]) -> dict[str, Json]:
+        """Its message without these fields."""
+        return {name: value for name, value in self.message.items() if name not in names}
 
     def same_owner_and_status_as(self, row: "Job") -> bool:
         """Whether `row` has the same owner and status, so others at most added evidence."""
         return row.owner == self.owner and row.status is self.status
 
 
-def _as_stored(value: object) -> object:
-    """Jitter makes times finer than the milliseconds that a row holds."""
+def _as_stored(name: str, value: object) -> object:
+    """Jitter makes times finer than the milliseconds that a row holds. An error may name ARNs."""
+    if name == "last_error" and isinstance(value, str):
+        return reason_line(value)
     return truncate_to_milliseconds(value) if isinstance(value, datetime) else value
-
-
-def append_evidence(
-    evidence: tuple[EvidenceEntry, ...], entry: EvidenceEntry
-) -> tuple[EvidenceEntry, ...]:
-    """Add an entry. Equal entries in a row are counted; operator notes make room first."""
-    if evidence and entry.equals_except_time(evidence[-1]):
-        last = evidence[-1]
-        return (*evidence[:-1], replace(last, count=last.count + 1, last_at=entry.at))
-    longer = (*evidence, entry)
-    if len(longer) <= MAX_EVIDENCE_ENTRIES:
-        return longer
-    # The first entry tells how the job began, and the last what happens now, so both stay.
-    middle = range(1, len(longer) - 1)
-    dropped = next((place for place in middle if longer[place].is_operator_note), middle[0])
-    return (*longer[:dropped], *longer[dropped + 1 :])
 
 
 def new_job(
@@ -228,6 +282,8 @@ def new_job(
     reason: str,
     owner: str | None = None,
     subject: str | None = None,
+    run_at: datetime | None = None,
+    scheduled_at: datetime | None = None,
 ) -> Job:
     """The row that a producer or the reconciler writes before it sends the message.
 
@@ -252,8 +308,16 @@ def new_job(
         due_at=due_at,
         subject=subject,
         owner=owner,
+        run_at=run_at,
+        scheduled_at=scheduled_at,
         evidence=(entry,),
     )
+
+
+def known_values(job: Job) -> dict[str, Json]:
+    """The values of a job by the names that messages use: of its message, and of its claim."""
+    resolved = {name: getattr(job, name) for name in ("amount", "currency", "customer_id")}
+    return {**{name: v for name, v in resolved.items() if v is not None}, **job.message}
 
 
 def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
@@ -287,51 +351,15 @@ class Decision:
     send_new_message: bool = False  # a long job continues with a new message
     run_at: datetime | None = None  # when a job that returns to ready may be retried
 
-    def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
-        """The job after this decision. If it needs an alert, it is due until one is delivered."""
+    def apply_to(
+        self, job: Job, *, now: datetime, actor: str, dropped_when_ended: Collection[str] = ()
+    ) -> Job:
+        """The job after this decision. If it needs an alert, it is due until one is delivered.
+
+        An ended job keeps its message without the fields that its contract drops.
+        """
         alert_changes = {"due_at": now} if self.alert else {}
         changes = {**self.changes, **alert_changes}
+        if dropped_when_ended and self.event in ENDING:
+            changes["message"] = job.message_without(dropped_when_ended)
         return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
-
-
-def finalize_if_ended(
-    before: Job, after: Job, *, retention: timedelta, must_publish: bool, now: datetime
-) -> Job:
-    """Give a job that ends with this write its expiry, or leave it due if it must publish first.
-
-    Its due time stays, so that the index entry does not move. Publishing sets the expiry.
-    """
-    if before.ended or not after.ended:
-        return after
-    if must_publish:
-        return replace(after, due_at=after.due_at or now + PUBLISH_GRACE, expires_at=None)
-    return replace(after, due_at=None, expires_at=expiry_time(now, retention))
-
-
-def awaits_publishing(job: Job) -> bool:
-    """Whether an ended job may have follow-ups or an event to send."""
-    return job.ended and job.due_at is not None
-
-
-def mark_published(job: Job, *, retention: timedelta, now: datetime) -> Job:
-    """The row after everything was published: it may expire. Adds no evidence."""
-    return replace(
-        job, version=job.version + 1, due_at=None, expires_at=expiry_time(now, retention)
-    )
-
-
-def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
-    """Whether an ended job of an unknown contract may expire without its follow-ups.
-
-    An operator resolved it, or the version that knows them was not redeployed for a day.
-    """
-    moves = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
-    return moves[-1:] in ([Event.RESOLVE_FINISHED], [Event.RESOLVE_FAILED]) or (
-        now - job.updated_at >= ROLLBACK_GRACE
-    )
-
-
-def expiry_time(now: datetime, retention: timedelta) -> datetime:
-    """When a row that ends now expires."""
-    # Whole seconds, as the row stores them: a lost response must still match the row.
-    return (now + retention).replace(microsecond=0)

@@ -22,7 +22,7 @@ MAX_KEY_LENGTH: Final = 200
 _SEPARATOR: Final = ":"
 # `_escape` never produces it, so a producer's token cannot collide with a business id.
 _TOKEN_PREFIX: Final = "~"  # noqa: S105  # no password
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
+_UNSAFE: Final = r"[^A-Za-z0-9_.@#+-]"
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
 
@@ -69,6 +69,12 @@ def job_type_of(key: JobKey) -> str:
     return key.partition(_SEPARATOR)[0]
 
 
+def is_job_key(text: str) -> bool:
+    """Whether it looks like a job key, also of a job type that is not deployed."""
+    job_type, separator, rest = text.partition(_SEPARATOR)
+    return bool(separator and rest) and is_job_type(job_type)
+
+
 def indexable_id(business_id: str | None) -> str | None:
     """The business id, if an index can hold it. Returns None if not."""
     return business_id if business_id and len(business_id) <= MAX_KEY_LENGTH else None
@@ -101,7 +107,7 @@ def _escape(part: str | int) -> str:
             f"a business id has {len(text)} characters, {MAX_ID_LENGTH} are allowed"
         )
     try:
-        return _UNSAFE.sub(lambda found: _percent_encode(found[0]), text)
+        return re.sub(_UNSAFE, lambda found: _percent_encode(found[0]), text)
     except UnicodeEncodeError:
         raise InvalidKeyError(
             "a business id holds half of a character (a lone surrogate)"

@@ -52,8 +52,22 @@ class Money:
             raise InvalidMoneyError(f"a currency is three letters, such as 'eur', not {currency!r}")
         return cls(amount, currency.lower())
 
+    @classmethod
+    def from_decimal(cls, amount: Decimal, currency: str) -> Self:
+        """Parse an amount in major units, from a provider that uses decimals."""
+        return cls(int(amount.scaleb(_decimals(currency))), currency)
+
+    @property
+    def decimal_text(self) -> str:
+        """The amount in major units, such as "12.50", for providers that take decimals."""
+        decimals = _decimals(self.currency)
+        return f"{Decimal(self.amount).scaleb(-decimals):.{decimals}f}"
+
     def __str__(self) -> str:
-        decimals = 3 if self.currency in _THREE_DECIMALS else 2
-        if self.currency in _NO_DECIMALS:
-            decimals = 0
-        return f"{Decimal(self.amount).scaleb(-decimals):.{decimals}f} {self.currency.upper()}"
+        return f"{self.decimal_text} {self.currency.upper()}"
+
+
+def _decimals(currency: str) -> int:
+    if currency in _NO_DECIMALS:
+        return 0
+    return 3 if currency in _THREE_DECIMALS else 2

@@ -1,10 +1,12 @@
 """What decisions depend on: retry safety, the provider's profile, and limits."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from oncely.domain.gate import EndpointGroup, RateLimit
 from oncely.domain.keys import MAX_IDEMPOTENCY_KEY_LENGTH
 
 # Two DynamoDB calls of 4 s at worst (aws/client_config.py): the write that ends a job, and the read
@@ -34,6 +36,8 @@ class ProviderProfile:
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     key_scope: str = ""  # where the key is unique: account, credential, region
     lookup_lag: timedelta | None = None  # how stale a lookup may be; None if there is no lookup
+    # A group without one is not limited. A stage may set others.
+    rate_limits: Mapping[EndpointGroup, RateLimit] = field(default_factory=dict, hash=False)
     facts: tuple[str, ...] = ()  # for docs/providers.md
 
     @property
@@ -49,6 +53,9 @@ class RetryLimits:
     max_attempts: int = 8
     max_consecutive_timeouts: int = 5
     max_age: timedelta = timedelta(hours=24)
+    # How long a provider may process an effect that has no limit of its own. Bank debits take days.
+    max_processing_time: timedelta = timedelta(days=14)
+    grace_period: timedelta = timedelta(minutes=15)  # how long it waits for its business rows
     review_codes: frozenset[str] = frozenset()  # decline codes that need review
 
 
@@ -62,8 +69,23 @@ class RetryPolicy:
     # Business rows may change while the effect runs. The outcome is then looked up again and
     # recorded by the rows as they are, instead of going to review.
     tolerates_row_changes: bool = False
+    # One request performs the effect. If it had no answer, it may still arrive when a lookup finds
+    # nothing, so only the same key may follow it.
+    one_call: bool = False
+    # The effect may fail days after it succeeded, such as a refund that the bank returns.
+    may_fail_later: bool = False
     # What is prepared stays open at the provider until it is closed; only then may the job fail.
     leaves_open: bool = False
+
+    def with_more_age(self, held: timedelta) -> "RetryPolicy":
+        """The policy of a job that was held for this time, which does not count as age."""
+        return replace(self, limits=replace(self.limits, max_age=self.limits.max_age + held))
+
+    @property
+    def can_look_up(self) -> bool:
+        """Whether the provider can be asked what became of an effect."""
+        asks = self.safety in {RetrySafety.KEYED, RetrySafety.LOOKUP}
+        return asks and self.profile.lookup_lag is not None
 
     @property
     def max_duration(self) -> timedelta:

@@ -7,14 +7,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.domain.decisions import ENDED_FIELDS, MESSAGE_GRACE, absence_conclusive_at, requeue
+from oncely.domain.cancellation import check_cancel
+from oncely.domain.closing import needs_closing, return_to_ready
+from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at, next_key
 from oncely.domain.due import resend
-from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
+from oncely.domain.effect_outcomes import EffectOutcome, NotFound
+from oncely.domain.erasure import holds_only_proof
 from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import format_minute, single_line
+from oncely.domain.text import format_minute
 
 
 class Repair(StrEnum):
@@ -26,6 +29,7 @@ class Repair(StrEnum):
     MARK_FAILED = "mark-failed"  # not done at the provider, and never will be
     RESEND = "resend"  # for a ready job whose message is lost
     RESUBMIT = "resubmit"  # a new job after a definite failure
+    CANCEL = "cancel"  # before anything is done at the provider
 
     @property
     def label(self) -> str:
@@ -35,12 +39,13 @@ class Repair(StrEnum):
 
 _LABELS: Final[Mapping[Repair, str]] = MappingProxyType(
     {
-        Repair.LOOK_UP: "Look up at the provider",
+        Repair.LOOK_UP: "Look up the outcome",
         Repair.REOPEN: "Return to ready",
         Repair.MARK_FINISHED: "Mark as done",
         Repair.MARK_FAILED: "Mark as failed",
         Repair.RESEND: "Resend message",
         Repair.RESUBMIT: "Resubmit as a new job",
+        Repair.CANCEL: "Cancel the job",
     }
 )
 
@@ -81,9 +86,13 @@ def repair_option(
             allowed, reason = _check_resend(job, policy, now)
         case Repair.RESUBMIT:
             allowed, reason = _check_resubmit(job, can_resubmit=can_resubmit)
+        case Repair.CANCEL:
+            checked = check_cancel(job, policy)
+            allowed, reason = checked or (False, _not_allowed_reason(job.status))
         case unreachable:
             assert_never(unreachable)
-    needs_reference = repair is Repair.MARK_FINISHED and policy.safety is not RetrySafety.NATURAL
+    # Where the provider cannot be asked, nothing could check it.
+    needs_reference = repair is Repair.MARK_FINISHED and policy.can_look_up
     return RepairOption(
         repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
     )
@@ -97,9 +106,8 @@ def unreadable_job_options(job: Job, policy: RetryPolicy | None) -> tuple[Repair
 def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
     """An operator can only close such a job. Nothing else is known to be safe."""
     allowed, reason = _check_unreadable_job(job, policy, repair)
-    needs_reference = repair is Repair.MARK_FINISHED and bool(
-        policy and policy.safety is not RetrySafety.NATURAL
-    )
+    asks = policy is not None and needs_closing(job, policy)
+    needs_reference = asks and repair is Repair.MARK_FINISHED
     return RepairOption(
         repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
     )
@@ -119,19 +127,13 @@ def reopen(
     """
     match lookup:
         case None:
-            return _reopen_decision(reason, looked_up_at)
+            return return_to_ready(reason, looked_up_at, {})
         case NotFound(conclusive=proved) if proved or looked_up_at >= absence_conclusive_at(
             job, policy
         ):
-            # A new idempotency key: the provider may replay the old one's error.
+            # A new idempotency key, if that is safe: the provider may replay the old one's error.
             full_reason = f"{reason}; {lookup.reason}"
-            return _reopen_decision(
-                full_reason,
-                looked_up_at,
-                key_number=job.key_number + 1,
-                first_sent_at=None,
-                key_scope=None,
-            )
+            return return_to_ready(full_reason, looked_up_at, next_key(job, policy))
         case NotFound():
             retry_at = format_minute(absence_conclusive_at(job, policy))
             return f"{lookup.reason}, but a request may still be in flight: retry after {retry_at}"
@@ -142,45 +144,6 @@ def reopen(
 def can_reopen_without_lookup(job: Job, policy: RetryPolicy) -> bool:
     """Whether the row alone proves that running it again is safe."""
     return policy.safety is RetrySafety.NATURAL or not job.was_claimed
-
-
-def resolve_manually(job: Job, repair: Repair, *, reason: str, reference: str | None) -> Decision:
-    """End a job with the outcome that an operator verified at the provider."""
-    finished = repair is Repair.MARK_FINISHED
-    full_reason = reason if reference is None else f"{reason} (reference {reference})"
-    result = {**(job.result or {}), **({"reference": reference} if reference else {})}
-    return Decision(
-        event=Event.RESOLVE_FINISHED if finished else Event.RESOLVE_FAILED,
-        reason=full_reason,
-        changes={
-            **ENDED_FIELDS,
-            "result": result if finished else {"code": _RESOLVED_BY_OPERATOR, **result},
-            # The proof of a failure, such as a refund, must not be looked up or canceled later.
-            "provider_ref": job.provider_ref or (reference if finished else None),
-            "last_error": None if finished else single_line(full_reason),
-        },
-    )
-
-
-def needs_closing(job: Job, policy: RetryPolicy) -> bool:
-    """Whether something may still be open at the provider, so that the job must not fail yet."""
-    return policy.leaves_open and job.provider_ref is not None
-
-
-def close_then_fail(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
-    """Let a worker close what is open at the provider. Only then does the job fail."""
-    full_reason = reason if reference is None else f"{reason} (reference {reference})"
-    result = {**(job.result or {}), **({"reference": reference} if reference else {})}
-    closing = {"reason": single_line(full_reason), "code": _RESOLVED_BY_OPERATOR, "result": result}
-    return _reopen_decision(full_reason, now, event=Event.CLOSE_AND_FAIL, closing=closing)
-
-
-def resolved_elsewhere(job: Job, outcome: EffectOutcome) -> bool:
-    """Whether the business rows were changed by another payment, such as a manual one."""
-    own = job.result or {}
-    return isinstance(outcome, Succeeded) and any(
-        own.get(name) != value for name, value in outcome.result.items()
-    )
 
 
 def operator_resend(job: Job, policy: RetryPolicy, *, reason: str, now: datetime) -> Decision:
@@ -217,45 +180,34 @@ def lookup_summary(job: Job) -> str:
             return "succeeded"
         case Status.FAILED:
             return "declined"
+        case Status.CANCELLED:
+            return "closed, not done"
         case Status.NEEDS_REVIEW:
             return "does not match the job"
         case unreachable:
             assert_never(unreachable)
 
 
-def _reopen_decision(
-    reason: str, now: datetime, *, event: Event = Event.REOPEN, **changes: object
-) -> Decision:
-    # An operator decided, so all counters and the age restart.
-    return requeue(
-        event,
-        reason,
-        run_at=now,
-        attempts=0,
-        timeouts=0,
-        unreachable=0,
-        paused_seconds=0,
-        stranded_fence=None,
-        stranded_since=None,
-        reopened_at=now,
-        **{"closing": None, **changes},
-    )
-
-
 def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:
+        case Status.UNKNOWN if policy.safety is RetrySafety.AT_MOST_ONCE:
+            return True, f"reads the events of {provider}, or moves it to review when none can come"
         case Status.UNKNOWN:
             return True, f"looks up the outcome at {provider} and records it"
-        case Status.STARTED if job.lease_expired(now):
-            return True, f"its worker's lease expired: looks up the outcome at {provider}"
-        case Status.STARTED:
+        case Status.STARTED if not job.lease_expired(now):
             return False, f"a worker holds the lease until {format_minute(job.lease_until or now)}"
-        case Status.NEEDS_REVIEW if _can_look_up(policy):
+        case Status.STARTED if policy.safety is RetrySafety.AT_MOST_ONCE:
+            return True, f"its worker's lease expired, and {provider} cannot be asked: ends the run"
+        case Status.STARTED:
+            return True, f"its worker's lease expired: looks up the outcome at {provider}"
+        case Status.NEEDS_REVIEW if policy.can_look_up:
             return True, f"looks up the outcome at {provider} and notes it; you decide what follows"
         case Status.NEEDS_REVIEW:
             return False, f"{provider} has no lookup for this effect"
-        case Status.READY | Status.FINISHED | Status.FAILED:
+        case Status.FINISHED if policy.may_fail_later:
+            return True, f"looks up at {provider} whether it failed since: then it needs review"
+        case Status.READY | Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return False, _not_allowed_reason(job.status)
         case unreachable:
             assert_never(unreachable)
@@ -268,53 +220,59 @@ def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
             return True, "runs the job: no worker ever claimed it, so nothing was sent"
         case Status.NEEDS_REVIEW if policy.safety is RetrySafety.NATURAL:
             return True, "runs the job again, which is safe to repeat"
-        case Status.NEEDS_REVIEW if _can_look_up(policy):
+        case Status.NEEDS_REVIEW if policy.can_look_up:
             return (True, f"looks it up at {provider}, and runs it again only if nothing was done")
         case Status.NEEDS_REVIEW:
             return (False, f"{provider} has no lookup for this effect: mark it as done or failed")
+        case Status.UNKNOWN if policy.safety is RetrySafety.AT_MOST_ONCE:
+            return False, f"{provider} cannot be asked: it needs review first"
         case Status.UNKNOWN:
             return (False, "look it up: if nothing was done, it returns to ready automatically")
         case Status.READY:
             return False, "it is already ready"
-        case Status.STARTED | Status.FINISHED | Status.FAILED:
+        case Status.STARTED | Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return False, _not_allowed_reason(job.status)
         case unreachable:
             assert_never(unreachable)
 
 
 def _check_mark_finished(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
-    if job.allows(Event.RESOLVE_FINISHED):
-        return (
-            True,
-            f"you verified at {policy.profile.name} that it is done: business rows follow",
-        )
-    return False, _not_allowed_reason(job.status)
+    provider = policy.profile.name
+    if not job.allows(Event.RESOLVE_FINISHED):
+        return False, _not_allowed_reason(job.status)
+    if not policy.can_look_up:
+        return True, f"{provider} cannot be asked: marks it as done in your name, with your reason"
+    return True, f"looks it up, and ends it only if {provider} confirms it: business rows follow"
 
 
 def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+    provider = policy.profile.name
     if job.allows(Event.CLOSE_AND_FAIL) and needs_closing(job, policy):
         return True, (
-            f"looks up the outcome at {policy.profile.name}; a worker closes what is still open "
-            "there, then the job fails"
+            f"looks up the outcome at {provider}; a worker closes what is still open there, then "
+            "the job fails"
         )
-    if job.allows(Event.RESOLVE_FAILED):
-        return (
-            True,
-            f"you verified at {policy.profile.name} that it is not done: business rows follow",
-        )
-    return False, _not_allowed_reason(job.status)
+    if not job.allows(Event.RESOLVE_FAILED):
+        return False, _not_allowed_reason(job.status)
+    if job.proofs:
+        return False, f"an event of {provider} proves that it was done: mark it as done"
+    if not policy.can_look_up:
+        return True, f"{provider} cannot be asked: marks it as failed in your name"
+    return True, f"looks it up, and fails it only if {provider} did not do it"
 
 
 def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
         return False, "only a ready job can be resent: " + _not_allowed_reason(job.status)
+    if job.run_at is not None and job.runs_later(now):
+        return False, f"it runs at {format_minute(job.run_at)}: its row sends the message then"
     if age_reason := job.past_max_age(policy.limits.max_age, now):
         return False, f"{age_reason}: the next sweep escalates it; then you can return it to ready"
     return True, "resends its message; duplicates are harmless"
 
 
 def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
-    if job.status is not Status.FAILED:
+    if not job.status.is_failed:
         reason = _not_allowed_reason(job.status)
         return False, f"only a failed job can be resubmitted: {reason}"
     if not can_resubmit:
@@ -323,23 +281,30 @@ def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
 
 
 def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) -> tuple[bool, str]:
-    cannot = "this deployment cannot read its message"
-    # A job of an unknown type may have left something open, too.
-    may_be_open = job.provider_ref is not None and (policy is None or policy.leaves_open)
+    erased = holds_only_proof(job)
+    cannot = "its message was erased" if erased else "this deployment cannot read its message"
+    deploy = "" if erased else "deploy a version that can, or "
+    # A job of an unknown type may have left something open.
+    may_be_open = policy is None and job.provider_ref is not None
     match job.status:
+        case Status.NEEDS_REVIEW if repair not in _OPERATOR_FINDINGS:
+            return False, f"{cannot}: {deploy}mark it as done or failed"
+        case Status.NEEDS_REVIEW if policy is not None and needs_closing(job, policy):
+            return True, (
+                f"looks up {job.provider_ref} at {policy.profile.name}; business rows are not "
+                f"changed, because {cannot}"
+            )
         case Status.NEEDS_REVIEW if repair is Repair.MARK_FAILED and may_be_open:
             return False, (
                 f"{job.provider_ref} may still be open at the provider, and {cannot}, so no worker "
                 "can close it: deploy a version that can"
             )
-        case Status.NEEDS_REVIEW if repair in _OPERATOR_FINDINGS:
+        case Status.NEEDS_REVIEW:
             return True, (
                 f"you verified at the provider that it is {_OPERATOR_FINDINGS[repair]}; "
                 f"business rows are not changed, because {cannot}"
             )
-        case Status.NEEDS_REVIEW:
-            return False, f"{cannot}: deploy a version that can, or mark it as done or failed"
-        case Status.FINISHED | Status.FAILED:
+        case Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return False, _not_allowed_reason(job.status)
         case Status.READY | Status.STARTED | Status.UNKNOWN:
             return False, f"{cannot}: the reconciler escalates it when it is due"
@@ -354,23 +319,18 @@ def _not_allowed_reason(status: Status) -> str:
         case Status.STARTED:
             return "a worker claimed it: look it up after its lease expired"
         case Status.UNKNOWN:
-            return "its outcome is unknown: look it up at the provider"
+            return "its outcome is unknown"
         case Status.FINISHED:
             return "it is already done"
         case Status.FAILED:
             return "it has already failed"
+        case Status.CANCELLED:
+            return "it was cancelled"
         case Status.NEEDS_REVIEW:
             return "it needs review first"
         case unreachable:
             assert_never(unreachable)
 
-
-def _can_look_up(policy: RetryPolicy) -> bool:
-    asks = policy.safety in {RetrySafety.KEYED, RetrySafety.LOOKUP}
-    return asks and policy.profile.lookup_lag is not None
-
-
-_RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"
 
 # What the operator verified at the provider.
 _OPERATOR_FINDINGS: Final[Mapping[Repair, str]] = MappingProxyType(

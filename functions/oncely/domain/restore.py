@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.ended_jobs import MONEY_RETENTION, expiry_time
 from oncely.domain.history import HistoryLine, HistoryRecordType
-from oncely.domain.jobs import MONEY_RETENTION, Job, expiry_time
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import single_line
@@ -18,8 +19,8 @@ RESTORE_ACTOR: Final = "restore"
 _STATUSES: Final = {str(status): status for status in Status}
 # Copied from a history line.
 _COPIED_FIELDS: Final = (
-    *("fence", "attempts", "key_number", "key_scope", "deployment", "fingerprint"),
-    *("first_sent_at", "provider_ref", "amount", "currency", "customer_id", "subject"),
+    *("fence", "attempts", "key_number", "key_scope", "deployment", "provider", "fingerprint"),
+    *("first_sent_at", "provider_ref", "amount", "currency", "customer_id", "subject", "run_at"),
 )
 
 
@@ -43,10 +44,15 @@ def restore_row(
     if job is None or (image is None and _is_restored(job)):
         return None
     if not job.unresolved:
+        # A claim may be lost, so that nothing was sent is no longer certain.
         return job.apply(
-            Event.NOTE, now=now, actor=RESTORE_ACTOR, reason="restored from the history"
+            Event.NOTE,
+            now=now,
+            actor=RESTORE_ACTOR,
+            reason="restored from the history",
+            nothing_sent=False,
         )
-    if image is not None and row is None and line is not None and "message" in line.left_out:
+    if image is not None and line is not None and _lacks_message(line, row):
         decision = escalate(
             "restored from the history, which lacks a part of its message: check the provider, "
             "then mark it as done or failed"
@@ -82,7 +88,7 @@ def park_copied_row(row: Job, *, now: datetime) -> Job | None:
         return None
     reason = "this table is a copy: the original deployment publishes this job"
     # Nothing is published here, so set the expiry now. Its contract may be unknown.
-    expires_at = expiry_time(now, MONEY_RETENTION) if row.ended else None
+    expires_at = expiry_time(row, MONEY_RETENTION, now=now) if row.ended else None
     return row.apply(
         Event.NOTE, now=now, actor=RESTORE_ACTOR, reason=reason, due_at=None, expires_at=expires_at
     )
@@ -90,6 +96,8 @@ def park_copied_row(row: Job, *, now: datetime) -> Job | None:
 
 def _is_restored(row: Job) -> bool:
     """Whether an interrupted restore already changed it, or there is nothing to change."""
+    if row.nothing_sent:
+        return False
     return not row.unresolved or bool(row.evidence and row.evidence[-1].event is Event.RESTORE)
 
 
@@ -108,13 +116,12 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
     copied: Mapping[str, Any] = {
         name: value for name in _COPIED_FIELDS if (value := getattr(line, name)) is not None
     }
-    keeps_message = row is not None and "message" in line.left_out
+    keeps_message = _keeps_message(line, row)
     job = Job(
         job_key=JobKey(line.job_key),
         job_type=line.job_type,
         status=status,
-        # A job's message never changes once it is set.
-        message=row.message if keeps_message and row is not None else dict(line.message or {}),
+        message=row.message if row and keeps_message else dict(line.message or {}),
         created_at=line.created_at or line.at,
         updated_at=line.updated_at or line.at,
         version=line.version or 1,
@@ -128,6 +135,15 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
         return replace(job, due_at=now)
     # An ended row without an expiry was not published yet; publishing twice is harmless.
     return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
+
+
+def _keeps_message(line: HistoryLine, row: Job | None) -> bool:
+    """Whether the row has the message that the line leaves out: neither changes once set."""
+    return row is not None and "message" in line.left_out and row.fingerprint == line.fingerprint
+
+
+def _lacks_message(line: HistoryLine, row: Job | None) -> bool:
+    return "message" in line.left_out and not _keeps_message(line, row)
 
 
 def _closing(line: HistoryLine) -> dict[str, Json] | None:

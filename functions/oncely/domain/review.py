@@ -4,7 +4,7 @@ import json
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
-from oncely.domain.text import redacted_line
+from oncely.domain.text import support_line
 
 
 def impact(job: Job) -> str:
@@ -25,7 +25,7 @@ def known_facts(job: Job) -> tuple[str, ...]:
         f"provider reference: {job.provider_ref or 'none saved'}",
     ]
     if job.result:
-        facts.append(f"recorded result: {redacted_line(json.dumps(dict(job.result)))}")
+        facts.append(f"recorded result: {support_line(json.dumps(dict(job.result)))}")
     if job.customer_id:
         facts.append(f"customer: {job.customer_id}")
     return tuple(facts)
@@ -41,6 +41,8 @@ def open_question(job: Job) -> str:
         return f"the outcome of {job.provider_ref} at the provider"
     if job.was_claimed:
         return "whether the effect happened: no response of the provider is recorded"
+    if job.nothing_sent:
+        return "what is right: the message or the business rows. A valid message runs the job"
     return "why no worker claims it"
 
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.jobs import CLOCK_SKEW, Job
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import format_minute
 
 # The longest Lambda invocation: afterwards no worker from before a restore is running.
@@ -57,7 +58,7 @@ def blocking_reason(
     identity: TableIdentity | None, facts: TableFacts, *, now: datetime
 ) -> str | None:
     """Why no job of this table may be claimed. Returns None if it holds the proofs."""
-    table = f"the job table {facts.name}"
+    table = "the job table"
     if identity is None:
         return (
             f"{table} has no identity item, so it is not known which jobs have run. Nothing was "
@@ -88,3 +89,19 @@ def may_have_lost_history(job: Job, replays_until: datetime | None) -> bool:
     True for rows from before the restore, and for rows made by messages from before it.
     """
     return replays_until is not None and job.created_at < replays_until
+
+
+def may_lack_reference(
+    job: Job, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
+) -> bool:
+    """Whether earlier `claims` may have left an effect that the row does not name.
+
+    A restore may have lost it. Without idempotency keys, what a run prepared and could not save
+    counts as well: a repeat would prepare it a second time.
+    """
+    if policy.safety is RetrySafety.NATURAL:
+        return False
+    prepares_blindly = policy.leaves_open and policy.safety is RetrySafety.LOOKUP
+    if prepares_blindly and claims and job.provider_ref is None:
+        return True
+    return may_have_lost_history(job, replays_until)

@@ -13,19 +13,54 @@ def single_line(text: str, max_length: int = MAX_REASON_LENGTH) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:max_length])
 
 
-# Anchored at the start of a word, so that matching stays linear.
+# Anchored at the start of a word, so that matching stays linear. Few processes need these patterns,
+# so they are compiled when first used.
 _LETTER: Final = r"[^\s@<>\"',;:()\[\]]"
-_ADDRESS: Final = re.compile(rf"(?<!{_LETTER})({_LETTER}){_LETTER}*@")
+_ADDRESS: Final = rf"(?<!{_LETTER})({_LETTER}){_LETTER}*@"
 
 
 def mask_emails(text: str) -> str:
     """Mask the local part of email addresses."""
-    return _ADDRESS.sub(r"\1***@", text)
+    return re.sub(_ADDRESS, r"\1***@", text)
+
+
+# Names of AWS, as AWS and its SDK write them in messages. Each alternative ends at a character that
+# no other begins with, so that matching stays linear.
+_PART: Final = r"[^\s\"'`,;()<>\[\]{}]*"
+_HOST: Final = r"[^\s\"'`,;()<>\[\]{}/]*"
+_AWS_NAME: Final = (
+    rf"\barn:aws[\w-]*:{_PART}"
+    rf"|\bhttps?://{_HOST}\.amazonaws\.com{_PART}"
+    rf"|\bhttps?://{_HOST}/\d{{12}}/{_PART}"  # a queue, at any endpoint
+    r"|\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}"  # access keys and principals
+    r"|\bTraceback \(most recent call last\)(?s:.*)"
+    r"|\b(?P<before>Table: |(?i:account)(?:[ ]?(?i:id))?\W{1,3})(?:\d{12}\b|(?<=Table: )[\w.-]+)"
+)
+
+
+def mask_aws_names(text: str) -> str:
+    """Remove ARNs, addresses, table names, account ids and stack traces, as AWS writes them."""
+    return re.sub(_AWS_NAME, lambda found: f"{found['before'] or ''}(hidden)", text)
 
 
 def redacted_line(text: str) -> str:
-    """Text for logs, alerts and outputs: one line, with email addresses masked."""
+    """Text for logs: one line, with email addresses masked. Engineers need the names of AWS."""
     return single_line(mask_emails(text))
+
+
+def support_text(text: str) -> str:
+    """Text for support agents, without email addresses and names of AWS."""
+    return mask_aws_names(mask_emails(text))
+
+
+def support_line(text: str) -> str:
+    """Text for alerts and outputs: one line for support agents."""
+    return single_line(support_text(text))
+
+
+def reason_line(text: str) -> str:
+    """Text for a row: one line, without names of AWS."""
+    return single_line(mask_aws_names(text))
 
 
 def format_time(at: datetime) -> str:
@@ -58,6 +93,34 @@ def time_until_next(at: datetime, interval: timedelta) -> timedelta:
     """How long from `at` to the next multiple of `interval` since midnight UTC."""
     day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return interval - (at - day) % interval
+
+
+def format_duration(duration: timedelta) -> str:
+    """Format a duration for a sentence, in minutes, hours or days."""
+    if duration > timedelta(days=1):
+        return f"{duration / timedelta(days=1):g} days"
+    minutes = duration.total_seconds() / 60
+    return f"{minutes:g} minutes" if minutes < 60 else f"{minutes / 60:g} hours"  # noqa: PLR2004  # an hour
+
+
+def format_day(at: datetime) -> str:
+    """Format a day for a sentence: 16 Nov 2026, in UTC."""
+    utc = at.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y}"
+
+
+def format_age(at: datetime, now: datetime) -> str:
+    """Format how long ago a time was, or how far ahead: "4 min ago", "in 2 h"."""
+    minutes = abs(now - at).total_seconds() / 60
+    if minutes < 1:
+        return "now"
+    if minutes < 60:  # noqa: PLR2004  # an hour
+        text = f"{minutes:.0f} min"
+    elif minutes < 48 * 60:
+        text = f"{minutes / 60:.0f} h"
+    else:
+        text = f"{minutes / 1440:.0f} days"
+    return f"{text} ago" if at <= now else f"in {text}"
 
 
 def format_minute(at: datetime) -> str:

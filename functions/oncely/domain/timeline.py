@@ -1,18 +1,79 @@
 """A job's timeline, from its evidence and the times on its row."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, assert_never
 
-from oncely.domain.jobs import EvidenceEntry, Job
-from oncely.domain.lifecycle import NO_ROW, Event, Status
+from oncely.domain.actors import is_operator, operator_name
+from oncely.domain.event_records import EventMark, EventRecord
+from oncely.domain.evidence import EvidenceEntry, insert_claim
+from oncely.domain.jobs import CLAIMS, Job
+from oncely.domain.lifecycle import Event
 
 
 def timeline(job: Job) -> tuple[EvidenceEntry, ...]:
-    """The job's history, oldest first."""
+    """The job's history, oldest first, with its last claim."""
+    claim = job.unrecorded_claim
+    entries = job.evidence if claim is None else insert_claim(job.evidence, claim)
     # The sort is stable, so entries of the same time keep their order.
-    return tuple(sorted([*_claim_entries(job), *job.evidence], key=lambda line: line.at))
+    return tuple(sorted(entries, key=lambda entry: entry.at))
+
+
+class TimelineKind(StrEnum):
+    """Who caused an entry. The page marks each kind."""
+
+    RUN = "run"  # a worker began a run
+    OPERATOR = "operator"
+    REJECT = "reject"  # a message of this job was rejected
+    PROVIDER = "provider"  # the provider reported an event
+    EVENT = "event"
+
+
+def entry_kind(entry: EvidenceEntry) -> TimelineKind:
+    """The kind of an entry."""
+    if is_operator(entry.actor):
+        return TimelineKind.OPERATOR
+    return TimelineKind.RUN if entry.event in CLAIMS else TimelineKind.EVENT
+
+
+def describe_entry(entry: EvidenceEntry, *, done_verb: str) -> str:
+    """What happened: "marked as sent by ada"."""
+    match entry.event:
+        case Event.RESOLVE_FINISHED:
+            return f"marked as {done_verb} by {operator_name(entry.actor)}"
+        case Event.RESOLVE_FAILED:
+            return f"marked as failed by {operator_name(entry.actor)}"
+        case event:
+            return describe_event(event)
+
+
+def reported_events(job: Job) -> tuple[EventRecord, ...]:
+    """What the provider reported: the saved events, and the last hint."""
+    if job.hinted_at is None or job.proofs:
+        return job.provider_events
+    hint = EventRecord(at=job.hinted_at, provider="", name="", mark=EventMark.HINT)
+    return (*job.provider_events, hint)
+
+
+def describe_record(record: EventRecord) -> str:
+    """What an event of the provider is, and what it is worth: "event Send (proof)"."""
+    match record.mark:
+        case EventMark.HINT:
+            return "an event brought the lookup forward (hint)"
+        case EventMark.PROOF:
+            return f"event {record.name}: it was done (proof)"
+        case EventMark.REPORT:
+            code = f" {record.code}" if record.code else ""
+            return f"event {record.name}{code} (reported later)"
+        case unreachable:
+            assert_never(unreachable)
+
+
+def later_reports(job: Job) -> str:
+    """What the provider reported after the effect: "Bounce Permanent, Complaint"."""
+    reports = (one for one in job.provider_events if one.mark is EventMark.REPORT)
+    return ", ".join(" ".join(filter(None, (one.name, one.code))) for one in reports)
 
 
 def describe_event(event: str) -> str:
@@ -20,52 +81,36 @@ def describe_event(event: str) -> str:
     return _DESCRIPTIONS.get(event, event)
 
 
-def _claim_entries(job: Job) -> list[EvidenceEntry]:
-    """A claim is one write and adds no evidence. The row's times show the first and the last."""
-    if job.claimed_at is None:
-        return []
-    began = not job.evidence or job.evidence[0].event is not Event.ENQUEUE
-    first = (
-        [_claim_entry(job.created_at, NO_ROW, 1)]
-        if began and job.created_at < job.claimed_at
-        else []
-    )
-    by_claim = began and not first
-    return [*first, _claim_entry(job.claimed_at, NO_ROW if by_claim else Status.READY, job.fence)]
-
-
-def _claim_entry(at: datetime, old: Status | None, number: int) -> EvidenceEntry:
-    return EvidenceEntry(
-        at=at,
-        event=Event.CLAIM,
-        from_status=old,
-        to_status=Status.STARTED,
-        reason=f"run {number}",
-        actor="worker",
-    )
-
-
 _DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         Event.ENQUEUE: "enqueued",
         Event.RESEND: "message resent",
+        Event.WAIT: "waiting for its business rows",
+        Event.RESCHEDULE: "its time to run was changed",
+        Event.REFUSE: "a message was refused; nothing was changed",
+        Event.HOLD: "on hold; nothing was sent",
         Event.DEFER: "message dead-lettered; retried later",
         Event.CLAIM: "claimed by a worker",
+        Event.CLAIM_REVIEW: "claimed by a worker: nothing had been sent",
         Event.CHECKPOINT: "progress saved",
         Event.CONFIRM: "confirmed by the provider",
         Event.DECLINE: "declined by the provider",
         Event.RELEASE: "nothing was done; waiting for a retry",
         Event.MARK_UNKNOWN: "outcome unknown",
-        Event.RECHECK: "looked up; outcome still unknown",
+        Event.RECHECK: "checked; outcome still unknown",
         Event.REQUEUE: "certainly not done; ready for a retry",
         Event.ESCALATE: "needs review: the outcome could not be determined automatically",
         Event.ALERT: "operators alerted",
         Event.CONTRADICT: "new evidence contradicts the recorded result; needs review",
-        Event.RESTORE: "job table restored; the outcome is looked up at the provider",
+        Event.RESTORE: "job table restored; the outcome is unknown",
         Event.NOTE: "note added",
+        Event.ERASE: "personal data erased, or to be erased when the job ends",
         Event.RESOLVE_FINISHED: "marked as done by an operator",
         Event.RESOLVE_FAILED: "marked as failed by an operator",
         Event.REOPEN: "returned to ready by an operator",
         Event.CLOSE_AND_FAIL: "marked as failed by an operator; a worker closes what is open first",
+        Event.CANCEL: "cancelled by an operator",
+        Event.CLOSE_AND_CANCEL: "cancelled by an operator; a worker closes what is open first",
+        Event.CLOSE: "closed at the provider, and cancelled",
     }
 )

@@ -1,26 +1,32 @@
 """Enqueues jobs: writes the row, then sends the message, so that a crash loses nothing."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from oncely.contract import AnyContract, Message, encode_message
+from oncely.contract import AnyContract
 from oncely.domain.decisions import MESSAGE_GRACE
+from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import Job, known_values
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.domain.schedule import later_run_at
 from oncely.domain.text import single_line
+from oncely.enqueue.new_row import row_from_message
+from oncely.message import Message, encode_message
 from oncely.ports import (
     AlreadyExists,
     Clock,
     Created,
+    JobInserter,
+    JobResult,
     JobStore,
     MessageSender,
     UniqueWindow,
-    UniqueWindows,
     WindowTaken,
 )
 from oncely.registry import ContractRegistry
@@ -29,6 +35,9 @@ _ACTOR: Final = "producer"
 _WRITE_CONCURRENCY: Final = 8
 # A window rarely changes its holder between the read and the next attempt.
 _MAX_CAS_RETRIES: Final = 3
+# A job takes about a second. A long wait should not read a row five times a second.
+_FIRST_DELAY: Final = timedelta(seconds=0.2)
+_MAX_DELAY: Final = timedelta(seconds=5)
 _STILL_WRITTEN_NOTE: Final = (
     "the row of the job exists, and the reconciler sends its message when due"
 )
@@ -44,8 +53,30 @@ class EnqueueResult:
     job_key: JobKey
     status: Status
     created: bool
-    sent: bool = False  # if False for a new job, its row resends the message when due
+    sent: bool = False  # if False for a new job, its row sends the message when due
+    run_at: datetime | None = None  # when it may run, as far as the row tells
+    result: JobResult | None = None  # of the first run, if the job has ended
     conflict: str | None = None  # how the message differs from the existing job
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """A job as its producer sees it."""
+
+    job_key: JobKey
+    status: Status
+    result: JobResult | None = None  # of the first run, if the job has ended
+    run_at: datetime | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is finished, failed or cancelled."""
+        return self.status in ENDED
+
+    @property
+    def settled(self) -> bool:
+        """Whether waiting is of no use: it has ended, or an operator decides."""
+        return self.status not in UNRESOLVED
 
 
 @dataclass(frozen=True)
@@ -58,23 +89,40 @@ class _PendingEnqueue:
     created: bool
 
     @property
+    def tenant(self) -> str | None:
+        return self.contract.tenant(self.message.to_dict())
+
+    @property
     def conflict(self) -> str | None:
         """The first field in which this message differs from the first one of the job."""
         if self.row.job_key != self.contract.key(self.message):
             return None  # another job holds the window
-        first, second = self.row.message, self.message.to_dict()
+        if self.row.takes_other_message:
+            return None  # a worker compares it with the business rows
+        first, second = known_values(self.row), self.message.to_dict()
         for name in sorted(first.keys() & second.keys()):
             if first[name] != second[name]:
-                return f"{name} was {first[name]!r} in the first message, is {second[name]!r} now"
+                return f"{name} is {first[name]!r} in the existing job, {second[name]!r} here"
         return None
 
     @property
     def needs_sending(self) -> bool:
-        """Whether a worker must check it: a new job, or more fields than the first message."""
+        """Whether a worker must check it: a new job, one that waits for it, or more fields."""
         if self.row.job_key != self.contract.key(self.message):
             return False
-        more = self.message.to_dict().keys() - self.row.message.keys()
-        return self.created or (bool(more) and self.conflict is None)
+        if holds_only_proof(self.row):
+            return False  # nothing to compare it with: a duplicate by its status alone
+        if self.created and self.row.run_at is not None:
+            return False  # its row sends the message when it may run
+        if self.row.takes_other_message and self.message.run_at not in {None, self.row.run_at}:
+            return True  # a worker changes its time
+        if self.created or self.row.awaits_message:
+            return True
+        second = self.message.to_dict()
+        if self.row.takes_other_message:
+            return second != self.row.message
+        dropped = self.contract.dropped_when_ended if self.row.ended else frozenset[str]()
+        return bool(second.keys() - known_values(self.row) - dropped) and self.conflict is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,20 +131,54 @@ class Enqueuer:
 
     registry: ContractRegistry
     store: JobStore
-    windows: UniqueWindows
+    inserter: JobInserter
     sender_for_queue: Callable[[str], MessageSender]  # by the short name of the queue
     clock: Clock
     new_token: Callable[[], str]
+    sleep: Callable[[float], None] = time.sleep
+
+    def get(self, key: str) -> JobState | None:
+        """Return the status and the result of a job. Returns None if it has no row."""
+        row = self.store.get(JobKey(key))
+        if row is None:
+            return None
+        return JobState(
+            job_key=row.job_key,
+            status=row.status,
+            result=row.result if row.ended else None,
+            run_at=row.run_at,
+        )
+
+    def wait(self, key: str, timeout: timedelta) -> JobState | None:
+        """Wait until a job has ended or needs review. Returns its last state after the timeout.
+
+        Reads the row with growing delays of 0.2 to 5 seconds, so it costs some reads.
+        """
+        ends, delay = self.clock.now() + timeout, _FIRST_DELAY
+        while True:
+            state = self.get(key)
+            left = ends - self.clock.now()
+            if (state is not None and state.settled) or left <= timedelta(0):
+                return state
+            self.sleep(min(delay, left).total_seconds())
+            delay = min(delay * 2, _MAX_DELAY)
 
     def enqueue(
         self,
         message: Mapping[str, object],
         *,
+        run_at: datetime | None = None,
         unique_for: timedelta | None = None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
     ) -> EnqueueResult:
-        """Enqueue one job. For a duplicate, returns the existing job's key and status."""
+        """Enqueue one job. For a duplicate, returns the existing job's key, status and result.
+
+        With `run_at`, no worker runs it earlier. Until one has claimed it, another time replaces
+        the first.
+        """
+        if run_at is not None:
+            message = {**message, "run_at": run_at.isoformat()}
         parsed, senders = self._parse([message])
         pending = [self._write(one, unique_for, actor, reason) for one in parsed]
         return self._send(pending, senders)[0]
@@ -120,6 +202,7 @@ class Enqueuer:
         parsed = [self.registry.parse_mapping(message) for message in messages]
         for contract, message in parsed:
             contract.key(message)
+            later_run_at(message.run_at, self.clock.now())
         queues = dict.fromkeys(contract.resources.queue for contract, _ in parsed)
         return parsed, {queue: self.sender_for_queue(queue) for queue in queues}
 
@@ -142,7 +225,7 @@ class Enqueuer:
             owner=self.new_token(),
         )
         if unique_for is None:
-            result = self.store.create(job)
+            result = self.inserter.insert(job)
         else:
             window = UniqueWindow(
                 name=contract.uniqueness_key(message), now=now, until=now + unique_for
@@ -157,7 +240,7 @@ class Enqueuer:
     def _create_in_window(self, window: UniqueWindow, job: Job) -> Created | AlreadyExists:
         previous_holder: JobKey | None = None
         for _ in range(_MAX_CAS_RETRIES):
-            match self.windows.create(job, window, replacing=previous_holder):
+            match self.inserter.insert_unique(job, window, replacing=previous_holder):
                 case WindowTaken(holder=holder):
                     row = self.store.get(holder)
                     if row is not None and not row.was_claimed:
@@ -174,6 +257,8 @@ class Enqueuer:
                 status=order.row.status,
                 created=order.created,
                 conflict=order.conflict,
+                run_at=order.row.run_at,
+                result=order.row.result if order.row.ended else None,
             )
             for order in pending
         ]
@@ -182,36 +267,13 @@ class Enqueuer:
             if order.needs_sending:
                 by_queue.setdefault(order.contract.resources.queue, []).append(index)
         for queue, indexes in by_queue.items():
-            bodies = [encode_message(pending[index].message.to_dict()) for index in indexes]
+            bodies = [encode_message(pending[index].message.to_sent_dict()) for index in indexes]
+            groups = [pending[index].tenant for index in indexes]
             try:
-                accepted = senders[queue].send(bodies)
+                accepted = senders[queue].send(bodies, groups=groups)
             except NotConfiguredError as error:
                 # The rows exist, so the caller must not take this for a refusal.
                 raise NotConfiguredError(f"{error}; {_STILL_WRITTEN_NOTE}") from error
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
         return results
-
-
-def row_from_message(
-    contract_type: type[AnyContract],
-    message: Message,
-    *,
-    now: datetime,
-    due_at: datetime,
-    actor: str,
-    reason: str,
-    owner: str | None = None,
-) -> Job:
-    """The row of a job that no worker has claimed yet."""
-    return new_job(
-        contract_type.key(message),
-        contract_type.job_type,
-        message.to_dict(),
-        now=now,
-        due_at=due_at,
-        actor=actor,
-        reason=reason,
-        owner=owner,
-        subject=contract_type.indexed_subject(message),
-    )

@@ -5,31 +5,22 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.ports import AwsPorts
+from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.aws.stream_gaps import gap_from_failure
 from oncely.aws.stream_records import batch_name, row_changes
-from oncely.aws.system import SystemClock
-from oncely.aws.table_generation import TableGenerationReader
 from oncely.lambda_init import once
-from oncely.publish.archive_history import HistoryWriter
-from oncely.settings import Settings
 from oncely.telemetry import instrumented, telemetry
 
 _QUEUE: Final = "aws:sqs"
 
 
 @once
-def get_history_writer() -> HistoryWriter:
+def get_app() -> App:
     """Build once per execution environment."""
-    return HistoryWriter(AwsPorts(Settings.from_env(os.environ)).history_store)
-
-
-@once
-def get_table_generation() -> TableGenerationReader:
-    """Build once per execution environment."""
-    settings = Settings.from_env(os.environ)
-    settings.require("jobs_table")
-    return TableGenerationReader(AwsPorts(settings).clients.dynamodb, str(settings.jobs_table))
+    app = app_from_env(os.environ)
+    _ = app.history_writer, app.ports.table_generation
+    return app
 
 
 @instrumented
@@ -47,16 +38,17 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 
 def _write(records: list[dict[str, Any]]) -> None:
-    table = get_table_generation()(records[0]["eventSourceARN"])
+    table = get_app().ports.table_generation(records[0]["eventSourceARN"])
     changes = row_changes(records)
     name = batch_name(records, generation=table)
-    objects = get_history_writer().write(changes, generation=table, batch=name)
+    objects = get_app().history_writer.write(changes, generation=table, batch=name)
     telemetry().history_written(changes=len(changes), objects=objects)
 
 
 def _record_gaps(records: list[dict[str, Any]]) -> None:
-    now = SystemClock().now()
+    ports = get_app().ports
+    now = ports.clock.now()
     for record in records:
         gap = gap_from_failure(record["body"], recorded_at=now)
-        get_history_writer().store.record_gap(gap)
+        ports.history_store.record_gap(gap)
         telemetry().history_gap(gap)

@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import App
 from oncely.aws.ports import app_from_env
-from oncely.jobs import CONTRACTS
+from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.reconcile.resolve_group import split_into_groups
@@ -18,7 +18,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_app() -> App:
     """Build once per execution environment."""
-    app = app_from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, jobs_from_env(os.environ))
     _ = app.due_work_finder, app.ports.sweeps
     return app
 
@@ -30,7 +30,10 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 
 def _start_if_due() -> dict[str, Any]:
-    telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_app().due_work_finder.oldest_age())
+    if age := get_app().due_work_finder.oldest_age():  # a metric costs money while it is emitted
+        telemetry().add_duration(OLDEST_UNRESOLVED_AGE, age)
+    now = get_app().ports.clock.now()
+    telemetry().gates_checked(get_app().ports.gate.snapshot(now), now=now)
     due_work = get_app().due_work_finder.find(SweepRequest(limit=1))
     _report_problems(due_work)
     if due_work.items:

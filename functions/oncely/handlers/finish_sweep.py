@@ -16,7 +16,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_finisher() -> SweepFinisher:
     """Build once per execution environment."""
-    return app_from_env(os.environ, ()).sweep_finisher
+    return app_from_env(os.environ).sweep_finisher
 
 
 @instrumented

@@ -6,25 +6,29 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.app import App
+from oncely.aws.hand_back import hand_back
 from oncely.aws.ports import app_from_env
-from oncely.jobs import CONTRACTS
+from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
-from oncely.run.dead_letters import DeadLetterHandler, DeadLetterOutcome
+from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def get_dead_letter_handler() -> DeadLetterHandler:
+def get_app() -> App:
     """Build once per execution environment."""
-    return app_from_env(os.environ, CONTRACTS).dead_letter_handler
+    return app_from_env(os.environ, jobs_from_env(os.environ))
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Handle a batch of dead letters, and report those that stay in the queue."""
-    bodies = {record.message_id: record.body for record in SQSEvent(event).records}
-    handled = get_dead_letter_handler().handle_batch(bodies)
+    records = {record.message_id: record for record in SQSEvent(event).records}
+    bodies = {message_id: record.body for message_id, record in records.items()}
+    handled = get_app().dead_letter_handler.handle_batch(bodies)
     telemetry().dead_letters_handled(handled)
     kept = DeadLetterOutcome.LEFT_IN_QUEUE
-    left = (letter.message_id for letter in handled if letter.outcome is kept)
+    left = [letter.message_id for letter in handled if letter.outcome is kept]
+    hand_back(get_app(), (records[message_id] for message_id in left))
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}

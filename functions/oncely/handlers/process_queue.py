@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.aws.ports import app_from_env
-from oncely.jobs import CONTRACTS
+from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
 from oncely.run.process_batch import BatchProcessor, Delivery
 from oncely.telemetry import instrumented, telemetry
@@ -17,7 +17,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_worker() -> BatchProcessor:
     """Build once per execution environment."""
-    return app_from_env(os.environ, CONTRACTS).batch_processor
+    return app_from_env(os.environ, jobs_from_env(os.environ)).batch_processor
 
 
 @instrumented
@@ -25,18 +25,20 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Process the batch, and report the messages that stay in the queue."""
     clock = get_worker().clock
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
-    processed = get_worker().process(
-        [_delivery(record) for record in event["Records"]], deadline=clock.now() + time_left
-    )
+    deliveries = [_delivery(record) for record in event["Records"]]
+    processed = get_worker().process(deliveries, deadline=clock.now() + time_left)
     telemetry().record_deliveries(processed)
     unacked = (one.delivery.message_id for one in processed if not one.acked)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unacked]}
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:
+    attributes = record.get("attributes", {})
+    sent_ms = attributes.get("SentTimestamp")
     return Delivery(
         message_id=record["messageId"],
         body=record["body"],
         receipt=record["receiptHandle"],
-        receive_count=int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)),
+        receive_count=int(attributes.get("ApproximateReceiveCount", 1)),
+        sent_at=None if sent_ms is None else datetime.fromtimestamp(int(sent_ms) / 1000, UTC),
     )

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.aws.ports import app_from_env
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
-from oncely.jobs import CONTRACTS
+from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.telemetry import instrumented, telemetry
@@ -17,7 +17,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_publisher() -> EndedJobPublisher:
     """Build once per execution environment."""
-    return app_from_env(os.environ, CONTRACTS).publisher
+    return app_from_env(os.environ, jobs_from_env(os.environ)).publisher
 
 
 @instrumented

@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.aws.ports import app_from_env
-from oncely.jobs import CONTRACTS
+from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, build_group_summary
@@ -18,7 +18,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_group_resolver() -> GroupResolver:
     """Build once per execution environment."""
-    return app_from_env(os.environ, CONTRACTS).group_resolver
+    return app_from_env(os.environ, jobs_from_env(os.environ)).group_resolver
 
 
 @instrumented

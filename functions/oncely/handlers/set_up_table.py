@@ -1,4 +1,4 @@
-"""Lambda: the custom resource that gives the job table of a new stack its identity."""
+"""Lambda: the custom resource that sets up a new job table, and checks it at each change."""
 
 import json
 import os
@@ -7,39 +7,66 @@ from urllib.request import Request, urlopen
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.deployment_identity import new_identity
-from oncely.aws.ports import AwsPorts
-from oncely.operate.set_up_table import TableInitializer
-from oncely.settings import Settings
+from oncely.app import App
+from oncely.aws.clients import AwsClients
+from oncely.aws.ports import app_from_env
+from oncely.aws.stack_status import is_rolling_back
+from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
+from oncely.operate.set_up_table import DeploymentPlan, IdentityChangedError
 from oncely.telemetry import instrumented, telemetry
 
-# The same for every table, so a stack that replaces its table sends an Update, which does nothing.
+# The same for every table, so a stack that replaces its table sends an Update, which checks it.
 RESOURCE_ID: Final = "oncely-deployment-identity"
+DEPLOYMENT_ATTRIBUTE: Final = "Deployment"
 _RESPONSE_TIMEOUT_SECONDS: Final = 10
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Set up the table on Create. Update and Delete do nothing, so they never open a new table."""
+    """Set up the table on Create, and check it on Update. Delete does nothing."""
     try:
-        outcome = _set_up() if event["RequestType"] == "Create" else "nothing to do"
+        deployment = "" if event["RequestType"] == "Delete" else _open_table(event)
     except Exception as error:  # without a response, CloudFormation waits an hour
         _respond(event, "FAILED", f"{type(error).__name__}: {error}")
         raise
-    telemetry().first_setup_finished(outcome)
-    _respond(event, "SUCCESS", outcome)
-    return {"set_up": outcome}
+    telemetry().first_setup_finished(deployment)
+    _respond(event, "SUCCESS", deployment or "nothing to do", {DEPLOYMENT_ATTRIBUTE: deployment})
+    return {"deployment": deployment}
 
 
-def _set_up() -> str:
-    ports = AwsPorts(Settings.from_env(os.environ))
-    return str(TableInitializer(ports.table_identity, new_identity).run())
+def _open_table(event: dict[str, Any]) -> str:
+    app = app_from_env(os.environ)
+    try:
+        return _check_deployment(event, app)
+    except (IdentityChangedError, OpenJobsError):
+        # The way back is to what ran before, and a failed rollback would block the stack.
+        if not is_rolling_back(AwsClients().cloudformation, event["StackId"]):
+            raise
+        identity = app.ports.table_identity.identity()
+        return identity.deployment if identity else ""
 
 
-def _respond(event: dict[str, Any], status: str, reason: str) -> None:
+def _check_deployment(event: dict[str, Any], app: App) -> str:
+    now, before = event["ResourceProperties"], event.get("OldResourceProperties", {})
+    kept = {*now.get("JobTypes", ()), *now.get("RetiredJobTypes", ())}
+    removed = set(before.get("JobTypes", ())) - kept
+    refuse_open_jobs(removed, due_index=app.ports.due_index, job_index=app.ports.job_index)
+    plan = DeploymentPlan(
+        is_first=event["RequestType"] == "Create",
+        names=now["Names"],
+        previous=before.get("Names", {}),
+        expected=now.get("Expected", {}),
+    )
+    return app.table_initializer.open_for(plan)
+
+
+def _respond(
+    event: dict[str, Any], status: str, reason: str, data: dict[str, str] | None = None
+) -> None:
     response = {
         "Status": status,
         "Reason": reason,
+        "Data": data or {},
         "PhysicalResourceId": event.get("PhysicalResourceId", RESOURCE_ID),
         **{name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")},
     }

@@ -1,13 +1,12 @@
 """An HTTP client that opens a connection for each request and closes it with the response."""
 
-from collections.abc import Callable
 from typing import Any
 
 from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.util.ssl_ import create_urllib3_context
 
-from oncely.http.pace import UNLIMITED
 from oncely.http.request_deadline import apply_deadline
+from oncely.http.request_gate import UNGATED, RequestGate
 
 
 class FreshConnectionPool(PoolManager):
@@ -17,8 +16,8 @@ class FreshConnectionPool(PoolManager):
     the thaw, such a connection accepts a request but never returns a response.
     """
 
-    def __init__(self, pace: Callable[[], None] = UNLIMITED, **options: Any) -> None:  # noqa: ANN401  # as inherited
-        self._pace = pace
+    def __init__(self, gate: RequestGate = UNGATED, **options: Any) -> None:  # noqa: ANN401  # as inherited
+        self._gate = gate
         # Share the trusted certificates: loading them takes about 25 ms.
         context = create_urllib3_context()
         context.load_default_certs()
@@ -31,6 +30,10 @@ class FreshConnectionPool(PoolManager):
         **options: Any,  # noqa: ANN401  # as inherited
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
-        self._pace()
-        with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as pool:
-            return pool.urlopen(method, url, **options)
+        with (
+            self._gate.request() as gated,
+            apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as pool,
+        ):
+            response = pool.urlopen(method, url, **options)
+            gated.status = response.status
+            return response

@@ -1,18 +1,1 @@
-"""The job types of this deployment. Each has its own file and one line here."""
-
-from typing import Final
-
-from oncely import AnyContract
-from oncely.jobs.payment_charge import PaymentCharge
-from oncely.jobs.receipt_send import ReceiptSend
-from oncely.jobs.sync_contact import SyncContact
-from oncely.jobs.sync_import import SyncImport
-from oncely.jobs.sync_push import SyncPush
-
-CONTRACTS: Final[tuple[type[AnyContract], ...]] = (
-    PaymentCharge,
-    ReceiptSend,
-    SyncContact,
-    SyncImport,
-    SyncPush,
-)
+"""Ready-made job types, one file each. `shipped` lists them; a worker imports only its own."""

@@ -1,20 +1,19 @@
-"""payment.charge: charge an order once, at Stripe."""
+"""payment.charge: charge an order once, at the payment provider that it names."""
 
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from oncely import (
-    MAX_ID_LENGTH,
     AlreadyResolved,
     Anomalous,
     BusinessWrite,
     Contract,
+    DataOwner,
     Declined,
     Description,
     EffectCall,
@@ -26,41 +25,45 @@ from oncely import (
     Message,
     Mismatch,
     Money,
+    NotConfiguredError,
     NotFound,
+    NotThereYet,
     PrecheckResult,
     Precondition,
     Prepared,
     Proceed,
+    ProviderProfile,
     Resources,
     RetryPolicy,
     RetrySafety,
-    Status,
     Succeeded,
     format_time,
     job_key,
 )
+from oncely.jobs.orders import (
+    PAID,
+    PAYMENT_FAILED,
+    PAYMENT_PENDING,
+    PAYMENT_PROCESSING,
+    UNPAID,
+    Amount,
+    BusinessId,
+    Currency,
+    amount_label,
+    withdraw_request,
+)
+from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptMessage
-from oncely.jobs.tables import CHARGE_SHARD, ORDERS, REQUESTED_INDEX
-from oncely.providers.interfaces import Payment
+from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX
+from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.providers.ses import SES
-from oncely.providers.stripe import STRIPE
 
 _JOB = "payment.charge"
-_PAID, _FAILED = "paid", "payment_failed"
-_UNPAID = ("payment_pending", _FAILED)
 
-CHARGE_SHARDS: Final = 16
 # The reconciler sends no message for an order before this: the producer's may be on its way.
 REQUEST_GRACE: Final = timedelta(minutes=5)
 # An order and its resubmissions; more than anyone would submit on purpose.
 MAX_ATTEMPTS: Final = 99
-
-_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
-Currency = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z]{3}$", description="three letters, such as eur"),
-    AfterValidator(str.lower),
-]
 
 
 class ChargeMessage(Message):
@@ -68,10 +71,10 @@ class ChargeMessage(Message):
 
     job: Literal["payment.charge"]
     v: Literal[1]
-    order_id: _BusinessId
-    amount: Annotated[int, Field(gt=0, description="in minor units: 1250 is 12.50")] | None = None
+    order_id: BusinessId
+    amount: Amount | None = None
     currency: Currency | None = None
-    customer_id: _BusinessId | None = None
+    customer_id: BusinessId | None = None
     attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 1
 
 
@@ -82,9 +85,16 @@ class Order:
     order_id: str
     customer_id: str
     money: Money
-    stored_currency: str  # the row may have "EUR"; Stripe and Oncely use "eur"
+    stored_currency: str  # the row may have "EUR"; Oncely uses "eur"
+    status: object
+    provider: str
     payment: Payment
     attempt: int
+
+
+def _policy(profile: ProviderProfile) -> RetryPolicy:
+    safety = RetrySafety.LOOKUP if profile.key_ttl is None else RetrySafety.KEYED
+    return RetryPolicy(safety=safety, profile=profile, leaves_open=True)
 
 
 class PaymentCharge(Contract[ChargeMessage, Order]):
@@ -93,25 +103,41 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     job_type = _JOB
     message = ChargeMessage
     example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=STRIPE.profile, leaves_open=True)
+    policies: ClassVar = {
+        name: _policy(plugin.profile) for name, plugin in PAYMENT_PROVIDERS.items()
+    }
+    policy = policies[DEFAULT_PROVIDER]
     takes_money = True
-    resources = Resources(queue="payments", tables=(ORDERS,), providers=(STRIPE,))
+    personal_fields = ("customer_id",)
+    owner = DataOwner.CUSTOMER
+    limits_resubmissions = True  # each confirms a payment, and card networks fine retries
+    resources = Resources(
+        queue="payments",
+        reads=(ORDERS,),
+        writes=(ORDERS,),
+        providers=tuple(PAYMENT_PROVIDERS.values()),
+        settings_of=(SES,),  # without mail, no receipt follows
+    )
     description = Description(
         done_verb="charged",
+        waits_for="its order",
         effect="the order's customer is charged the order's amount, at most once.",
         business_rows=(
-            "the order becomes paid (with its charge_id) or payment_failed, with the job."
+            "the order becomes paid (with its charge_id) or payment_failed, with the job; until "
+            "then payment_processing, if its bank takes longer."
         ),
-        success="Stripe reports that the payment of this order succeeded.",
+        success="the payment provider reports that the payment of this order succeeded.",
         failure=(
             "the card was declined, or the bank requires the customer to authenticate. The payment "
             "was canceled, so it cannot succeed later."
         ),
         review_when=(
-            "when the order is missing or cannot be charged",
+            "when the order cannot be charged, or names a payment provider that is not configured",
             "when the payment has another amount, or was refunded",
+            "when it is still processing after 14 days, or after what its method may take",
+            "when its row was enqueued as a resubmission that comes too soon or too often",
             "when the saved payment is not this job's: its key, customer, amount or mode differs",
-            "when Stripe rejects our API key or our request",
+            "when the payment provider rejects our API key or our request",
         ),
     )
 
@@ -136,14 +162,14 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
-        return f"Charged once: {_amount_label(job)} ({_charge_id(job) or 'charge id unknown'})."
+        return f"Charged once: {amount_label(job)} ({_charge_id(job) or 'charge id unknown'})."
 
     def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
         """Read the order. Oncely charges its values, not those of the message."""
         row = self.dependencies.table("orders").get({"order_id": message.order_id})
         if row is None:
-            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
-        order = _order(row, message)
+            return NotThereYet(waits_for=f"order {message.order_id} to exist")
+        order = self._order(row, message)
         if isinstance(order, str):
             reason = f"order {message.order_id} cannot be charged: {order}"
             return AlreadyResolved(outcome=Anomalous(reason))
@@ -155,10 +181,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             "amount": order.money.amount,
             "currency": order.money.currency,
             "attempt": order.attempt,
+            "payment_provider": order.provider,
         }
-        if row.get("status") == _PAID:
+        if row.get("status") == PAID:
             return _already_resolved(_already_paid(row, order), order, values)
-        if row.get("status") not in _UNPAID:
+        if row.get("status") not in UNPAID:
             # Such an order cannot become paid, so its customer would need a refund.
             reason = f"order {order.order_id} cannot be charged: its status is {row.get('status')}"
             return _already_resolved(Anomalous(reason), order, values)
@@ -166,22 +193,40 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return Proceed(
             facts=order,
             values=values,
+            provider=order.provider,
             customer_id=order.customer_id,
             money=order.money,
             requires_failed=_key(order.order_id, previous_attempt) if previous_attempt else None,
         )
 
+    @property
+    def _client(self) -> PaymentProvider:
+        """The provider of this job. The row's, whatever the order names now."""
+        if (plugin := PAYMENT_PROVIDERS.get(self.provider or "")) is None:
+            raise NotConfiguredError(
+                f"this deployment has no payment provider {self.provider!r}: configure it, and "
+                "deploy again"
+            )
+        return self.dependencies.provider(plugin)
+
+    def _order(self, row: Mapping[str, object], message: ChargeMessage) -> Order | str:
+        """Return the order as facts, or why it cannot be charged."""
+        provider = row.get("payment_provider", DEFAULT_PROVIDER)
+        plugins = sorted(PAYMENT_PROVIDERS.items())
+        known = [name for name, plugin in plugins if self.dependencies.is_configured(plugin)]
+        if not isinstance(provider, str) or provider not in known:
+            return f"its payment_provider is {provider!r}, this deployment has {', '.join(known)}"
+        return _order(row, message, provider)
+
     def key_scope(self) -> str:
-        return self.dependencies.provider(STRIPE).key_scope()
+        return self._client.key_scope() if self.provider else ""
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
         """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
-        return self.dependencies.provider(STRIPE).prepare(
-            _payment(call), idempotency_key=call.idempotency_key("create")
-        )
+        return self._client.prepare(_payment(call), idempotency_key=call.idempotency_key("create"))
 
     def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
-        return self.dependencies.provider(STRIPE).find(_payment(call))
+        return self._client.find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
         """Confirm the saved intent. If another run created it, verify it first."""
@@ -189,7 +234,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         if ref is None:
             return Anomalous("no payment was prepared, so there is nothing to confirm")
         key = call.idempotency_key("confirm")
-        return self.dependencies.provider(STRIPE).execute(
+        return self._client.execute(
             ref, _payment(call), idempotency_key=key, verified=call.verified
         )
 
@@ -198,30 +243,48 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ref = call.job.provider_ref
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
-        return self.dependencies.provider(STRIPE).lookup(ref, _payment(call))
+        return self._client.lookup(ref, _payment(call))
+
+    @classmethod
+    def references(cls, outcome: EffectOutcome) -> frozenset[str]:
+        """Return the ids of the intent and of its charge: Stripe's dashboard shows both."""
+        result = getattr(outcome, "result", {})
+        ids = (result.get(name) for name in ("payment_intent", "charge_id"))
+        return super().references(outcome) | {str(one) for one in ids if one}
 
     def close(self, call: EffectCall[Order]) -> EffectOutcome:
         """Cancel the intent: a declined one could still be confirmed."""
         ref = call.job.provider_ref
         if ref is None:
             return Declined("no payment was prepared", code="not_prepared")
-        return self.dependencies.provider(STRIPE).close(ref, _payment(call), verified=call.verified)
+        return self._client.close(ref, _payment(call), verified=call.verified)
 
     def lookup_closed(self, job: Job) -> EffectOutcome:
         """Read whether the intent can still take money. Without an intent, nothing can."""
         if job.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")
-        return self.dependencies.provider(STRIPE).lookup_closed(
+        return self._client.lookup_closed(
             job.provider_ref, job_key=job.job_key, deployment=job.deployment
         )
 
     def on_success(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
         """Mark the order paid, if its values are still those that were charged."""
-        return (_order_update(_PAID, facts, charge_id=_charge_id(job)),)
+        return (_order_update(PAID, facts, charge_id=_charge_id(job)),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
         del job
-        return (_order_update(_FAILED, facts),)
+        return (_order_update(PAYMENT_FAILED, facts),)
+
+    def on_pending(self, facts: Order) -> tuple[BusinessWrite, ...]:
+        """Show the order as processing, once: a bank debit takes days."""
+        if facts.status not in {PAYMENT_PENDING, PAYMENT_FAILED}:
+            return ()
+        return (_order_update(PAYMENT_PROCESSING, facts),)
+
+    def on_cancel(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+        """Take back the request, so that no charge follows when the row has expired."""
+        del job
+        return (withdraw_request(facts.order_id),)
 
     def missing_jobs(self, *, now: datetime) -> Iterator[ChargeMessage]:
         """Find orders whose charge was requested. A pending order alone requests nothing."""
@@ -231,22 +294,17 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             max_sort_key=("charge_requested_at", format_time(now - REQUEST_GRACE)),
         )
         for row in rows:
-            if row.get("status") != "payment_pending":
+            if row.get("status") != PAYMENT_PENDING:
                 continue
             with suppress(ValidationError):  # the order id is not valid in a message
                 charge = {"job": _JOB, "v": 1, "order_id": row["order_id"]}
                 yield ChargeMessage.model_validate(charge)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        if job.status is not Status.FINISHED or not self.dependencies.is_configured(SES):
+        if not job.status.is_finished or not self.dependencies.is_configured(SES):
             return ()
         receipt = {"job": "receipt.send", "v": 1, "order_id": job.message["order_id"]}
         return (ReceiptMessage.model_validate(receipt),)
-
-
-def charge_shard(order_id: str) -> str:
-    """Return the `charge_shard` of an order. Any even spread over "0" to "15" works."""
-    return str(zlib.crc32(order_id.encode()) % CHARGE_SHARDS)
 
 
 def _payment(call: EffectCall[Order]) -> Payment:
@@ -259,22 +317,10 @@ def _key(order_id: str, attempt: int) -> JobKey:
 
 
 def _charge_id(job: Job) -> Json:
-    result = job.result or {}
-    return result.get("charge_id") or result.get("reference")  # from the operator
+    return (job.result or {}).get("charge_id")
 
 
-def _amount_label(job: Job) -> str:
-    # From the claim or, if it is missing there, from Stripe's response.
-    result = job.result or {}
-    amount, currency = job.amount or result.get("amount"), job.currency or result.get("currency")
-    try:
-        return str(Money.parse(amount, currency))
-    except InvalidMoneyError:
-        return "the order's amount"
-
-
-def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
-    """Return the order as facts, or why it cannot be charged."""
+def _order(row: Mapping[str, object], message: ChargeMessage, provider: str) -> Order | str:
     try:
         money = Money.parse(row.get("amount"), row.get("currency"))
     except InvalidMoneyError as error:
@@ -296,6 +342,8 @@ def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
         customer_id=named["customer_id"],
         money=money,
         stored_currency=str(row["currency"]),
+        status=row.get("status"),
+        provider=provider,
         payment=payment,
         attempt=message.attempt,
     )
@@ -326,9 +374,13 @@ def _already_resolved(
     outcome: Succeeded | Anomalous, order: Order, values: Mapping[str, object]
 ) -> AlreadyResolved[Order]:
     # With the facts, the reconciler can look up a charge that may still be open.
-    customer_id, money = order.customer_id, order.money
     return AlreadyResolved(
-        outcome=outcome, facts=order, values=values, customer_id=customer_id, money=money
+        outcome=outcome,
+        facts=order,
+        values=values,
+        provider=order.provider,
+        customer_id=order.customer_id,
+        money=order.money,
     )
 
 
@@ -339,7 +391,7 @@ def _order_update(status: str, order: Order, **more: object) -> BusinessWrite:
         set={"status": status, **{name: str(value) for name, value in more.items() if value}},
         remove=("charge_requested_at",),
         preconditions=(
-            Precondition("status", _UNPAID),
+            Precondition("status", UNPAID),
             # If the order changed since the claim, the charge does not pay for it.
             Precondition("amount", (order.money.amount,)),
             Precondition("currency", (order.stored_currency,)),

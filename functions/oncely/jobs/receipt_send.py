@@ -1,33 +1,38 @@
 """receipt.send: email the receipt of a paid order, at most once."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from pydantic import Field
+from dataclasses import replace
+from datetime import timedelta
+from typing import Literal
 
 from oncely import (
-    MAX_ID_LENGTH,
     AlreadyResolved,
     Anomalous,
     Contract,
+    DataOwner,
     Description,
     EffectCall,
     EffectOutcome,
     InvalidMoneyError,
     Job,
     JobKey,
+    LookupUnsupported,
     Message,
     Money,
     NotSent,
+    NotThereYet,
     PrecheckResult,
     Proceed,
     Resources,
+    RetryLimits,
     RetryPolicy,
     RetrySafety,
     Succeeded,
     claim_tag,
     job_key,
+    proved_outcome,
 )
+from oncely.jobs.orders import PAID, UNPAID, BusinessId
 from oncely.jobs.tables import ORDERS
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
@@ -40,7 +45,7 @@ class ReceiptMessage(Message):
 
     job: Literal["receipt.send"]
     v: Literal[1]
-    order_id: Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+    order_id: BusinessId
 
 
 class ReceiptSend(Contract[ReceiptMessage, Email]):
@@ -49,15 +54,23 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
     job_type = "receipt.send"
     message = ReceiptMessage
     example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
-    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES.profile)
-    resources = Resources(queue="mail", tables=(ORDERS,), providers=(SES,))
+    policy = RetryPolicy(
+        safety=RetrySafety.AT_MOST_ONCE,
+        profile=SES.profile,
+        limits=RetryLimits(grace_period=timedelta(hours=24)),  # longer than a card payment takes
+    )
+    owner = DataOwner.CUSTOMER  # the fingerprint covers the address, and errors may quote it
+    resources = Resources(queue="mail", reads=(ORDERS,), providers=(SES,))
     description = Description(
         done_verb="sent",
+        waits_for="its order to be paid",
         effect="one email goes to the order's receipt_email, or none.",
         business_rows="none.",
         success="SES accepted the email; its message id is stored.",
         failure="SES declines this email, for example because of its address.",
-        review_when=("when SES may or may not have sent the email: Oncely never sends it again",),
+        review_when=(
+            "when SES may have sent the email and no event proves it: Oncely never sends it again",
+        ),
     )
 
     @classmethod
@@ -83,8 +96,10 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
         """Read the order. An order without an address needs no receipt."""
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
-            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
-        if order.get("status") != "paid":
+            return NotThereYet(waits_for=f"order {message.order_id} to exist")
+        if order.get("status") in UNPAID:
+            return NotThereYet(waits_for=f"order {message.order_id} to be paid")
+        if order.get("status") != PAID:
             return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} is not paid"))
         address = order.get("receipt_email")
         if not isinstance(address, str) or not address:
@@ -105,16 +120,28 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
             ),
         )
         values = {"order_id": message.order_id, "to": address}
-        customer = order.get("customer_id")
-        customer_id = customer if isinstance(customer, str) else None
+        customer_id = name if isinstance(name := order.get("customer_id"), str) else None
         return Proceed(facts=email, values=values, customer_id=customer_id)
 
+    def lookup(self, call: EffectCall[Email]) -> EffectOutcome:
+        """Read what SES's events prove: SES itself cannot be asked."""
+        proved = proved_outcome(call.job)
+        if isinstance(proved, Succeeded):
+            return replace(proved, result={"message_id": proved.ref})
+        if proved is not None:
+            return proved
+        if not self.dependencies.is_configured(SES):
+            return LookupUnsupported()
+        if (wait := self.dependencies.provider(SES).event_wait) is None:
+            return LookupUnsupported()
+        return LookupUnsupported("no event of SES proves that it was sent", wait)
+
     def execute(self, call: EffectCall[Email]) -> EffectOutcome:
-        """Send the email. An ambiguous outcome needs review."""
+        """Send the email. An ambiguous outcome waits for SES's event, and then needs review."""
         if not self.dependencies.is_configured(SES):
             return NotSent(_RECEIPTS_OFF)
         job = call.job
         tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
-        return self.dependencies.provider(SES).send(
-            call.facts, idempotency_key=call.idempotency_key("send"), tag=tag
-        )
+        key = call.idempotency_key("send")
+        mailer = self.dependencies.provider(SES)
+        return mailer.send(call.facts, idempotency_key=key, job_key=job.job_key, tag=tag)

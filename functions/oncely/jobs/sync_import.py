@@ -115,7 +115,9 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
     @classmethod
     def success_summary(cls, job: Job) -> str:
         result = job.result or {}
-        return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
+        if "sent" not in result:
+            return "Imported."  # an operator marked it
+        return f"Imported: {result['sent']} contacts from {result.get('pages', 0)} pages."
 
     def precheck(self, message: ImportMessage) -> PrecheckResult[ImportMessage]:
         """Proceed: an import has no business rows."""
@@ -132,7 +134,9 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             if page.after is not None and page.after == progress.after:
                 return Anomalous(f"HubSpot's cursor does not advance from {page.after}")
             bodies = [_message_body(call.facts.source, record) for record in page.records]
-            if not all(self.dependencies.message_sender(self.resources.queue).send(bodies)):
+            outbox = self.dependencies.message_sender(self.resources.queue)
+            # One group, so that a large import does not delay the other messages of the queue.
+            if not all(outbox.send(bodies, groups=[call.job.job_key] * len(bodies))):
                 return NotSent("the queue did not accept every message of a page")
             progress = progress.after_page(page)
             if page.after is None:

@@ -14,6 +14,7 @@ from oncely import (
     Anomalous,
     BusinessWrite,
     Contract,
+    DataOwner,
     Description,
     EffectCall,
     EffectOutcome,
@@ -24,6 +25,7 @@ from oncely import (
     Message,
     NotFound,
     NotSent,
+    NotThereYet,
     PrecheckResult,
     Precondition,
     Prepared,
@@ -37,6 +39,7 @@ from oncely import (
     job_key,
     parse_time,
 )
+from oncely.jobs.sync_contact import ContactMessage
 from oncely.jobs.tables import RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
@@ -74,6 +77,7 @@ class RecordSnapshot:
     version: int
     crm_id: str | None
     properties: Mapping[str, str]
+    is_from_crm: bool  # imported from the CRM, which says whether it is gone
 
 
 class SyncPush(Contract[PushMessage, RecordSnapshot]):
@@ -91,19 +95,24 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
         tolerates_row_changes=True,
     )
-    resources = Resources(queue="sync", tables=(RECORDS,), providers=(HUBSPOT,), sends_to=("sync",))
+    owner = DataOwner.RECORD  # errors may quote the contact
+    resources = Resources(
+        queue="sync",
+        reads=(RECORDS,),
+        writes=(RECORDS,),
+        providers=(HUBSPOT,),
+        sends_to=("sync",),
+    )
     description = Description(
         effect=(
             "the one HubSpot contact with our id is created or updated. A contact that has the "
             "record's email and none of our ids gets our id instead."
         ),
         business_rows="the record stores the contact's HubSpot id and the version pushed there.",
-        success="HubSpot has this version of the record, or a newer one.",
+        success="HubSpot has this version of the record or a newer one, or the record is gone.",
         failure="HubSpot does not accept the record's values.",
-        review_when=(
-            "when the record does not exist, or not yet in this version",
-            "when HubSpot already has the contact and it may not be this record's",
-        ),
+        waits_for="its record to reach this version",
+        review_when=("when HubSpot already has the contact and it may not be this record's",),
     )
 
     @classmethod
@@ -120,18 +129,23 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         result = job.result or {}
         if result.get("crm_id"):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
+        if result.get("gone"):
+            return "Not pushed: the record is gone at its source."
         return f"Not pushed: superseded by version {result.get('superseded_by', 'unknown')}."
 
     def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
         """Proceed with the current version only. The newer push replaces an older one."""
         if (row := self._row(message.record_id)) is None:
-            return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
+            return NotThereYet(waits_for=f"record {message.record_id} to exist")
         current = int(row["version"])
         values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
         facts = _record_snapshot(row, message)
         if current < message.version:
-            reason = f"record {message.record_id} is at version {current}, not {message.version}"
-            return AlreadyResolved(outcome=Anomalous(reason), facts=facts, values=values)
+            target = f"record {message.record_id} to reach version {message.version}"
+            return NotThereYet(waits_for=f"{target}; it is at {current}", facts=facts)
+        if row.get("gone"):
+            gone = _gone_outcome(facts, f"record {message.record_id} is gone")
+            return AlreadyResolved(outcome=gone, facts=facts, values=values)
         if current > message.version:
             superseded = _superseded_outcome(facts, current)
             return AlreadyResolved(outcome=superseded, facts=facts, values=values)
@@ -153,6 +167,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         match self._push(call, crm_id):
             case CrmConflict() as taken if crm_id is not None:
                 return _needs_review(f"our contact is {crm_id}, but {taken.reason}", taken)
+            case RecordNotFound() if call.facts.is_from_crm:
+                # Not created again from our copy. A sync.contact follows, and removes the copy.
+                reason = f"HubSpot no longer has contact {crm_id}"
+                return _gone_outcome(call.facts, reason, missing_crm_id=crm_id)
             case RecordNotFound() if crm_id is not None:
                 return self._push_by_our_id(call)
             case outcome:
@@ -221,15 +239,23 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
-            case (LookupFailed() | Anomalous()) as outcome:
+            case LookupFailed() as outcome:
                 return outcome
+            case Anomalous(reason=reason):
+                return NotFound(reason, conclusive=True)  # such an id was never sent
             case RecordNotFound():
                 return NotFound(f"HubSpot has no contact for {call.facts.record_id}")
             case CrmRecord() as contact:
                 return self._outcome_from_version(call, contact)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        newer = (job.result or {}).get("superseded_by")
+        result = job.result or {}
+        if crm_id := result.get("missing_crm_id"):
+            contact = {"source": job.message["target"], "source_id": crm_id}
+            event = {"event_id": f"push-{job.message['version']}"}
+            fetch = {"job": "sync.contact", "v": 1, **contact, **event}
+            return (ContactMessage.model_validate(fetch),)
+        newer = result.get("superseded_by")
         if not isinstance(newer, int):
             return ()
         return (PushMessage.model_validate({**job.message, "version": newer}),)
@@ -261,6 +287,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
         if (row := self._row(facts.record_id)) is None:
             return Anomalous(f"record {facts.record_id} was deleted")
+        if row.get("gone"):
+            return _gone_outcome(facts, f"record {facts.record_id} is gone")
         if (current := int(row["version"])) > facts.version:
             return _superseded_outcome(facts, current)
         until = parse_time(row.get("push_until") or format_time(now))
@@ -271,6 +299,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         # Read the row again: a producer may have changed it during the push.
         facts = call.facts
         row = self._row(facts.record_id) or {}
+        if row.get("gone"):
+            # Removed or erased during the push: write nothing into what is left of it.
+            return _gone_outcome(facts, f"record {facts.record_id} is gone", sent_to=crm_id)
         current = int(row.get("version", facts.version))
         result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
         if current > facts.version:
@@ -292,6 +323,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
 def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot:
     own_id = row.get("source_id") if row.get("source") == message.target else None
+    crm_id = row.get("crm_id") or own_id
     record: Mapping[str, Any] = row.get("record") or {}
     properties: Mapping[str, Any] = record.get("properties", record)
     writable = {
@@ -302,9 +334,15 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
     return RecordSnapshot(
         record_id=message.record_id,
         version=message.version,
-        crm_id=row.get("crm_id") or own_id,
+        crm_id=crm_id,
         properties={**writable, VERSION_PROPERTY: str(message.version)},
+        is_from_crm=own_id is not None and crm_id == own_id,
     )
+
+
+def _gone_outcome(facts: RecordSnapshot, reason: str, **more: Json) -> Succeeded:
+    result: dict[str, Json] = {"gone": True, **more}
+    return Succeeded(f"{reason}, so version {facts.version} was not pushed", result=result)
 
 
 def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:

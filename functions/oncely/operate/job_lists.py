@@ -1,16 +1,23 @@
-"""Where each list of jobs comes from: an index for each status, the history for done jobs."""
+"""Where each list of jobs comes from, and where its next page starts."""
 
+import base64
+import binascii
 import heapq
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from oncely.domain.due import due_action
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.lifecycle import ATTENTION, UNRESOLVED, Status
-from oncely.ports import Clock, DueIndex, FinishedJobs, JobIndex, JobListEntry
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
+from oncely.domain.text import format_time, parse_time
+from oncely.ports import Clock, DueIndex
+from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -21,16 +28,48 @@ FINISHED_WINDOW: Final = timedelta(days=1)
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
+# What people read is accepted as well.
+_SHOWN_WORDS: Final[Mapping[str, str]] = {
+    **{str(status.label): str(status) for status in Status if status not in UNRESOLVED},
+    str(Label.PENDING): IN_PROGRESS,
+}
+
+
+def list_name(text: str) -> str | None:
+    """The list that a word means, as it is stored or as people see it. None if it means none."""
+    plain = text.strip().lower().replace("-", " ").replace("_", " ")
+    return _SHOWN_WORDS.get(plain) or (name if (name := plain.replace(" ", "_")) in LISTS else None)
+
+
 def statuses_for_list(name: str | None) -> tuple[Status, ...]:
     """The statuses of a list (default: all that operators act on)."""
-    if name is not None and name not in LISTS:
+    if name is None:
+        return tuple(sorted(ATTENTION))
+    if (known := list_name(name)) is None:
         raise InvalidRequestError(f"unknown status {name[:40]!r}: use one of {', '.join(LISTS)}")
-    return tuple(sorted(ATTENTION)) if name is None else LISTS[name]
+    return LISTS[known]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowFilter:
+    """What no index can select: each row is read first. A field that is None selects all."""
+
+    error: str | None = None  # a part of the last error, in any case
+    customer_id: str | None = None
+
+    def selects(self, job: Job) -> bool:
+        """Whether the row matches."""
+        if self.customer_id not in {None, job.customer_id}:
+            return False
+        return self.error is None or self.error.casefold() in (job.last_error or "").casefold()
+
+
+ALL_ROWS: Final = RowFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLists:
-    """Reads the indexes and the history. Never scans the table."""
+    """An index for each status, and the history for done jobs. Never scans the table."""
 
     job_index: JobIndex
     due_index: DueIndex
@@ -52,12 +91,12 @@ class JobLists:
         Jobs in progress are sorted by due time, oldest first. All others are sorted by when they
         entered their status, newest first.
         """
-        if statuses == (Status.FINISHED,):
+        if all(status.is_finished for status in statuses):
             end = until or self.clock.now()
             begin, end = since or end - FINISHED_WINDOW, resume_at or end
             recent = self.finished_jobs.recent
             return iter(recent(since=begin, until=end, job_type=job_type, limit=limit))
-        if ATTENTION.issuperset(statuses):
+        if LISTED.issuperset(statuses):
             return self.job_index.by_status(statuses, since=since, until=resume_at or until)
         return self.due(statuses, since=resume_at or since, until=until)
 
@@ -82,3 +121,33 @@ class JobLists:
             key=lambda one: one.due_at,
         )
         return (JobListEntry(one.job_key, one.due_at) for one in rows)
+
+
+@dataclass(frozen=True)
+class ListCursor:
+    """A time, and the jobs of that time already shown: an index may reorder equal times."""
+
+    at: datetime | None = None
+    shown: frozenset[JobKey] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        if not text:
+            return cls()
+        try:
+            at, shown = json.loads(base64.urlsafe_b64decode(text.encode()))
+            return cls(parse_time(at), frozenset(JobKey(str(key)) for key in shown))
+        except (ValueError, TypeError, RecursionError, binascii.Error):
+            raise InvalidRequestError("invalid cursor: start from the first page") from None
+
+    def __str__(self) -> str:
+        at = None if self.at is None else format_time(self.at)
+        plain = json.dumps([at, sorted(self.shown)], separators=(",", ":"))
+        return base64.urlsafe_b64encode(plain.encode()).decode()
+
+    def already_shown(self, entry: JobListEntry) -> bool:
+        return entry.at == self.at and entry.job_key in self.shown
+
+    def after(self, entry: JobListEntry) -> "ListCursor":
+        same = self.shown if entry.at == self.at else frozenset()
+        return ListCursor(entry.at, same | {entry.job_key})

@@ -1,31 +1,34 @@
 """Read-only queries for operators and support agents: search, lists, one job, counts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
-from oncely.contract import AnyContract
+from oncely.contract import AnyContract, providers_of
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidRequestError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_type
+from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time, mask_emails
-from oncely.operate.job_lists import IN_PROGRESS, LISTS, JobLists, statuses_for_list
-from oncely.operate.job_view import JobView, build_view
-from oncely.operate.page_cursor import ListCursor
-from oncely.ports import (
-    Clock,
-    DueIndex,
-    FinishedJobs,
-    JobIndex,
-    JobListEntry,
-    JobStore,
-    UnreadableRow,
+from oncely.domain.text import format_time, support_text
+from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
+from oncely.operate.job_lists import (
+    ALL_ROWS,
+    IN_PROGRESS,
+    LISTS,
+    JobLists,
+    ListCursor,
+    RowFilter,
+    statuses_for_list,
 )
+from oncely.operate.job_view import JobView, build_view
+from oncely.operate.verdicts import Verdict, verdicts
+from oncely.ports import Clock, DueIndex, JobStore
 from oncely.registry import ContractRegistry
+from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry, UnreadableRow
 
 # A customer of ten years may have more. The newest are the ones people ask about.
 MAX_SEARCH_RESULTS: Final = 50
@@ -48,9 +51,20 @@ class SearchResults:
     query: str
     jobs: tuple[JobView, ...]
     unreadable: tuple[UnreadableRow, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()  # what the providers could not resolve
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.jobs and not self.unreadable
 
     def to_json(self) -> dict[str, Json]:
-        return {"query": self.query, **_rows_json(self.jobs, self.unreadable)}
+        return {
+            "query": self.query,
+            **_rows_json(self.jobs, self.unreadable),
+            "verdicts": [one.to_json() for one in self.verdicts],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +113,7 @@ class JobQueries:
     due_index: DueIndex
     finished_jobs: FinishedJobs
     clock: Clock
+    links: ConsoleLinks = NO_SETTINGS
 
     def search(self, text: str) -> SearchResults:
         query = text.strip()
@@ -108,12 +123,32 @@ class JobQueries:
         if not _is_indexable(query):
             return SearchResults(query=query, jobs=())
         derived = self._jobs_by_derived_key(_spellings(query))
-        matches = self._matches(query, derived)
-        rows = derived | self.job_index.get_many([key for key in matches if key not in derived])
+        return self.by_keys(query, self._matches(query, derived), known=derived)
+
+    def by_keys(
+        self,
+        query: str,
+        matches: Mapping[JobKey, str],
+        *,
+        known: Mapping[JobKey, Job | UnreadableRow] = MappingProxyType({}),
+        notes: tuple[str, ...] = (),
+    ) -> SearchResults:
+        """Read the rows of these keys, each with what it was found by."""
+        rows = {
+            **known,
+            **self.job_index.get_many([key for key in matches if key not in known]),
+        }
         jobs = ((key, row) for key, row in rows.items() if isinstance(row, Job))
-        views = (self._view(job).with_match(matches[key]) for key, job in jobs)
+        views = (self.view(job).with_match(matches[key]) for key, job in jobs)
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
-        return SearchResults(query=query, jobs=tuple(newest), unreadable=_unreadable(rows.values()))
+        unreadable = _unreadable(rows.values())
+        return SearchResults(
+            query=query,
+            jobs=tuple(newest),
+            unreadable=unreadable,
+            verdicts=verdicts(newest, at=self.clock.now()),
+            notes=notes,
+        )
 
     def list_page(
         self,
@@ -122,10 +157,14 @@ class JobQueries:
         job_type: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        rows: RowFilter = ALL_ROWS,
         cursor: str | None = None,
         limit: int = 25,
     ) -> JobPage:
-        """One page of a list. `since` and `until` bound the time that the list is sorted by."""
+        """One page of a list. `since` and `until` bound the time that the list is sorted by.
+
+        A filter of rows may leave an empty page that has a cursor.
+        """
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise InvalidRequestError(f"limit must be 1 to {MAX_PAGE_SIZE}, not {limit}")
         position = ListCursor.parse(cursor)
@@ -140,7 +179,8 @@ class JobQueries:
             limit=len(position.shown) + limit + 1,
         )
         taken, further = _take_page(entries, position, job_type=job_type, limit=limit)
-        return self._page(taken, statuses, None if further is None else str(further))
+        after = None if further is None else str(further)
+        return self._page(taken, statuses, rows, cursor=after)
 
     def iter_pages(
         self,
@@ -149,6 +189,7 @@ class JobQueries:
         job_type: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        rows: RowFilter = ALL_ROWS,
     ) -> Iterator[JobPage]:
         """All pages of a list, read lazily. The last has a cursor if the scan limit was reached."""
         statuses = statuses_for_list(status)
@@ -159,21 +200,21 @@ class JobQueries:
         )
         for scanned, one in enumerate(entries):
             if scanned == MAX_ENTRIES_SCANNED:
-                yield self._page(taken, statuses, str(position))
+                yield self._page(taken, statuses, rows, cursor=str(position))
                 return
             position = position.after(one)
             if job_type in {None, one.job_type}:
                 taken.append(one.job_key)
             if len(taken) == MAX_PAGE_SIZE:
-                yield self._page(taken, statuses)
+                yield self._page(taken, statuses, rows)
                 taken = []
-        yield self._page(taken, statuses)
+        yield self._page(taken, statuses, rows)
 
     def get(self, key: str) -> JobView | None:
-        if not _is_indexable(key) or not _is_job_key(key):
+        if not _is_indexable(key) or not is_job_key(key):
             return None
         job = self.store.get(JobKey(key))
-        return None if job is None else self._view(job)
+        return None if job is None else self.view(job)
 
     def counts(self) -> JobCounts:
         midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
@@ -192,19 +233,24 @@ class JobQueries:
         )
 
     def _page(
-        self, keys: Sequence[JobKey], statuses: tuple[Status, ...], cursor: str | None = None
+        self,
+        keys: Sequence[JobKey],
+        statuses: tuple[Status, ...],
+        wanted: RowFilter,
+        *,
+        cursor: str | None = None,
     ) -> JobPage:
         """Read the rows. The index lags: a row that has left the list since is dropped."""
         rows = self.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
         current = (row for row in found if isinstance(row, Job) and row.status in statuses)
-        jobs = tuple(map(self._view, current))
+        jobs = tuple(self.view(row) for row in current if wanted.selects(row))
         return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
         finder = self.job_index
         matches: dict[JobKey, str] = {}
-        if _is_job_key(query):
+        if is_job_key(query):
             matches[JobKey(query)] = "job key"
         for key in derived:
             matches.setdefault(key, "order")
@@ -215,7 +261,15 @@ class JobQueries:
             matches.setdefault(key, "customer")
         for key in finder.by_reference(query, limit=MAX_SEARCH_RESULTS):
             matches.setdefault(key, "provider reference")
-        return matches
+        return matches or self._matches_by_record(query)
+
+    def _matches_by_record(self, query: str) -> dict[JobKey, str]:
+        """The jobs of a record, which is named by its source and the id that it has there."""
+        return {
+            key: f"{plugin.profile.name} id"
+            for plugin in providers_of(self.registry)
+            for key in self.job_index.by_subject(f"{plugin.name}#{query}", limit=MAX_SEARCH_RESULTS)
+        }
 
     def _jobs_by_derived_key(self, subjects: Iterable[str]) -> dict[JobKey, Job | UnreadableRow]:
         """The rows whose keys are derived from a subject. Stops at the first missing row."""
@@ -232,8 +286,9 @@ class JobQueries:
             found |= rows
         return found
 
-    def _view(self, job: Job) -> JobView:
-        return build_view(job, self.registry, now=self.clock.now())
+    def view(self, job: Job) -> JobView:
+        """The view of a row that was read."""
+        return build_view(job, self.registry, now=self.clock.now(), links=self.links)
 
     def _count(self, status: Status, since: datetime | None) -> int:
         return self.job_index.count((status,), since=since, limit=MAX_COUNT)
@@ -264,7 +319,7 @@ def _rows_json(jobs: Iterable[JobView], unreadable: Iterable[UnreadableRow]) -> 
     return {
         "jobs": [view.to_summary_json() for view in jobs],
         "unreadable": [
-            {"job_key": row.job_key, "reason": mask_emails(row.reason)} for row in unreadable
+            {"job_key": row.job_key, "reason": support_text(row.reason)} for row in unreadable
         ],
     }
 
@@ -301,12 +356,6 @@ def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterato
         yield from contract_type.keys_for_subject(subject)
     except InvalidInputError:
         return
-
-
-def _is_job_key(text: str) -> bool:
-    """Whether it looks like a job key, also of a job type that is no longer deployed."""
-    job_type, separator, rest = text.partition(":")
-    return bool(separator and rest) and is_job_type(job_type)
 
 
 def _is_indexable(text: str) -> bool:

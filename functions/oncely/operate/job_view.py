@@ -1,19 +1,37 @@
 """One job as the admin page and the CLI show it: headline, facts, timeline and repairs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import assert_never
+from typing import Final, assert_never
 
 from oncely.contract import AnyContract
 from oncely.domain.contract_description import ContractDescription
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import EvidenceEntry, Job
+from oncely.domain.event_records import EventRecord
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.headlines import next_step, plain_reason, sentence
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
+from oncely.domain.masking import mask_json
 from oncely.domain.money import Money
+from oncely.domain.profiles import RetrySafety
 from oncely.domain.repairs import RepairOption, repair_options, unreadable_job_options
-from oncely.domain.text import format_minute, format_time, mask_emails
-from oncely.domain.timeline import describe_event, timeline
+from oncely.domain.second_operator import PendingRepair
+from oncely.domain.text import format_minute, format_time, support_text
+from oncely.domain.timeline import (
+    TimelineKind,
+    describe_entry,
+    describe_record,
+    entry_kind,
+    later_reports,
+    reported_events,
+    timeline,
+)
+from oncely.operate.console_links import NO_SETTINGS, ConsoleLink, ConsoleLinks
+from oncely.operate.rejects import RejectView
 from oncely.registry import ContractRegistry
 
 
@@ -26,8 +44,12 @@ class JobView:
     subject: str | None
     repairs: tuple[RepairOption, ...]
     contract: ContractDescription | None  # None if the job type is no longer deployed
-    provider_url: str | None = None  # the effect in the provider's console
+    done_verb: str = "done"
+    next_step: str = ""  # empty if there is nothing to do
+    takes_money: bool = False
+    links: tuple[ConsoleLink, ...] = ()  # the effect in the provider's console
     matched_by: str | None = None
+    rejects: tuple[RejectView, ...] = ()  # messages that named it and were rejected
 
     @property
     def timeline(self) -> tuple[EvidenceEntry, ...]:
@@ -47,6 +69,9 @@ class JobView:
     def with_match(self, match: str) -> "JobView":
         return replace(self, matched_by=match)
 
+    def with_rejects(self, rejects: Iterable[RejectView]) -> "JobView":
+        return replace(self, rejects=tuple(rejects))
+
     def to_summary_json(self) -> dict[str, Json]:
         job = self.job
         matched = {} if self.matched_by is None else {"matched_by": self.matched_by}
@@ -56,18 +81,21 @@ class JobView:
             "status": job.status,
             "status_label": job.status.label,
             "headline": self.headline,
+            "next_step": self.next_step,
             "subject": self.subject,
             "customer_id": job.customer_id,
             "amount": job.amount,
             "currency": job.currency,
             "amount_label": self.amount_label,
             "provider_ref": job.provider_ref,
-            "provider_url": self.provider_url,
+            "provider_url": next((link.url for link in self.links), None),
             "request_id": _text((job.result or {}).get("request_id")),
+            "runs": job.fence,
             "attempts": job.attempts,
-            "last_error": None if job.last_error is None else mask_emails(job.last_error),
+            "last_error": None if job.last_error is None else support_text(job.last_error),
             "claimed_at": _format_time(job.claimed_at),
             "next_check_at": _format_time(self.next_check_at),
+            "run_at": _format_time(job.run_at),
             "since": _format_time(job.status_since),
             "created_at": _format_time(job.created_at),
             "updated_at": _format_time(job.updated_at),
@@ -81,35 +109,42 @@ class JobView:
         job = self.job
         return {
             **self.to_summary_json(),
-            "result": None if job.result is None else _mask_json(dict(job.result)),
-            "message": _mask_json(dict(job.message)),
-            "timeline": [_entry_json(entry) for entry in self.timeline],
+            "result": None if job.result is None else mask_json(dict(job.result)),
+            "message": mask_json(dict(job.message)),
+            "timeline": self._timeline_json(),
+            "links": [link._asdict() for link in self.links],
             "repairs": [_option_json(option) for option in self.repairs],
             "contract": None if self.contract is None else self.contract.to_json(),
         }
 
+    def _timeline_json(self) -> list[Json]:
+        """Our own steps, and beside them the provider's events and the rejected messages."""
+        entries = [_entry_json(entry, self.done_verb) for entry in self.timeline]
+        events = map(_event_json, reported_events(self.job))
+        rejects = map(_reject_json, self.rejects)
+        # Times as text sort as times do.
+        return [*sorted([*entries, *events, *rejects], key=lambda one: str(one["at"]))]
 
-def build_view(job: Job, registry: ContractRegistry, *, now: datetime) -> JobView:
+
+def build_view(
+    job: Job, registry: ContractRegistry, *, now: datetime, links: ConsoleLinks = NO_SETTINGS
+) -> JobView:
     """Derive the view of a job at `now`."""
     contract_type = contract_for(job, registry)
+    repairs = _with_request(_repairs(job, contract_type, registry, now), job, now)
+    done_verb = _done_verb(contract_type)
+    allowed = {option.repair for option in repairs if option.allowed}
     return JobView(
         job=job,
-        headline=mask_emails(_headline(job, contract_type, now)),
+        headline=_headline(job, contract_type, now),
         subject=job.subject or _subject(job, registry),
-        repairs=_repairs(job, contract_type, registry, now),
+        repairs=repairs,
         contract=None if contract_type is None else contract_type.describe_fields(),
-        provider_url=None if contract_type is None else _provider_url(job, contract_type),
+        done_verb=done_verb,
+        next_step=next_step(job, allowed, done_verb=done_verb, now=now),
+        takes_money=contract_type is not None and contract_type.takes_money,
+        links=() if contract_type is None else links.of_job(job, contract_type),
     )
-
-
-def _provider_url(job: Job, contract_type: type[AnyContract]) -> str | None:
-    if job.provider_ref is None:
-        return None
-    urls = (
-        plugin.console_url(job.provider_ref, key_scope=job.key_scope or "")
-        for plugin in contract_type.resources.providers
-    )
-    return next((url for url in urls if url), None)
 
 
 def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | None:
@@ -132,36 +167,96 @@ def _repairs(
     job: Job, contract_type: type[AnyContract] | None, registry: ContractRegistry, now: datetime
 ) -> tuple[RepairOption, ...]:
     try:
-        contract_type, message = registry.parse_mapping(job.message)
+        contract_type, message = registry.parse_row(job)
     except InvalidInputError:
-        return unreadable_job_options(job, None if contract_type is None else contract_type.policy)
+        return unreadable_job_options(
+            job, None if contract_type is None else contract_type.policy_of(job)
+        )
     another = contract_type.resubmission(message) is not None
-    return repair_options(job, contract_type.policy, now=now, can_resubmit=another)
+    return repair_options(job, contract_type.policy_of(job), now=now, can_resubmit=another)
+
+
+def _with_request(
+    options: tuple[RepairOption, ...], job: Job, now: datetime
+) -> tuple[RepairOption, ...]:
+    """The options, with a request that another operator can confirm."""
+    if (pending := PendingRepair.from_row(job, now)) is None:
+        return options
+    return tuple(
+        replace(
+            one,
+            reason=f"{pending}; another operator confirms it: {one.reason}",
+            needs_reference=pending.reference is not None,
+        )
+        if one.repair is pending.repair
+        else one
+        for one in options
+    )
 
 
 def _headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
-    reason = job.last_error or "no reason was recorded"
-    done_verb = "done" if contract_type is None else contract_type.description.done_verb
+    if (operator := job.marked_by) is None and job.ended and holds_only_proof(job):
+        verb = _done_verb(contract_type)
+        return f"{verb.capitalize() if job.status.is_finished else f'Not {verb}'}. {_ERASED}"
+    if operator is None:
+        return support_text(_status_headline(job, contract_type, now))
+    mark = _done_verb(contract_type) if job.status.is_finished else job.status.label
+    return f"Marked as {mark} by {operator}. The provider did not confirm it."
+
+
+_ERASED: Final = "Its personal data was erased."
+
+
+def _done_verb(contract_type: type[AnyContract] | None) -> str:
+    return "done" if contract_type is None else contract_type.description.done_verb
+
+
+def _status_headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
+    reason, reports = plain_reason(job.last_error or "no reason was recorded"), later_reports(job)
+    done_verb = _done_verb(contract_type)
     match job.status:
         case Status.FINISHED:
             done = _success_summary(job, contract_type)
-            return f"{done} It took {job.attempts} attempts." if job.attempts > 1 else done
+            tries = f" It took {job.attempts} attempts." if job.attempts > 1 else ""
+            later = f" The provider reported later: {reports}." if reports else ""
+            return f"{done}{tries}{later}"
         case Status.FAILED:
-            return f"Not {done_verb}: {reason}"
+            return f"Not {done_verb}: {reason}."
+        case Status.CANCELLED:
+            return f"Cancelled, not {done_verb}: {reason}."
         case Status.NEEDS_REVIEW:
-            return f"Needs review: {reason}"
+            return sentence(reason)
         case Status.UNKNOWN:
-            return f"Unknown whether it was {done_verb}. Oncely is looking it up at the provider."
+            lookup = _lookup_sentence(contract_type, "Oncely is looking it up at the provider.")
+            return f"Unknown whether it was {done_verb}. {lookup}"
         case Status.STARTED if job.lease_expired(now):
-            return "The worker's lease expired. Oncely is looking up the outcome at the provider."
+            asking = "Oncely is looking up the outcome at the provider."
+            return f"The worker's lease expired. {_lookup_sentence(contract_type, asking)}"
         case Status.STARTED:
             return f"Running. The worker's lease ends at {format_minute(job.lease_until or now)}."
-        case Status.READY if job.last_error:
-            return f"Not {done_verb} yet. It will be retried automatically."
         case Status.READY:
-            return f"Not {done_verb} yet. It is waiting for a worker."
+            return f"Not {done_verb} yet{_ready_reason(job, now)}"
         case unreachable:
             assert_never(unreachable)
+
+
+def _ready_reason(job: Job, now: datetime) -> str:
+    if job.runs_later(now):
+        return f". It runs at {format_minute(job.run_at or now)}."
+    if job.last_error and not job.was_claimed:
+        return f": {plain_reason(job.last_error)}."
+    return (
+        ". It will be retried automatically." if job.last_error else ". It is waiting for a worker."
+    )
+
+
+def _lookup_sentence(contract_type: type[AnyContract] | None, asking: str) -> str:
+    if contract_type is None or contract_type.policy.safety is not RetrySafety.AT_MOST_ONCE:
+        return asking
+    return (
+        "The provider cannot be asked. Unless its event proves the outcome, an operator decides. "
+        "It is not sent again."
+    )
 
 
 def _success_summary(job: Job, contract_type: type[AnyContract] | None) -> str:
@@ -171,17 +266,55 @@ def _success_summary(job: Job, contract_type: type[AnyContract] | None) -> str:
         return "Done."
 
 
-def _entry_json(entry: EvidenceEntry) -> Json:
+def _reject_json(view: RejectView) -> dict[str, Json]:
+    one = view.reject
+    return {
+        "at": format_time(one.at),
+        "last_at": None,
+        "count": 1,
+        "kind": TimelineKind.REJECT,
+        "actor": "worker",
+        "event": "reject",
+        "event_label": "a message was rejected; nothing was changed",
+        "mark": None,
+        "from_status": None,
+        "to_status": None,
+        "reason": support_text(one.reason),
+        "reject": one.name,
+    }
+
+
+def _entry_json(entry: EvidenceEntry, done_verb: str) -> dict[str, Json]:
     return {
         "at": _format_time(entry.at),
         "last_at": _format_time(entry.last_at),
         "count": entry.count,
+        "kind": entry_kind(entry),
         "actor": entry.actor_name,
         "event": entry.event,
-        "event_label": describe_event(entry.event),
+        "event_label": describe_entry(entry, done_verb=done_verb),
+        "mark": None,  # what an event of the provider is worth
         "from_status": entry.from_status,
         "to_status": entry.to_status,
-        "reason": mask_emails(entry.reason),
+        "reason": support_text(entry.reason),
+    }
+
+
+def _event_json(record: EventRecord) -> dict[str, Json]:
+    reference = "" if record.ref is None else f"reference {record.ref}"
+    claim = "" if record.fence is None else f"claim {record.fence}"
+    return {
+        "at": _format_time(record.at),
+        "last_at": None,
+        "count": 1,
+        "kind": TimelineKind.PROVIDER,
+        "actor": record.provider or "provider",
+        "event": record.name,
+        "event_label": describe_record(record),
+        "mark": record.mark,
+        "from_status": None,
+        "to_status": "",
+        "reason": ", ".join(filter(None, (reference, claim))),
     }
 
 
@@ -193,18 +326,6 @@ def _option_json(option: RepairOption) -> Json:
         "reason": option.reason,
         "needs_reference": option.needs_reference,
     }
-
-
-def _mask_json(value: Json) -> Json:
-    match value:
-        case str():
-            return mask_emails(value)
-        case list():
-            return [_mask_json(inner) for inner in value]
-        case dict():
-            return {mask_emails(name): _mask_json(inner) for name, inner in value.items()}
-        case _:
-            return value
 
 
 def _text(value: Json) -> str | None:

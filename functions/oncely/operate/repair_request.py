@@ -20,14 +20,19 @@ class RepairRequest:
     version: int
     reason: str
     actor: str
+    signed_in_as: str | None = None  # the actor, unless the operator chose another name
     reference: str | None = None
     dry_run: bool = False
+
+    @property
+    def identity(self) -> str:
+        """Who signed in. An operator can choose the actor's name, but not this."""
+        return self.signed_in_as or self.actor
 
     def __post_init__(self) -> None:
         if not 0 < len(self.key) <= MAX_KEY_LENGTH:
             raise InvalidRequestError(f"a job key must have 1 to {MAX_KEY_LENGTH} characters")
-        # A dry run writes nothing, so it needs no reason.
-        if not self.reason.strip() and not self.dry_run:
+        if not self.reason.strip():
             raise InvalidRequestError("a reason is required: it is stored with the job")
         if len(self.reason) > MAX_REASON_LENGTH:
             raise InvalidRequestError(f"a reason must have at most {MAX_REASON_LENGTH} characters")
@@ -59,25 +64,36 @@ class RepairDetails:
 
     lookup: LookupAnswer | None = None
     note: str = ""
+    needs_second_operator: bool = False  # only the request is recorded
 
     def __str__(self) -> str:
         return "; ".join(str(part) for part in (self.lookup, self.note) if part)
 
     def to_json(self) -> dict[str, Json]:
         lookup: Json = None if self.lookup is None else {**vars(self.lookup)}
-        return {"summary": str(self), "lookup": lookup, "note": self.note}
+        return {
+            "summary": str(self),
+            "lookup": lookup,
+            "note": self.note,
+            "needs_second_operator": self.needs_second_operator,
+        }
 
 
 NO_DETAILS: Final = RepairDetails()
+NO_VERSION: Final = 0  # of a job that has no row
 
 
 @dataclass(frozen=True)
 class Repaired:
     """The repair was applied."""
 
-    before: Job
+    before: Job | None  # None if there was no row
     after: Job
     details: RepairDetails = NO_DETAILS
+
+
+class RepairRequested(Repaired):
+    """Only a request was recorded: another operator must confirm it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,20 @@ class NotAllowed:
     """The life cycle or the lookup does not allow it. Nothing was changed."""
 
     reason: str
+
+
+@dataclass(frozen=True)
+class Contradicted:
+    """The provider contradicts the operator. Nothing was changed."""
+
+    claim: str  # what the operator says
+    lookup: LookupAnswer
+    fix: str
+
+    @property
+    def reason(self) -> str:
+        """Both sides, and what to do."""
+        return f"you say {self.claim}; {self.lookup}. Next: {self.fix}"
 
 
 @dataclass(frozen=True)
@@ -125,6 +155,7 @@ RepairOutcome: TypeAlias = (
     Repaired
     | WouldRepair
     | NotAllowed
+    | Contradicted
     | StaleVersion
     | JobNotFound
     | BusinessRowConflict

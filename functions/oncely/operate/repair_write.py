@@ -1,25 +1,39 @@
 """Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
+from oncely.contract import (
+    AlreadyResolved,
+    AnyContract,
+    Mismatch,
+    NotThereYet,
+    PrecheckResult,
+)
 from oncely.domain.actors import operator_actor
 from oncely.domain.due import escalate_if_values_changed
-from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    Succeeded,
+    short_label,
+)
 from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import fingerprint
-from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
+from oncely.domain.manual_resolution import resolve_manually, resolved_elsewhere
+from oncely.domain.repairs import Repair
+from oncely.domain.text import support_text
 from oncely.operate.repair_request import (
     NO_DETAILS,
     BusinessRowConflict,
+    LookupAnswer,
     RepairDetails,
     Repaired,
     RepairOutcome,
     RepairRequest,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
@@ -47,13 +61,11 @@ class RepairWriter:
         *,
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
-    ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
-        """Write a decision with its business rows. A dry run only returns the result."""
+    ) -> Repaired | StaleVersion | BusinessRowConflict:
+        """Write a decision with its business rows."""
         now, kept = self.reconciler.clock.now(), self.reconciler.row_retention
         after = row_after(decision, row, contract, now=now, actor=self.actor, row_retention=kept)
         writes = business_writes(after)
-        if self.request.dry_run:
-            return self._dry_run(after, details, writes)
         match self.reconciler.store.compare_and_swap(row, after, business_writes=writes):
             case Swapped(job=job):
                 return Repaired(row, job, details)
@@ -64,76 +76,127 @@ class RepairWriter:
             case unreachable:
                 assert_never(unreachable)
 
-    def _dry_run(
-        self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]
-    ) -> WouldRepair | BusinessRowConflict:
-        # Check the business rows, so that a preview promises nothing that they reject now.
-        table = self.reconciler.dependencies.table
-        conflicts = [
-            str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
-        ]
-        reason = ", ".join(conflicts)
-        return BusinessRowConflict(reason) if conflicts else WouldRepair(after, details)
-
 
 @dataclass(frozen=True)
 class ManualResolution:
-    """One manual resolution."""
+    """One manual resolution, with the provider's answer if it could be asked."""
 
     writer: RepairWriter
+    confirmed: EffectOutcome | None = None
 
     def resolve_with_business_rows(
-        self, row: Job, contract: AnyContract, message: Message
+        self, row: Job, contract: AnyContract, precheck: PrecheckResult[Any]
     ) -> RepairOutcome:
-        decision = self._decision(row, self.writer.request.reason)
-        local = self._business_writes(row, decision, contract, message)
+        """End the job together with its business rows."""
+        provider = contract.policy.profile.name
+        answer = None if self.confirmed is None else lookup_answer(provider, self.confirmed)
+        decision = self._decision(row, self.writer.request.reason, answer)
+        local = self._business_writes(row, decision, contract, precheck)
         if isinstance(local, str):
             return BusinessRowConflict(local)
+        note = "" if answer else f"{self._marked(contract)}; {provider} cannot be asked"
         return self.writer.write(
             row,
             decision,
-            RepairDetails(note="resolved by the operator"),
+            RepairDetails(lookup=answer, note=note),
             business_writes=local,
             contract=contract,
         )
 
-    def resolve_job_only(self, row: Job) -> RepairOutcome:
+    def resolve_job_only(self, row: Job, contract_type: type[AnyContract] | None) -> RepairOutcome:
         """End a job whose message cannot be read, without its business rows."""
         reason = f"closed without business rows: {self.writer.request.reason}"
-        decision = self._decision(row, reason)
-        note = "resolved by the operator; business rows are not changed, fix them by hand"
-        return self.writer.write(row, decision, RepairDetails(note=note))
+        answer = None
+        if contract_type is not None and self.confirmed is not None:
+            answer = lookup_answer(contract_type.policy_of(row).profile.name, self.confirmed)
+        decision = self._decision(row, reason, answer)
+        if contract_type is not None:
+            message = row.message_without(contract_type.dropped_when_ended)
+            decision = replace(decision, changes={**decision.changes, "message": message})
+        marked = "" if answer else f"{self._marked()}; "
+        note = f"{marked}business rows are not changed, fix them by hand"
+        return self.writer.write(row, decision, RepairDetails(lookup=answer, note=note))
 
-    def _decision(self, row: Job, reason: str) -> Decision:
+    def _marked(self, contract: AnyContract | None = None) -> str:
+        done = "done" if contract is None else contract.description.done_verb
+        mark = done if self._finishes else "failed"
+        return f"marked as {mark} by {self.writer.request.actor}"
+
+    @property
+    def _finishes(self) -> bool:
+        return self.writer.request.repair is Repair.MARK_FINISHED
+
+    def _decision(self, row: Job, reason: str, answer: LookupAnswer | None = None) -> Decision:
         request = self.writer.request
-        return resolve_manually(row, request.repair, reason=reason, reference=request.reference)
+        return resolve_manually(
+            row,
+            request.repair,
+            reason=reason,
+            reference=request.reference,
+            confirmed=self.confirmed,
+            answer="" if answer is None else str(answer),
+        )
 
     def _business_writes(
-        self, row: Job, decision: Decision, contract: AnyContract, message: Message
+        self,
+        row: Job,
+        decision: Decision,
+        contract: AnyContract,
+        precheck: PrecheckResult[Any],
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        finishes = self.writer.request.repair is Repair.MARK_FINISHED
-        precheck = contract.precheck(message)
         match precheck:
-            case AlreadyResolved(outcome=Succeeded(), writes=writes) if finishes:
-                return lambda _: writes  # the business rows say so already
-            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row, outcome):
+            case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if self._finishes:
+                # The business rows say so already, unless they name another effect.
+                return self._second_effect(known) or (lambda _: writes)
+            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row.result or {}, outcome):
                 return lambda _: ()  # keep what another job or an operator did
-        moved_on = values_changed_since(row, precheck)
-        facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
-        if facts is not None:
+        facts = _unchanged_facts(row, precheck)
+        if facts is None:
+            return lambda _: ()  # an effect that did not happen changes no business rows
+        answer = self.confirmed
+        if not isinstance(answer, Succeeded):
             answer = Succeeded(self.writer.request.reason)
-            return lambda after: contract.business_writes(decision.event, facts, after, answer)
-        if finishes:
-            reason = moved_on or _VALUES_UNKNOWN
-            return f"{reason}: fix them, or undo it at the provider and mark it as failed"
-        # An effect that did not happen changes no business rows.
-        return lambda _: ()
+        return lambda after: contract.business_writes(decision.event, facts, after, answer)
+
+    def _second_effect(self, known: Succeeded) -> str | None:
+        if not isinstance(self.confirmed, Succeeded | Anomalous):
+            return None
+        named = {name: value for name, value in known.result.items() if value}
+        if not resolved_elsewhere(self.confirmed.result, Succeeded("", result=named)):
+            return None
+        return (
+            f"{known.reason}, and the provider also reports: {self.confirmed.reason}. Undo this "
+            "one there and mark the job as failed"
+        )
+
+
+def finish_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+    """Why the business rows do not let the job finish. Returns None if they do."""
+    if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Succeeded):
+        return None
+    if _unchanged_facts(row, precheck) is not None:
+        return None
+    reason = values_changed_since(row, precheck) or _VALUES_UNKNOWN
+    return f"{reason}: fix them, or undo it at the provider and mark it as failed"
+
+
+def _unchanged_facts(row: Job, precheck: PrecheckResult[Any]) -> Any | None:  # noqa: ANN401  # the contract's own type
+    if isinstance(precheck, Mismatch) or values_changed_since(row, precheck):
+        return None
+    return precheck.facts
+
+
+def lookup_answer(provider: str, outcome: EffectOutcome) -> LookupAnswer:
+    """What the provider answered, for the operator."""
+    return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
 
 
 def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     """How the business values changed since the claim. Returns None if they did not."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
+    if isinstance(precheck, NotThereYet):
+        return f"it waits for {precheck.waits_for}"
     if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
         return precheck.outcome.reason
     values = precheck.values
@@ -145,6 +208,8 @@ def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     """Why no worker could claim this job. Returns None if one could."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
+    if isinstance(precheck, NotThereYet):
+        return f"it waits for {precheck.waits_for}"
     if precheck.facts is None:
         return _VALUES_UNKNOWN
     values = precheck.values

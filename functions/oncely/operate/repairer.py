@@ -1,35 +1,21 @@
 """Repairs by operators: conditional on the version they saw, with their name in the evidence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
-from oncely.contract import AnyContract, Message, encode_message
-from oncely.domain.decisions import restore_reference
-from oncely.domain.effect_outcomes import (
-    Ambiguous,
-    Anomalous,
-    Declined,
-    InProgress,
-    LeaseExpired,
-    LookupFailed,
-    LookupUnsupported,
-    NotFound,
-    NotSent,
-    Pending,
-    Prepared,
-    StillOpen,
-    Succeeded,
-    short_label,
-)
+from oncely.contract import AlreadyResolved, Proceed
+from oncely.domain.decisions import on_lookup_of_ended
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Job
+from oncely.domain.keys import is_job_key, job_type_of
+from oncely.domain.lifecycle import Event
+from oncely.domain.money import Money
 from oncely.domain.repairs import (
     Repair,
     RepairOption,
     can_reopen_without_lookup,
-    close_then_fail,
     lookup_summary,
-    needs_closing,
     note,
     note_resubmission,
     operator_resend,
@@ -37,10 +23,21 @@ from oncely.domain.repairs import (
     repair_option,
     unreadable_job_option,
 )
-from oncely.domain.text import mask_emails
+from oncely.domain.resubmissions import ResubmissionLimit
+from oncely.domain.second_operator import (
+    REQUEST_VALIDITY,
+    PendingRepair,
+    SecondOperatorRule,
+    request_second_operator,
+)
+from oncely.domain.text import MAX_REASON_LENGTH, support_text
 from oncely.enqueue.enqueuer import Enqueuer
+from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
+from oncely.operate.mark_job import UnreadableRun
+from oncely.operate.preview import preview_ports
 from oncely.operate.repair_request import (
+    NO_VERSION,
     BusinessRowConflict,
     JobNotFound,
     LookupAnswer,
@@ -50,22 +47,14 @@ from oncely.operate.repair_request import (
     Repaired,
     RepairOutcome,
     RepairRequest,
+    RepairRequested,
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repair_write import (
-    ManualResolution,
-    RepairWriter,
-    claim_obstacle,
-    values_changed_since,
-)
+from oncely.operate.repair_run import with_send_failure
+from oncely.operate.repair_write import ManualResolution, RepairWriter, values_changed_since
 from oncely.ports import TableBlocked, TableOpen
-from oncely.reconcile.lookup_effect import (
-    LookupResult,
-    find_lost_reference,
-    lookup_closed,
-    lookup_effect,
-)
+from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from oncely.reconcile.reconciler import Reconciler
 
 
@@ -75,137 +64,256 @@ class Repairer:
 
     reconciler: Reconciler
     enqueuer: Enqueuer
+    resubmission_limit: ResubmissionLimit
+    second_operator: SecondOperatorRule
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
-        """Apply one repair. A dry run looks up the outcome as well, but writes nothing."""
+        """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
+        if not request.dry_run:
+            return self._repair(request)
+        outcome = self._preview()._repair(request)  # noqa: SLF001  # of the same class
+        if isinstance(outcome, Repaired):
+            return WouldRepair(outcome.after, outcome.details)
+        return outcome
+
+    def _preview(self) -> "Repairer":
+        reconciler, enqueuer = preview_ports(self.reconciler, self.enqueuer)
+        return replace(self, reconciler=reconciler, enqueuer=enqueuer)
+
+    def _repair(self, request: RepairRequest) -> RepairOutcome:
         table = self.reconciler.guard.check()
         if isinstance(table, TableBlocked):
             return NotAllowed(table.reason)
         row = self.reconciler.store.get(request.key)
         if row is None:
-            return JobNotFound()
+            return self._cancel_absent(request, table)
         if row.version != request.version:
             return StaleVersion(row)
         try:
-            contract_type, message = self.reconciler.registry.parse_mapping(row.message)
+            contract_type, message = self.reconciler.registry.parse_row(row)
         except InvalidInputError:
-            return self._repair_unreadable(row, request)
+            return self._repair_unreadable(row, request, table)
         option = repair_option(
             row,
-            contract_type.policy,
+            contract_type.policy_of(row),
             request.repair,
             now=self.reconciler.clock.now(),
             can_resubmit=contract_type.resubmission(message) is not None,
         )
         if refusal := _check_allowed(option, request):
             return refusal
-        return _RepairRun(
-            self, request, contract_type(self.reconciler.dependencies), message, table
-        ).apply(row)
+        run = _RepairRun(
+            reconciler=self.reconciler,
+            request=request,
+            contract=contract_type(self.reconciler.dependencies, row.provider),
+            message=message,
+            table=table,
+            enqueuer=self.enqueuer,
+            resubmission_limit=self.resubmission_limit,
+        )
+        if contract_type.policies and row.provider is None:
+            run = run.at_provider(getattr(run.precheck, "provider", None))
+        if found := run.recover_reference(row):
+            return found
+        if not self._needs_second_operator(row, request.repair, run):
+            return run.apply(row)
 
-    def _repair_unreadable(self, row: Job, request: RepairRequest) -> RepairOutcome:
+        def apply(repairer: Repairer, confirmed: RepairRequest) -> RepairOutcome:
+            reconciler, enqueuer = repairer.reconciler, repairer.enqueuer
+            return replace(run, request=confirmed, reconciler=reconciler, enqueuer=enqueuer).apply(
+                row
+            )
+
+        return self._with_second_operator(row, request, apply)
+
+    def _cancel_absent(self, request: RepairRequest, table: TableOpen) -> RepairOutcome:
+        cancels = request.repair is Repair.CANCEL and request.version == NO_VERSION
+        if not cancels or not is_job_key(request.key):
+            return JobNotFound()
+        try:
+            contract_type = self.reconciler.registry.contract(job_type_of(request.key))
+        except InvalidInputError:
+            return JobNotFound()
+        if self.second_operator.applies_to(
+            request.repair, (), moves_money=contract_type.takes_money
+        ):
+            return NotAllowed(
+                "a second operator must confirm it, and there is no row to hold the request: "
+                "cancel it when its message has arrived"
+            )
+        return cancel_absent(
+            request,
+            contract_type,
+            reconciler=self.reconciler,
+            inserter=self.enqueuer.inserter,
+            table=table,
+        )
+
+    def _repair_unreadable(
+        self, row: Job, request: RepairRequest, table: TableOpen
+    ) -> RepairOutcome:
         # This deployment cannot read the message, so the operator can only end the job.
         contract_type = contract_for(row, self.reconciler.registry)
         option = unreadable_job_option(
-            row, None if contract_type is None else contract_type.policy, request.repair
+            row, None if contract_type is None else contract_type.policy_of(row), request.repair
         )
-        return _check_allowed(option, request) or ManualResolution(
-            RepairWriter(self.reconciler, request)
-        ).resolve_job_only(row)
+        if refusal := _check_allowed(option, request):
+            return refusal
 
+        def apply(repairer: Repairer, confirmed: RepairRequest) -> RepairOutcome:
+            reconciler = repairer.reconciler
+            if contract_type is None:
+                writer = RepairWriter(reconciler, confirmed)
+                return ManualResolution(writer).resolve_job_only(row, None)
+            contract = contract_type(reconciler.dependencies, row.provider)
+            return UnreadableRun(
+                reconciler=reconciler, request=confirmed, contract=contract, table=table
+            ).mark(row)
 
-# Both claim that nothing was charged. A row without a reference does not prove that alone.
-_NEEDS_REFERENCE: Final = frozenset({Repair.REOPEN, Repair.MARK_FAILED})
+        if not self._needs_second_operator(row, request.repair):
+            return apply(self, request)
+        return self._with_second_operator(row, request, apply)
+
+    def _needs_second_operator(
+        self, row: Job, repair: Repair, run: "_RepairRun | None" = None
+    ) -> bool:
+        rule = self.second_operator
+        if not rule.above:
+            return False  # without reading the business rows
+        claimed = None if row.amount is None or not row.currency else (row.amount, row.currency)
+        amounts = [] if claimed is None else [Money(*claimed)]
+        # The claim may be forged, or there was none.
+        if run is not None and isinstance(now := run.precheck, Proceed | AlreadyResolved):
+            amounts += [] if now.money is None else [now.money]
+        moves_money = run is None or run.contract.takes_money
+        return rule.applies_to(repair, amounts, moves_money=moves_money)
+
+    def _with_second_operator(
+        self,
+        row: Job,
+        request: RepairRequest,
+        apply: Callable[["Repairer", RepairRequest], RepairOutcome],
+    ) -> RepairOutcome:
+        """Apply a repair that another operator requested, or record it as a request."""
+        now = self.reconciler.clock.now()
+        if pending := PendingRepair.from_row(row, now):
+            objection = pending.objection_to(request.repair, request.reference, request.identity)
+            if objection:
+                return NotAllowed(objection)
+            reason = f"as {pending.operator} requested: {request.reason}"
+            return apply(self, replace(request, reason=reason[:MAX_REASON_LENGTH]))
+        # A request that would be refused is not recorded.
+        outcome = apply(self._preview(), request)
+        if not isinstance(outcome, Repaired):
+            return outcome
+        wanted = PendingRepair(
+            repair=request.repair,
+            reference=request.reference,
+            operator=request.actor,
+            identity=request.identity,
+            until=now + REQUEST_VALIDITY,
+            version=row.version + 1,
+        )
+        lookup = outcome.details.lookup
+        text = f"recorded as a request: {wanted}. Another operator confirms it by the same repair"
+        written = RepairWriter(self.reconciler, request).write(
+            row,
+            request_second_operator(wanted, reason=request.reason),
+            RepairDetails(lookup=lookup, note=text, needs_second_operator=True),
+        )
+        if not isinstance(written, Repaired):
+            return written
+        return RepairRequested(row, written.after, written.details)
 
 
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
     if not option.allowed:
         return NotAllowed(option.reason)
-    if option.needs_reference and request.reference is None and not request.dry_run:
+    if option.needs_reference and request.reference is None:
         return NotAllowed("a provider reference is required: copy it from the provider")
     return None
 
 
-@dataclass(frozen=True)
-class _RepairRun:
+@dataclass(frozen=True, kw_only=True)
+class _RepairRun(CancellingRun):
     """One repair that passed its checks."""
 
-    repairer: Repairer
-    request: RepairRequest
-    contract: AnyContract
-    message: Message
-    table: TableOpen
+    enqueuer: Enqueuer
+    resubmission_limit: ResubmissionLimit
 
     def apply(self, row: Job) -> RepairOutcome:
-        if self.request.repair in _NEEDS_REFERENCE and (outcome := self._recover_reference(row)):
-            return outcome
         match self.request.repair:
             case Repair.LOOK_UP if row.unresolved:
                 return self._resolve(row)
+            case Repair.LOOK_UP if row.ended:
+                return self._recheck_ended(row)
             case Repair.LOOK_UP:
                 return self._note_lookup(row)
             case Repair.REOPEN:
                 return self._reopen(row)
-            case Repair.MARK_FAILED if needs_closing(row, self.contract.policy):
-                return self._fail_if_closed(row)
-            case Repair.MARK_FINISHED | Repair.MARK_FAILED:
-                return ManualResolution(self._writer).resolve_with_business_rows(
-                    row, self.contract, self.message
-                )
+            case Repair.MARK_FINISHED:
+                return self.mark_finished(row)
+            case Repair.MARK_FAILED:
+                return self.mark_failed(row)
             case Repair.RESEND:
                 return self._resend(row)
             case Repair.RESUBMIT:
                 return self._resubmit(row)
+            case Repair.CANCEL:
+                return self.cancel(row)
             case unreachable:
                 assert_never(unreachable)
 
-    def _recover_reference(self, row: Job) -> RepairOutcome | None:
-        """Save the reference that a restored row may lack, before the repair relies on it."""
-        match find_lost_reference(row, self.contract, self.message, self.table):
-            case None | NotFound():
-                return None
-            case Prepared(ref=ref):
-                saved = note(f"{restore_reference(ref).reason}; {self.request.reason}")
-                named = {"provider_ref": ref, "deployment": row.deployment or self.table.deployment}
-                details = RepairDetails(
-                    note=f"{ref} was found and saved with the job: check it, then repair again"
-                )
-                return self._writer.write(row, replace(saved, changes=named), details)
-            case LookupFailed(reason=reason):
-                return ProviderUnavailable(str(self._lookup_answer("no answer", reason)))
-            case answer:
-                return NotAllowed(str(self._lookup_answer(short_label(answer), answer.reason)))
-
     def _resolve(self, row: Job) -> RepairOutcome:
-        noted = self._writer.write(row, note(f"looked up: {self.request.reason}"))
+        noted = self.writer.write(row, note(f"looked up: {self.request.reason}"))
         if isinstance(noted, StaleVersion):
             return noted
-        reconciler = replace(self.repairer.reconciler, actor=self._writer.actor)
-        done = reconciler.resolve(row.job_key, on_demand=True, dry_run=self.request.dry_run)
+        reconciler = replace(self.reconciler, actor=self.writer.actor)
+        done = reconciler.resolve(row.job_key, on_demand=True)
         if done.job is None:
             return StaleVersion(reconciler.store.get(row.job_key) or row)
         if done.lookup_failed:
-            return ProviderUnavailable(str(self._lookup_answer("no answer", done.reason)))
-        answer = self._lookup_answer(lookup_summary(done.job), done.reason)
-        return self._to_outcome(row, done.job, answer)
+            no_answer = LookupAnswer(self.provider, "no answer", support_text(done.reason))
+            return ProviderUnavailable(str(no_answer))
+        summary = lookup_summary(done.job)
+        answer = LookupAnswer(self.provider, summary, support_text(done.reason))
+        return Repaired(row, done.job, RepairDetails(lookup=answer))
 
     def _note_lookup(self, row: Job) -> RepairOutcome:
         lookup = lookup_effect(row, self.contract, self.message, self.table)
-        if refusal := self._check_lookup(lookup):
+        if refusal := self.check_lookup(lookup):
             return refusal
-        answer = self._lookup_answer(short_label(lookup.outcome), lookup.outcome.reason)
-        return self._writer.write(
+        answer = self.answer(lookup.outcome)
+        return self.writer.write(
             row, note(f"looked up: {self.request.reason}; {answer}"), RepairDetails(lookup=answer)
         )
 
+    def _recheck_ended(self, row: Job) -> RepairOutcome:
+        """Look up whether a finished effect failed since. Its business rows follow in one write."""
+        lookup = lookup_effect(row, self.contract, self.message, self.table)
+        if refusal := self.check_lookup(lookup):
+            return refusal
+        decision = on_lookup_of_ended(
+            row, lookup.outcome, cause=f"looked up: {self.request.reason}"
+        )
+        details = RepairDetails(lookup=self.answer(lookup.outcome))
+        if decision.event is not Event.CONTRADICT:
+            return self.writer.write(row, decision, details)
+        return self.writer.write(
+            row,
+            decision,
+            details,
+            business_writes=lambda after: self.contract.on_failure(lookup.facts, after),
+        )
+
     def _reopen(self, row: Job) -> RepairOutcome:
-        looked_up_at = self.repairer.reconciler.clock.now()
+        looked_up_at = self.reconciler.clock.now()
         lookup: LookupResult | None = None
         if not can_reopen_without_lookup(row, self.contract.policy):
-            if why := values_changed_since(row, self.contract.precheck(self.message)):
+            if why := values_changed_since(row, self.precheck):
                 return BusinessRowConflict(why)
             lookup = lookup_effect(row, self.contract, self.message, self.table)
-            if refusal := self._check_lookup(lookup):
+            if refusal := self.check_lookup(lookup):
                 return refusal
         answer = None if lookup is None else lookup.outcome
         decision = reopen(
@@ -219,61 +327,13 @@ class _RepairRun:
             return NotAllowed(decision)
         details = RepairDetails(note="no lookup needed: the row proves that nothing was sent")
         if answer is not None:
-            details = RepairDetails(lookup=self._lookup_answer(short_label(answer), answer.reason))
-        return self._write_and_send(row, decision, details)
-
-    def _fail_if_closed(self, row: Job) -> RepairOutcome:
-        """Fail the job only if nothing is open at the provider; otherwise close that first."""
-        match answer := lookup_closed(row, self.contract):
-            case Declined():
-                return ManualResolution(self._writer).resolve_with_business_rows(
-                    row, self.contract, self.message
-                )
-            case StillOpen():
-                return self._close_first(row, answer)
-            case LookupFailed() | LookupUnsupported():
-                return ProviderUnavailable(str(self._lookup_answer("no answer", answer.reason)))
-            case (
-                Succeeded()
-                | NotSent()
-                | Ambiguous()
-                | InProgress()
-                | Pending()
-                | Anomalous()
-                | LeaseExpired()
-                | NotFound()
-            ):
-                return NotAllowed(
-                    f"{self._lookup_answer(short_label(answer), answer.reason)}; "
-                    "a job fails only if nothing was charged, or all of it was refunded"
-                )
-            case unreachable:
-                assert_never(unreachable)
-
-    def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
-        """Let a worker close it: repairs only read. The worker needs the business rows for that."""
-        if why := claim_obstacle(row, self.contract.precheck(self.message)):
-            provider = self.contract.policy.profile.name
-            return BusinessRowConflict(
-                f"{outcome.reason}, and no worker can close it: {why}. Fix the business rows, or "
-                f"cancel it at {provider}. Then mark it as failed"
-            )
-        decision = close_then_fail(
-            row,
-            reason=self.request.reason,
-            reference=self.request.reference,
-            now=self.repairer.reconciler.clock.now(),
-        )
-        details = RepairDetails(
-            lookup=self._lookup_answer(short_label(outcome), outcome.reason),
-            note="a worker closes it first",
-        )
-        return self._write_and_send(row, decision, details)
+            details = RepairDetails(lookup=self.answer(answer))
+        return self.write_and_send(row, decision, details)
 
     def _resend(self, row: Job) -> RepairOutcome:
-        now = self.repairer.reconciler.clock.now()
+        now = self.reconciler.clock.now()
         decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
-        return self._write_and_send(row, decision, RepairDetails(note="message resent"))
+        return self.write_and_send(row, decision, RepairDetails(note="message resent"))
 
     def _resubmit(self, row: Job) -> RepairOutcome:
         """Send a new job, which runs only while this one stays failed."""
@@ -281,63 +341,22 @@ class _RepairRun:
         if another is None:
             return NotAllowed("this job type cannot be resubmitted: send a new message")
         key = type(self.contract).key(another)
-        if (there := self.repairer.reconciler.store.get(key)) is not None:
+        if (there := self.reconciler.store.get(key)) is not None:
             return NotAllowed(f"it was already resubmitted: {key} is {there.status}")
+        now = self.reconciler.clock.now()
+        limit = self.resubmission_limit
+        if self.contract.limits_resubmissions and (why := limit.refusal(row.resubmissions, now)):
+            return NotAllowed(why)
         decision = note_resubmission(
-            row,
-            self.contract.policy,
-            new_key=key,
-            reason=self.request.reason,
-            now=self.repairer.reconciler.clock.now(),
+            row, self.contract.policy, new_key=key, reason=self.request.reason, now=now
         )
-        written = self._writer.write(row, decision, RepairDetails(note=f"{key} is sent"))
+        written = self.writer.write(row, decision, RepairDetails(note=f"{key} is sent"))
         if not isinstance(written, Repaired):
             return written
         # The note expires with its row, so the new job also stores who decided.
-        made = self.repairer.enqueuer.enqueue(
+        made = self.enqueuer.enqueue(
             another.to_dict(),
-            actor=self._writer.actor,
+            actor=self.writer.actor,
             reason=f"after {row.job_key}: {self.request.reason}",
         )
-        return _with_send_failure(written) if made.created and not made.sent else written
-
-    def _write_and_send(
-        self, row: Job, decision: Decision, details: RepairDetails
-    ) -> RepairOutcome:
-        outcome = self._writer.write(row, decision, details)
-        if not isinstance(outcome, Repaired):
-            return outcome
-        # If this fails, the next sweep sends the message.
-        outbox = self.repairer.reconciler.sender_for_queue(self.contract.resources.queue)
-        sent = all(outbox.send([encode_message(outcome.after.message)]))
-        return outcome if sent else _with_send_failure(outcome)
-
-    def _check_lookup(
-        self, lookup: LookupResult
-    ) -> BusinessRowConflict | ProviderUnavailable | None:
-        outcome = lookup.outcome
-        if lookup.facts is None and isinstance(outcome, Anomalous):
-            return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")
-        if isinstance(outcome, LookupFailed | LookupUnsupported):
-            return ProviderUnavailable(str(self._lookup_answer("no answer", outcome.reason)))
-        return None
-
-    def _to_outcome(self, row: Job, job: Job, answer: LookupAnswer) -> Repaired | WouldRepair:
-        if not self.request.dry_run:
-            return Repaired(row, job, RepairDetails(lookup=answer))
-        unchecked = "the business rows are checked only when the repair runs" if job.ended else ""
-        return WouldRepair(job, RepairDetails(lookup=answer, note=unchecked))
-
-    @property
-    def _writer(self) -> RepairWriter:
-        return RepairWriter(self.repairer.reconciler, self.request)
-
-    def _lookup_answer(self, outcome: str, reason: str) -> LookupAnswer:
-        return LookupAnswer(self.contract.policy.profile.name, outcome, mask_emails(reason))
-
-
-def _with_send_failure(done: Repaired) -> Repaired:
-    # The row is written and will be swept, but the operator must not expect a worker right now.
-    failed = "the queue rejected the message; the next sweep sends it"
-    both = "; ".join(filter(None, (done.details.note, failed)))
-    return replace(done, details=replace(done.details, note=both))
+        return with_send_failure(written) if made.created and not made.sent else written

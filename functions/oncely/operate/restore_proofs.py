@@ -6,27 +6,17 @@ Safe to interrupt and to run again: every write is conditional, and the identity
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Protocol
 
+from oncely.domain.erasure_log import ErasedJobs, erase_restored
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.restore import is_unreadable, park_copied_row, restore_row
-from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.ports import Clock, Created, HistoryReader, JobStore, RowScan, Swapped
-
-
-class DeclarableTable(Protocol):
-    """The identity item, and what DynamoDB says about the table."""
-
-    def identity(self) -> TableIdentity | None: ...
-
-    def facts(self) -> TableFacts: ...
-
-    def with_protection(self, facts: TableFacts) -> TableFacts: ...
-
-    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
-        """Write the item if it is still the one that was read."""
+from oncely.domain.table_identity import TableIdentity
+from oncely.operate.set_up_table import IdentityTable
+from oncely.ports import Clock, Created, JobStore, Swapped
+from oncely.publish.archive_history import ErasureLog
+from oncely.search_ports import HistoryReader, RowScan
 
 
 @dataclass(frozen=True)
@@ -53,10 +43,11 @@ ReportProgress = Callable[[Declaration], None]
 class ProofRestorer:
     """The two ways to unblock a table that does not match its identity item."""
 
-    table: DeclarableTable
+    table: IdentityTable
     store: JobStore
     scan: RowScan
     history: HistoryReader
+    erasure_log: ErasureLog
     clock: Clock
     new_identity: Callable[[], str]
 
@@ -128,7 +119,7 @@ class ProofRestorer:
         """Replace each changed row if it is still the one that was read, then the identity item."""
         identity = TableIdentity(deployment=deployment, table_id=self.table.facts().table_id)
         declaration = Declaration(identity=identity)
-        for before, after in changes:
+        for before, after in self._erase_again(changes, self.erasure_log.erased()):
             declaration = replace(
                 declaration,
                 rows_read=declaration.rows_read + (before is not None),
@@ -171,6 +162,15 @@ class ProofRestorer:
                     f"the row of {key} cannot be read by this version, so it is not parked: deploy "
                     "the version that wrote it, and run this again"
                 )
+
+    def _erase_again(
+        self, changes: Iterator[tuple[Job | None, Job | None]], erased: ErasedJobs
+    ) -> Iterator[tuple[Job | None, Job | None]]:
+        """A backup may be older than an erasure: remove the data with the write that restores."""
+        for before, after in changes:
+            row = after or before
+            kept = None if row is None else erase_restored(row, erased, now=self.clock.now())
+            yield before, after if kept == row else kept
 
     def _write(self, before: Job | None, after: Job) -> bool:
         if before is None:

@@ -1,11 +1,17 @@
-"""First setup: writes the identity of an empty job table when its stack is created."""
+"""First setup and its check: the identity of the job table, before any function is updated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
-from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.domain.errors import OncelyError
+from oncely.domain.table_identity import TableIdentity
+from oncely.run.table_guard import TableInspector
+
+# Names of a plan: the deployment of the rows, and the job table.
+DEPLOYMENT: Final = "deployment"
+JOB_TABLE: Final = "tables.jobs"
 
 
 class SetupResult(StrEnum):
@@ -16,12 +22,12 @@ class SetupResult(StrEnum):
     NOT_EMPTY = "not_empty"  # rows without an identity: only `oncely restore-proofs` may declare it
 
 
-class InitializableTable(Protocol):
-    """The job table as a first setup needs it."""
+class IdentityChangedError(OncelyError):
+    """The deployment would leave data behind."""
 
-    def identity(self) -> TableIdentity | None: ...
 
-    def facts(self) -> TableFacts: ...
+class IdentityTable(TableInspector, Protocol):
+    """The job table, with the identity item that only a setup or a restore may write."""
 
     def is_empty(self) -> bool: ...
 
@@ -29,12 +35,51 @@ class InitializableTable(Protocol):
         """Write the item if it is still the one that was read."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeploymentPlan:
+    """The tables and the archive bucket that a deployment is about to use."""
+
+    is_first: bool
+    names: Mapping[str, str]
+    previous: Mapping[str, str]  # of the deployment before
+    expected: Mapping[str, str]  # from the stage's file, with the deployment of the rows
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether the job table has rows already, according to the file or the last deployment."""
+        table = self.names.get(JOB_TABLE)
+        return bool(self.expected) or self.previous.get(JOB_TABLE, table) != table
+
+
 @dataclass(frozen=True)
 class TableInitializer:
     """Writes the identity item of an empty table. Any other table stays blocked."""
 
-    table: InitializableTable
+    table: IdentityTable
     new_identity: Callable[[], str]
+
+    def open_for(self, plan: DeploymentPlan) -> str:
+        """Return the deployment of the job table; empty if it has rows and no identity.
+
+        A new table gets an identity only in a first deployment that no file expects more of. Raises
+        IdentityChangedError if the plan leaves data behind.
+        """
+        for name, expected in sorted(plan.expected.items()):
+            _refuse_change(name, expected, plan.names.get(name, expected))
+        if plan.is_first and not plan.needs_identity:
+            self.run()
+        identity = self.table.identity()
+        if identity is None:
+            if not plan.needs_identity:
+                return ""
+            raise IdentityChangedError(
+                f"the job table {plan.names.get(JOB_TABLE)} has no identity item, so it is not the "
+                "table with this stage's rows. Name that one as existing_tables.jobs. For a new, "
+                "empty stage, delete [identity] from its file and deploy it as a new stack"
+            )
+        expected = plan.expected.get(DEPLOYMENT, identity.deployment)
+        _refuse_change(DEPLOYMENT, expected, identity.deployment)
+        return identity.deployment
 
     def run(self) -> SetupResult:
         if self.table.identity() is not None:
@@ -44,3 +89,11 @@ class TableInitializer:
         made = TableIdentity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
         created = self.table.write(made, replacing=None)
         return SetupResult.CREATED if created else SetupResult.ALREADY_SET_UP
+
+
+def _refuse_change(name: str, expected: str, actual: str) -> None:
+    if actual != expected:
+        raise IdentityChangedError(
+            f"{name} is {actual}, but [identity] of the stage's file names {expected}. Correct the "
+            "setting, or change [identity] if the data has moved"
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from oncely.domain.effect_outcomes import (
@@ -10,11 +10,14 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     Json,
     LookupFailed,
+    NotFound,
     NotSent,
     Prepared,
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+from oncely.domain.provider_events import EffectChange
+from oncely.search_ports import PaymentLedger
 
 # The version of our record in a contact.
 VERSION_PROPERTY: Final = "oncely_version"
@@ -36,6 +39,10 @@ class Payment:
 
 class PaymentProvider(Protocol):
     """A provider that moves money at most once per prepared payment."""
+
+    @property
+    def ledger(self) -> PaymentLedger:
+        """The provider's own list of payments, for audits and searches."""
 
     def key_scope(self) -> str:
         """Return the scope in which idempotency keys are unique: it changes with the account."""
@@ -65,7 +72,55 @@ class PaymentProvider(Protocol):
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
     ) -> EffectOutcome:
-        """Look up whether a prepared payment can still move money for this job. Read-only."""
+        """Look up whether a prepared payment can still move money for this job. Read-only.
+
+        Returns `NotFound` if the reference is unknown or belongs to another job.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChargeState:
+    """A charge as the provider has it now, with the refunds that others made by hand."""
+
+    captured: Money
+    refunded: int  # in minor units
+    disputed: bool = False
+    order_id: str | None = None  # that the charge was made for, if it says so
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refund:
+    """A refund to make, and what it is for."""
+
+    charge_id: str
+    money: Money
+    job_key: JobKey
+    order_id: str
+    refund_id: str  # the producer's
+    deployment: str | None = None  # the identity in the job's row
+
+
+class RefundProvider(Protocol):
+    """A provider that gives money back: one call, which it deduplicates by our key."""
+
+    def key_scope(self) -> str:
+        """Return the scope in which idempotency keys are unique: it changes with the account."""
+
+    def read_charge(self, charge_id: str) -> ChargeState | NotFound | NotSent:
+        """Read how much of a charge can be refunded. Read-only."""
+
+    def refund(self, refund: Refund, *, idempotency_key: IdempotencyKey) -> EffectOutcome:
+        """Refund, once. `Declined` only if the charge has no refund of this job."""
+
+    def lookup_refund(self, refund: Refund) -> EffectOutcome:
+        """Look up this job's refund among those of the charge. Read-only."""
+
+    def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
+        """Read what happened to a charge of ours later, from the id in an event. Read-only."""
+
+
+class RefundingPaymentProvider(PaymentProvider, RefundProvider, Protocol):
+    """A payment provider whose charges Oncely refunds as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,5 +197,11 @@ class Email:
 class Mailer(Protocol):
     """An email provider without lookups."""
 
-    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
-        """Send at most once. The reference is the message id."""
+    @property
+    def event_wait(self) -> timedelta | None:
+        """How long the event that proves a send may take. Returns None if no event reaches us."""
+
+    def send(
+        self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
+    ) -> EffectOutcome:
+        """Send at most once. The reference is the message id. Events name the job and the tag."""

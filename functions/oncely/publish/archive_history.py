@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import Final, Protocol
 
+from oncely.domain.erasure_log import RECENT, ErasedJobs, ErasureEntry
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine, backfill_line, history_line, unreadable_line
 from oncely.domain.jobs import Job
-from oncely.ports import Clock, HistoryReader, HistoryStore, RowPage, RowScan
+from oncely.ports import Clock
+from oncely.search_ports import HistoryReader, HistoryStore, RowPage, RowScan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +37,26 @@ class RowChange:
         )
 
 
+class ErasureLog(Protocol):
+    """The jobs whose personal data was erased, outside the job table."""
+
+    def record(self, entry: ErasureEntry) -> None:
+        """Record a job. Recording it again changes nothing."""
+
+    def erased(self, *, since: date | None = None) -> ErasedJobs:
+        """Return the jobs that were recorded on this day or later, or all."""
+
+
 @dataclass(frozen=True)
 class HistoryWriter:
-    """Writes one object per hour and job type. A retried batch writes the same objects."""
+    """Writes one object per hour and job type. A retried batch writes the same objects.
+
+    A stream record may be older than the erasure of its job, so the log is read for each batch.
+    """
 
     store: HistoryStore
+    erasure_log: ErasureLog
+    clock: Clock
 
     def write(self, changes: Iterable[RowChange], *, generation: str, batch: str) -> int:
         """Write the lines of a batch, and return the number of objects.
@@ -47,7 +64,11 @@ class HistoryWriter:
         `batch` is the same when the batch is retried.
         """
         lines = (change.to_history_line(generation) for change in changes)
-        groups = group_lines(line for line in lines if line is not None)
+        written = [line for line in lines if line is not None]
+        if not written:
+            return 0
+        erased = self.erasure_log.erased(since=(self.clock.now() - RECENT).date())
+        groups = group_lines(erased.redact(written))
         for (hour, job_type), group in groups.items():
             first, last = group[0].at, group[-1].at
             # Times first, so that readers find an hour without listing the whole day.
@@ -90,6 +111,7 @@ class Backfill:
     store: HistoryStore
     reader: HistoryReader
     clock: Clock
+    erasure_log: ErasureLog
     max_buffered_lines: int = MAX_BUFFERED_LINES
 
     def run(
@@ -131,7 +153,7 @@ class Backfill:
         # The same names when an interrupted scan resumes.
         name = f"backfill-{progress.started_at:%Y%m%dT%H%M%S}-{progress.batches:06d}"
         groups: defaultdict[tuple[date, str], list[HistoryLine]] = defaultdict(list)
-        for line in lines:
+        for line in self.erasure_log.erased().redact(lines):
             groups[line.at.astimezone(UTC).date(), line.job_type].append(line)
         for (day, job_type), group in groups.items():
             self.store.put(day, job_type, name, group)

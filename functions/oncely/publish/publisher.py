@@ -6,22 +6,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import AnyContract, Message, encode_message
-from oncely.domain.errors import InvalidMessageError, UnavailableError, UnreadableRowError
-from oncely.domain.jobs import (
+from oncely.contract import AnyContract
+from oncely.domain.decisions import on_invented_end
+from oncely.domain.ended_jobs import (
     MONEY_RETENTION,
     ROLLBACK_GRACE,
-    Job,
     awaits_publishing,
     mark_published,
     publishable_without_follow_ups,
 )
+from oncely.domain.errors import InvalidInputError, UnavailableError, UnreadableRowError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
+from oncely.message import Message, encode_message
 from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
 from oncely.registry import ContractRegistry
 
 # Publishing is mostly waiting. One job at a time, a stream shard would fall behind the workers.
 MAX_CONCURRENCY: Final = 10
+ACTOR: Final = "publisher"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,11 @@ class EndedJobPublisher:
         job = self.store.get(key)
         if job is None or not awaits_publishing(job):
             return False
+        now = self.clock.now()
+        if reason := job.invented_end:
+            review = on_invented_end(reason).apply_to(job, now=now, actor=ACTOR)
+            self.store.compare_and_swap(job, review)
+            return False
         contract = self._contract(job)
         if contract is not None:
             follow_ups = contract.follow_ups(job)
@@ -58,7 +66,6 @@ class EndedJobPublisher:
                 self.event_bus.publish(job)
             self._send(follow_ups, job)
         # The last step: a row may expire only when everything was sent.
-        now = self.clock.now()
         retention = (
             contract.effective_retention(self.row_retention) if contract else MONEY_RETENTION
         )
@@ -67,8 +74,12 @@ class EndedJobPublisher:
 
     def _send(self, follow_ups: Iterable[Message], job: Job) -> None:
         for message in follow_ups:
-            queue = self.registry.contract(message.job).resources.queue
-            if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):
+            contract_type = self.registry.contract(message.job)
+            queue = contract_type.resources.queue
+            # The customer of the job that it follows.
+            tenant = contract_type.tenant({"customer_id": job.customer_id, **message.to_dict()})
+            body = encode_message(message.to_sent_dict())
+            if not all(self.sender_for_queue(queue).send([body], groups=[tenant])):
                 raise UnavailableError(
                     f"queue {queue!r} did not accept a follow-up of {job.job_key}"
                 )
@@ -76,9 +87,8 @@ class EndedJobPublisher:
     def _contract(self, job: Job) -> AnyContract | None:
         """The job's contract. Returns None if it is unknown and the row may expire without it."""
         try:
-            self.registry.parse_mapping(job.message)
-            contract_type = self.registry.contract(job.job_type)
-        except InvalidMessageError as error:
+            contract_type, _ = self.registry.parse_row(job)
+        except InvalidInputError as error:
             if publishable_without_follow_ups(job, self.clock.now()):
                 return None
             raise UnreadableRowError(

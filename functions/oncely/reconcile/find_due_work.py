@@ -17,6 +17,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, job_type_of
 from oncely.domain.text import format_time, parse_time
+from oncely.flow.gate import Gate
 from oncely.ports import (
     Clock,
     Dependencies,
@@ -127,6 +128,7 @@ class DueWorkFinder:
     leases: SweepLeases
     clock: Clock
     guard: TableGuard
+    gate: Gate
     page_size: int = PAGE_SIZE
 
     def find(self, sweep: SweepRequest, *, holder: str | None = None) -> DueWork:
@@ -166,7 +168,8 @@ class DueWorkFinder:
             for shard in range(self.index.shards)
         )
         longest_due = islice(heapq.merge(*queues, key=lambda one: one.due_at), MAX_AGE_READS)
-        return now - min((self._waiting_since(one, now) for one in longest_due), default=now)
+        oldest = min((self._waiting_since(one, now) for one in longest_due), default=now)
+        return max(now - oldest, timedelta(0))  # a wait that ended early makes it negative
 
     def _waiting_since(self, entry: DueEntry, now: datetime) -> datetime:
         try:
@@ -187,12 +190,15 @@ class _LeasedShards:
         self._rows: dict[DueAction, list[Iterator[DueEntry]]] = {action: [] for action in DueAction}
         since = None if sweep.since is None else parse_time(sweep.since)
         until = now if sweep.until is None else min(now, parse_time(sweep.until))
+        # Left out here: during a long pause there may be many, and they stay due.
+        held = finder.gate.paused_job_types(finder.registry)
         for shard in range(finder.index.shards):
             due = {
                 action: _none_if_empty(
                     one
                     for one in finder.index.due(action, shard, since=since, until=until)
                     if sweep.job_type in (None, job_type_of(one.job_key))
+                    if action is not DueAction.RESEND or job_type_of(one.job_key) not in held
                 )
                 for action in DueAction
             }
@@ -267,7 +273,7 @@ def _requested_items(
             with suppress(
                 InvalidInputError
             ):  # never a job: its message is rejected, with the reason
-                yield SweepItem(key=contract_type.key(message), message=message.to_dict())
+                yield SweepItem(key=contract_type.key(message), message=message.to_sent_dict())
 
 
 def _none_if_empty(rows: Iterator[DueEntry]) -> Iterator[DueEntry] | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Message, Mismatch, Proceed
+from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Mismatch, PrecheckResult
 from oncely.domain.due import flag_changed_values
 from oncely.domain.effect_outcomes import (
     Anomalous,
@@ -14,10 +14,12 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
+from oncely.domain.errors import NotConfiguredError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import fingerprint
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.table_identity import may_have_lost_history
+from oncely.domain.table_identity import may_have_lost_history, may_lack_reference
+from oncely.message import Message
 from oncely.ports import TableOpen
 
 
@@ -52,12 +54,15 @@ def lookup_effect(
         return LookupResult(Anomalous(precheck.reason))
     if precheck.facts is None:
         return LookupResult(Anomalous("the business rows no longer say what the job should do"))
+    if contract.provider is None:
+        # A restore may have lost it with the claim.
+        contract = type(contract)(contract.dependencies, precheck.provider)
     try:
         # The same key as when it was sent; another would find nothing.
         key_length = contract.policy.profile.max_key_length
         call = EffectCall(job=row, facts=precheck.facts, max_key_length=key_length)
-        if may_have_lost_history(row, table.replays_until):
-            answer, found = _lookup_after_restore(contract, call, table)
+        if may_lack_reference(row, contract.policy, table.replays_until, claims=row.fence):
+            answer, found = _find_and_look_up(contract, call, table)
         else:
             answer, found = contract.lookup(call), {}
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
@@ -70,27 +75,33 @@ def lookup_effect(
     return LookupResult(checked_outcome, precheck.facts, found)
 
 
-def find_lost_reference(
-    row: Job, contract: AnyContract, message: Message, table: TableOpen
+def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, EffectOutcome]:
+    """The scope of idempotency keys now, and the outcome of a lookup."""
+    try:
+        return contract.key_scope(), outcome
+    except NotConfiguredError as error:
+        # Only without a lookup does a resend depend on the scope: then nothing is known.
+        failed = LookupFailed(str(error))
+        return "", failed if isinstance(outcome, LookupUnsupported) else outcome
+
+
+def find_own_reference(
+    row: Job, contract: AnyContract, message: Message
 ) -> Prepared | EffectOutcome | None:
-    """Find the reference that a restore lost. Returns None if it lost none."""
-    if row.provider_ref is not None or not may_have_lost_history(row, table.replays_until):
-        return None
+    """Find the job's reference without the row's help. Returns None if nothing can be searched."""
     try:
         precheck = contract.precheck(message)
         if isinstance(precheck, Mismatch) or precheck.facts is None:
             return None  # without facts there is nothing to search by; the repair itself says so
-        return contract.find_prepared(
-            EffectCall(job=_with_deployment(row, table), facts=precheck.facts)
-        )
+        return contract.find_prepared(EffectCall(job=row, facts=precheck.facts))
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a provider's SDK raise
         return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
-def _lookup_after_restore(
+def _find_and_look_up(
     contract: AnyContract, call: EffectCall[Any], table: TableOpen
 ) -> tuple[EffectOutcome, dict[str, str | None]]:
-    """Look up by deployment and job key first: the row may have lost its reference."""
+    """Look up by deployment and job key first: the row may lack its reference."""
     call = replace(call, job=_with_deployment(call.job, table))
     found: dict[str, str | None] = {}
     if call.job.provider_ref is None:
@@ -98,7 +109,7 @@ def _lookup_after_restore(
             case None:
                 pass
             case Prepared(ref=ref):
-                found = {"provider_ref": ref, "deployment": call.job.deployment}
+                found = _restored_fields(ref, contract, call.job)
                 call = replace(call, job=replace(call.job, provider_ref=ref))
             case answer:
                 return answer, {}
@@ -109,7 +120,11 @@ def _lookup_after_restore(
     return answer, found
 
 
-def _is_recorded(outcome: EffectOutcome, precheck: Proceed[Any] | AlreadyResolved[Any]) -> bool:
+def _restored_fields(ref: str, contract: AnyContract, job: Job) -> dict[str, str | None]:
+    return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider}
+
+
+def _is_recorded(outcome: EffectOutcome, precheck: PrecheckResult[Any]) -> bool:
     """Whether the business rows name this effect already, so only the job's row was lost."""
     known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
     return (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
-from oncely.contract import AnyContract, Message, Mismatch, encode_message
+from oncely.contract import AnyContract, Mismatch, NotThereYet
 from oncely.domain.decide import decide, escalate_if_other_deployment
-from oncely.domain.decisions import MESSAGE_GRACE, escalate
+from oncely.domain.decisions import MESSAGE_GRACE, escalate, escalate_refused, on_not_there_yet
 from oncely.domain.due import (
     SweepStep,
     escalate_if_values_changed,
@@ -26,10 +26,14 @@ from oncely.domain.effect_outcomes import (
     LookupFailed,
 )
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.gate import EndpointGroup
+from oncely.domain.jobs import Decision, Job, known_values
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
-from oncely.enqueue.enqueuer import row_from_message
+from oncely.domain.profiles import RetryPolicy
+from oncely.enqueue.new_row import row_from_message
+from oncely.flow.gate import Gate
+from oncely.message import Message, encode_message
 from oncely.ports import (
     Clock,
     Created,
@@ -42,13 +46,14 @@ from oncely.ports import (
     TableOpen,
 )
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
+from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
 from oncely.registry import ContractRegistry
 from oncely.run.attempt import DecisionResult, DecisionWriter
 
 ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"
 FENCED: Final = "fenced"
+HELD: Final = "held"
 # The steps that need the row's message.
 _RowStep: TypeAlias = Literal[SweepStep.RESEND, SweepStep.EXPIRE_LEASE, SweepStep.LOOK_UP]
 
@@ -79,6 +84,7 @@ class Reconciler:
     sender_for_queue: Callable[[str], MessageSender]
     publisher: EndedJobPublisher
     guard: TableGuard
+    gate: Gate
     actor: str = ACTOR  # or the operator who requested this job
 
     def resolve(
@@ -88,6 +94,7 @@ class Reconciler:
         message: Mapping[str, Json] | None = None,
         on_demand: bool = False,
         dry_run: bool = False,
+        deadline: datetime | None = None,
     ) -> Resolution:
         """Do what is due for one job. A dry run only says what it would do."""
         table = self.guard.check()
@@ -104,7 +111,7 @@ class Reconciler:
             case SweepStep.ALERT:
                 return _review_resolution(row, row.last_error or "it needs review", dry_run=dry_run)
             case (SweepStep.RESEND | SweepStep.EXPIRE_LEASE | SweepStep.LOOK_UP) as step:
-                return self._resolve_row(row, step, table, dry_run=dry_run)
+                return self._resolve_row(row, step, table, dry_run=dry_run, deadline=deadline)
             case unreachable:
                 assert_never(unreachable)
 
@@ -119,20 +126,27 @@ class Reconciler:
             return _no_resolution(row)
         if not dry_run:
             self.publisher.publish(row.job_key)
+        if reason := row.invented_end:
+            return _review_resolution(row, reason, dry_run=dry_run)
         return _resolution(
             row, "published", row.status, "its follow-ups or event were not sent yet"
         )
 
     def _resolve_row(
-        self, row: Job, step: _RowStep, table: TableOpen, *, dry_run: bool
+        self,
+        row: Job,
+        step: _RowStep,
+        table: TableOpen,
+        *,
+        dry_run: bool,
+        deadline: datetime | None,
     ) -> Resolution:
         try:
-            contract_type, read = self.registry.parse_mapping(row.message)
+            contract_type, read = self.registry.parse_row(row)
         except InvalidInputError as error:
             return self._unreadable(row, str(error), dry_run=dry_run)
-        return _JobResolution(self, contract_type(self.dependencies), read, dry_run, table).perform(
-            row, step
-        )
+        contract = contract_type(self.dependencies, row.provider)
+        return _JobResolution(self, contract, read, dry_run, table, deadline).perform(row, step)
 
     def _create_missing(
         self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
@@ -170,9 +184,11 @@ class Reconciler:
         """How long the stage keeps the row of a natural effect."""
         return self.publisher.row_retention
 
-    def resend_message(self, contract_type: type[AnyContract], job: Job) -> None:
+    def resend_message(self, contract_type: type[AnyContract], job: Job) -> bool:
         """Send the job's message. If this fails, the row becomes due again."""
-        self.sender_for_queue(contract_type.resources.queue).send([encode_message(job.message)])
+        sender = self.sender_for_queue(contract_type.resources.queue)
+        tenant = contract_type.tenant(known_values(job))
+        return all(sender.send([encode_message(job.message)], groups=[tenant]))
 
     def decision_writer(self) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
@@ -190,6 +206,7 @@ class _JobResolution:
     message: Message
     dry_run: bool
     table: TableOpen
+    deadline: datetime | None  # until then a lookup may wait for its slot
 
     def perform(self, row: Job, step: _RowStep) -> Resolution:
         match step:
@@ -205,21 +222,34 @@ class _JobResolution:
 
     def _resend(self, row: Job) -> Resolution:
         now = self.reconciler.clock.now()
-        decision = self._values_changed(row) or resend(row, self.contract.policy, now)
+        decision, provider = self._precheck(row, now)
+        # No claim has chosen the provider of this row yet.
+        contract = type(self.contract)(self.reconciler.dependencies, provider)
+        gate = self.reconciler.gate
+        if decision is None and (hold := gate.hold(contract)):
+            return _resolution(row, HELD, row.status, hold.reason)
+        decision = decision or resend(row, gate.policy_for(row, contract), now)
         result = self._write(row, decision)
         if result.job and decision.event is Event.RESEND and not self.dry_run:
             self.reconciler.resend_message(type(self.contract), result.job)
         return self._to_resolution(row, result)
 
-    def _values_changed(self, row: Job) -> Decision | None:
+    def _policy(self, row: Job) -> RetryPolicy:
+        return self.reconciler.gate.policy_for(row, self.contract)
+
+    def _precheck(self, row: Job, now: datetime) -> tuple[Decision | None, str | None]:
+        """Why the message is not resent, or None if it is; and the provider of the job."""
         try:
             precheck = self.contract.precheck(self.message)
         except Exception:  # noqa: BLE001  # a worker reports it, and the age limit ends it
-            return None
+            return None, row.provider
         if isinstance(precheck, Mismatch):
-            return escalate(precheck.reason)
-        values = precheck.values
-        return escalate_if_values_changed(row, None if values is None else fingerprint(values))
+            return escalate_refused(row, precheck.reason), row.provider
+        if isinstance(precheck, NotThereYet):
+            waits_for, policy = precheck.waits_for, self.contract.policy
+            return on_not_there_yet(row, policy, waits_for, now=now), row.provider
+        values = None if precheck.values is None else fingerprint(precheck.values)
+        return escalate_if_values_changed(row, values), row.provider or precheck.provider
 
     def _expire_lease(self, row: Job) -> Resolution:
         """Mark the job unknown, and look it up at once."""
@@ -237,6 +267,9 @@ class _JobResolution:
         deployment = self.table.deployment
         if elsewhere := escalate_if_other_deployment(row, self.contract.policy, deployment):
             return self._to_resolution(row, self._write(row, elsewhere), old)
+        gate, lookups = self.reconciler.gate, EndpointGroup.LOOKUPS
+        if hold := gate.enter(self.contract, lookups, deadline=self.deadline):
+            return _resolution(row, HELD, row.status, hold.reason)
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         return self._record_lookup(row, old, lookup, looked_up_at)
 
@@ -262,15 +295,9 @@ class _JobResolution:
         return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
 
     def _decide(self, row: Job, outcome: EffectOutcome, now: datetime) -> Decision:
-        reconciler = self.reconciler
-        return decide(
-            row,
-            self.contract.policy,
-            outcome,
-            now=now,
-            key_scope=self.contract.key_scope(),
-            jitter=reconciler.jitter(),
-        )
+        policy, jitter = self._policy(row), self.reconciler.jitter()
+        key_scope, outcome = with_key_scope(self.contract, outcome)
+        return decide(row, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
 
     def _write(
         self,

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from oncely.domain.alert_budget import is_digest_key
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey, job_type_of
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import redacted_line
+from oncely.domain.lifecycle import IN_REVIEW
+from oncely.domain.text import format_time, parse_time, support_line
 from oncely.ports import SweepLeases, Sweeps
 from oncely.reconcile.find_due_work import DueWork, SweepItem
-from oncely.reconcile.reconciler import ROW_MISSING, Reconciler, Resolution
+from oncely.reconcile.reconciler import HELD, ROW_MISSING, Reconciler, Resolution
+from oncely.run.budgeted_notifier import BudgetedNotifier
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 
 # The budget of a job of an unknown type, for which no provider is called.
@@ -38,6 +40,7 @@ class GroupResolver:
 
     reconciler: Reconciler
     alerter: ReviewAlerter
+    notifier: BudgetedNotifier
     concurrency: int = 10
 
     def resolve(
@@ -64,8 +67,14 @@ class GroupResolver:
         try:
             if self.reconciler.clock.now() + self._max_duration(key) > deadline:
                 return HandledItem(key=key)
+            if is_digest_key(key):
+                return self._send_digest(key, dry_run=dry_run)
             done = self.reconciler.resolve(
-                key, message=item.message, on_demand=item.on_demand, dry_run=dry_run
+                key,
+                message=item.message,
+                on_demand=item.on_demand,
+                dry_run=dry_run,
+                deadline=deadline,
             )
             return HandledItem(
                 key=key,
@@ -77,9 +86,15 @@ class GroupResolver:
                 self._postpone(key)
             return HandledItem(key=key, error=error)
 
+    def _send_digest(self, key: JobKey, *, dry_run: bool) -> HandledItem:
+        reason = "alerts that were not sent one by one"
+        resolution = Resolution(key=key, outcome="digest", reason=reason)
+        delivery = None if dry_run else self.notifier.send_digest(key)
+        return HandledItem(key=key, resolution=resolution, alert_delivery=delivery)
+
     def _max_duration(self, key: JobKey) -> timedelta:
         try:
-            return self.reconciler.registry.contract(job_type_of(key)).policy.max_duration
+            return self.reconciler.registry.contract(job_type_of(key)).max_duration()
         except InvalidInputError:
             return _UNKNOWN_TYPE_DURATION
 
@@ -106,13 +121,14 @@ OUT_OF_TIME: Final = "later"  # no time was left; it stays due
 NO_CHANGE: Final = "nothing"
 
 GROUP_SIZE: Final = 25
+_TIME_PRECISION: Final = timedelta(milliseconds=1)  # of a due time
 # Step Functions passes at most 256 kB between states, and the items of a page need a part of it.
 # 200 lines with keys of 200 bytes fit.
 MAX_RESULT_BYTES: Final = 140_000
 MAX_REASON_BYTES: Final = 400
 
-# Listed first if not all lines fit.
-_LISTED_FIRST: Final = frozenset({ERROR, Status.NEEDS_REVIEW})
+# They need action. Listed first if not all lines fit.
+LISTED_FIRST: Final = IN_REVIEW | {ERROR}
 
 
 def split_into_groups(due_work: DueWork, *, size: int, dry_run: bool) -> list[dict[str, Any]]:
@@ -130,9 +146,7 @@ def split_into_groups(due_work: DueWork, *, size: int, dry_run: bool) -> list[di
 
 def build_group_summary(handled: Iterable[HandledItem], *, max_bytes: int) -> dict[str, Any]:
     """The output of a group: all counts, and as many lines as fit."""
-    lines = sorted(
-        map(_result_line, handled), key=lambda line: line["outcome"] not in _LISTED_FIRST
-    )
+    lines = sorted(map(_result_line, handled), key=lambda line: line["outcome"] not in LISTED_FIRST)
     counts = Counter(str(line["outcome"]) for line in lines)
     listed, size = [], 0
     for line in lines:
@@ -164,7 +178,7 @@ def made_progress(counts: Mapping[str, int]) -> bool:
     return any(number for outcome, number in counts.items() if outcome not in _NO_PROGRESS_OUTCOMES)
 
 
-_NO_PROGRESS_OUTCOMES: Final = frozenset({ERROR, OUT_OF_TIME, NO_CHANGE})
+_NO_PROGRESS_OUTCOMES: Final = frozenset({ERROR, OUT_OF_TIME, NO_CHANGE, HELD})
 
 
 def _result_line(item: HandledItem) -> dict[str, Any]:
@@ -189,7 +203,7 @@ def _error_line(key: str, reason: str) -> dict[str, Any]:
 
 def truncate_reason(reason: str) -> str:
     """Bound a reason and mask email addresses: executions are kept and widely readable."""
-    text = redacted_line(reason)
+    text = support_line(reason)
     while len(json.dumps(text)) > MAX_REASON_BYTES:
         text = text[: len(text) * 3 // 4]
     return text
@@ -207,16 +221,17 @@ class SweepFinisher:
     ) -> dict[str, Any]:
         """Release the leases, start the next page if there is one, and report.
 
-        The next page begins at a later due time, so rows that always fail cannot loop. If it
-        begins at the same time, because many rows became due at once, this page must have made
-        progress.
+        The next page begins at a later due time, so rows that always fail cannot loop. If many rows
+        became due at once, it begins at the same time; without progress, just after it: someone
+        may have inserted them to hide the rows behind.
         """
         done = build_report(results)
         for shard in sweep["shards"]:
             self.leases.release(shard, holder=sweep["execution"])
         next_sweep = sweep["next"]
-        if next_sweep is not None and (
-            next_sweep["from"] != sweep["from"] or made_progress(done["counts"])
-        ):
+        if next_sweep is not None:
+            if next_sweep["from"] == sweep["from"] and not made_progress(done["counts"]):
+                after = parse_time(next_sweep["from"]) + _TIME_PRECISION
+                next_sweep = {**next_sweep, "from": format_time(after)}
             self.sweeps.start(next_sweep)
         return {**done, "busy_shards": sweep["busy"]} if sweep["busy"] else done

@@ -9,6 +9,7 @@ from oncely.contract import AnyContract, EffectCall
 from oncely.domain.decisions import (
     on_business_conflict,
     on_late_outcome,
+    outcome_before_sending,
     restore_reference,
     save_progress,
     save_reference,
@@ -16,22 +17,24 @@ from oncely.domain.decisions import (
 from oncely.domain.due import reserve_alert
 from oncely.domain.effect_outcomes import (
     Ambiguous,
-    Anomalous,
     BusinessWrite,
     Declined,
     EffectOutcome,
     Json,
-    LookupFailed,
-    LookupUnsupported,
     NotSent,
     Prepared,
+    Reserved,
     StillOpen,
     Succeeded,
 )
+from oncely.domain.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.domain.errors import InvariantError, NotConfiguredError, UnavailableError
-from oncely.domain.jobs import MONEY_RETENTION, Decision, Job, finalize_if_ended
-from oncely.domain.lifecycle import ENDING
+from oncely.domain.hints import keep_hint
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.lifecycle import ENDING, Event
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
+from oncely.domain.proofs import misses_proof
+from oncely.flow.gate import Gate
 from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
 from oncely.run.review_alerts import ReviewAlerter
 
@@ -75,7 +78,7 @@ class DecisionWriter:
     ) -> DecisionResult:
         """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
         for _ in range(_MAX_CAS_RETRIES):
-            after = self._row_after(decision, job, contract)
+            after = self.row_after(decision, job, contract)
             match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):
                 case Swapped(job=written):
                     self._deliver_alert(decision, written)
@@ -86,17 +89,21 @@ class DecisionWriter:
                         job, terms, decision, reason=why, now=self.clock.now()
                     )
                     business_writes = _no_business_writes
-                case VersionConflict(row=row) if row is not None and job.same_owner_and_status_as(
-                    row
+                case VersionConflict(row=row) if row is not None and _adds_at_most_evidence(
+                    row, before=job, after=after
                 ):
-                    job = row  # only evidence was added: decide the same again
+                    # Only evidence was added, or a hint: decide the same again.
+                    decision, job = keep_hint(decision, seen=job, row=row), row
                 case VersionConflict(row=row):
-                    return DecisionResult(decision, None, self._save_as_evidence(row, job, outcome))
+                    may_fail_later = contract is not None and contract.policy.may_fail_later
+                    frees = business_writes if may_fail_later else _no_business_writes
+                    lost = self._save_as_evidence(row, job, outcome, frees=frees)
+                    return DecisionResult(decision, None, lost)
                 case unreachable:
                     assert_never(unreachable)
         raise _too_many_conflicts(job)
 
-    def _row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
+    def row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
         """The row after a decision. The same write reserves the alert, if we send it."""
         now = self.clock.now()
         after = row_after(
@@ -109,9 +116,17 @@ class DecisionWriter:
             self.alerter.deliver(written)
 
     def _save_as_evidence(
-        self, row: Job | None, job: Job, outcome: EffectOutcome | None
+        self,
+        row: Job | None,
+        job: Job,
+        outcome: EffectOutcome | None,
+        *,
+        frees: Callable[[Job], Sequence[BusinessWrite]],
     ) -> str | None:
-        """Add a definite outcome to the row as evidence. Returns it if there is no row."""
+        """Add a definite outcome to the row as evidence. Returns it if there is no row.
+
+        `frees` are the writes of an effect that failed after it had succeeded.
+        """
         if not isinstance(outcome, Succeeded | Declined):
             return None
         for _ in range(_MAX_CAS_RETRIES):
@@ -119,10 +134,14 @@ class DecisionWriter:
                 # Never create a row here: one without its history would block the key forever.
                 return f"its row is gone, and now: {outcome.reason}"
             decision = on_late_outcome(row, outcome, fence=job.fence)
-            after = self._row_after(decision, row)
-            match self.store.compare_and_swap(row, after):
+            after = self.row_after(decision, row)
+            failed_later = decision.event is Event.CONTRADICT and isinstance(outcome, Declined)
+            writes = frees(after) if failed_later else ()
+            match self.store.compare_and_swap(row, after, business_writes=writes):
                 case VersionConflict(row=newer):
                     row = newer
+                case BusinessWriteConflict() if writes:
+                    frees = _no_business_writes
                 case Swapped(job=written):
                     self._deliver_alert(decision, written)
                     return None
@@ -131,6 +150,11 @@ class DecisionWriter:
                 case unreachable:
                     assert_never(unreachable)
         raise _too_many_conflicts(job)
+
+
+def _adds_at_most_evidence(row: Job, *, before: Job, after: Job) -> bool:
+    unchanged = before.same_owner_and_status_as(row)
+    return unchanged and not misses_proof(row, before=before, after=after)
 
 
 def _too_many_conflicts(job: Job) -> UnavailableError:
@@ -156,7 +180,8 @@ def row_after(
 
     A job of an unknown contract has nothing to publish that we know of, and stays the longest.
     """
-    after = decision.apply_to(row, now=now, actor=actor)
+    dropped = () if contract is None else contract.dropped_when_ended
+    after = decision.apply_to(row, now=now, actor=actor, dropped_when_ended=dropped)
     if decision.event not in ENDING:
         return after
     retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
@@ -187,6 +212,7 @@ class EffectExecutor:
     contract: AnyContract
     writer: DecisionWriter
     deadline: datetime
+    gate: Gate
 
     def execute(self) -> EffectOutcome | OwnershipYielded:
         """Save the reference first, if the effect has one; then perform it, once."""
@@ -195,6 +221,9 @@ class EffectExecutor:
             match self._guarded_call(self.contract.prepare, self._call()):
                 case None:
                     pass
+                case Reserved() as reserved:
+                    if (refusal := self._reserve(reserved)) is not None:
+                        return refusal
                 case Prepared(ref=ref, replayed=replayed):
                     if not self._save(save_reference(ref)):
                         return OwnershipYielded(f"{ref} was prepared, but {_OTHER_OWNER}")
@@ -250,6 +279,22 @@ class EffectExecutor:
         self.job = saved or self.job
         return saved is not None
 
+    def _reserve(self, reserved: Reserved) -> EffectOutcome | OwnershipYielded | None:
+        """Make the writes, as the owner. Returns None if they were made."""
+        decision = Decision(event=Event.CHECKPOINT, reason=reserved.reason)
+        after = self.writer.row_after(decision, self.job, self.contract)
+        match self.writer.store.compare_and_swap(self.job, after, business_writes=reserved.writes):
+            case Swapped(job=job):
+                self.job = job
+                return None
+            case BusinessWriteConflict(reason=why):
+                # Others wrote it first. The next run decides by what it reads then.
+                return NotSent(f"{why} changed before the effect", retry_after=timedelta())
+            case VersionConflict():
+                return OwnershipYielded(f"{reserved.reason} was not written: {_OTHER_OWNER}")
+            case unreachable:
+                assert_never(unreachable)
+
     def _save_progress(self, progress: Mapping[str, Json]) -> None:
         if not self._save(save_progress(progress)):
             raise UnavailableError(
@@ -278,26 +323,16 @@ class EffectExecutor:
         # A frozen process may thaw here after its lease expired, when another may execute.
         if not self._has_time(terms.profile.request_timeout * calls):
             return NotSent("too little time was left to call the provider", retry_after=timedelta())
+        if (hold := self.gate.hold(self.contract)) is not None:
+            return NotSent(hold.reason, held_until=hold.until)
         try:
             return step(call)
-        except NotConfiguredError as error:
+        except (NotConfiguredError, UnavailableError) as error:
+            rejected = isinstance(error, NotConfiguredError)
             # Preparing has no effect, and a natural effect may be repeated.
-            harmless = step == self.contract.prepare or terms.safety is RetrySafety.NATURAL
-            return (
-                NotSent(str(error), credentials_rejected=True)
-                if harmless
-                else Ambiguous(str(error))
-            )
+            natural = rejected and terms.safety is RetrySafety.NATURAL
+            if step == self.contract.prepare or natural:
+                return NotSent(str(error), credentials_rejected=rejected)
+            return Ambiguous(str(error))
         except Exception as error:  # noqa: BLE001  # whatever it is, the effect may have happened
             return Ambiguous(f"the call ended in {type(error).__name__}: {error}")
-
-
-def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
-    """What a lookup means for a job that has not sent anything in this run."""
-    if isinstance(outcome, LookupFailed):
-        return NotSent(outcome.reason, retry_after=outcome.retry_after)
-    if isinstance(outcome, LookupUnsupported):
-        return Anomalous(
-            f"the job table was restored, so it may have happened before; {outcome.reason}"
-        )
-    return outcome

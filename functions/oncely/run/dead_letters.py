@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.due import mark_stranded, on_dead_letter
+from oncely.domain.due import is_stranded, mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
-from oncely.enqueue.enqueuer import row_from_message
-from oncely.ports import Clock, Created, JobStore, Notifier, RejectQueue, TableBlocked, TableGuard
+from oncely.enqueue.new_row import row_from_message
+from oncely.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
-from oncely.run import alert_texts
 from oncely.run.attempt import DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
 
@@ -24,10 +24,21 @@ class DeadLetterOutcome(StrEnum):
     """What was done with a dead letter."""
 
     RETRY_SCHEDULED = "kept"  # its ready row is due later
+    RETRIED_AGAIN = "kept again"  # the same; operators were alerted the first time
     ALREADY_TRACKED = "carried"  # its row is not ready, so it needs no message
     NEEDS_REVIEW = "needs_review"  # dead-lettered again, and no worker claimed it
     REJECTED = "rejected"  # not a valid job message
     LEFT_IN_QUEUE = "left"  # our side failed: it stays in the queue
+
+
+# These stay in the queue, have their own alert, or were in an earlier one.
+_NOT_LISTED: Final = frozenset(
+    {
+        DeadLetterOutcome.LEFT_IN_QUEUE,
+        DeadLetterOutcome.NEEDS_REVIEW,
+        DeadLetterOutcome.RETRIED_AGAIN,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +57,10 @@ class DeadLetterHandler:
 
     registry: ContractRegistry
     store: JobStore
-    notifier: Notifier
+    alerter: ReviewAlerter
     reject_queue: RejectQueue
     clock: Clock
     guard: TableGuard
-    stack: str = ""  # names the deployment in alerts
 
     def handle_batch(self, bodies: Mapping[str, str]) -> list[HandledDeadLetter]:
         """Handle each dead letter, and send one alert for all of them.
@@ -68,16 +78,13 @@ class DeadLetterHandler:
         ]
 
     def _notify(self, handled: list[HandledDeadLetter]) -> bool:
-        """Alert about all but those that stay in the queue or have their own alert."""
+        """Alert once about each dead letter."""
         entries = [
             (letter.job_key or letter.message_id, letter.reason)
             for letter in handled
-            if letter.outcome
-            not in {DeadLetterOutcome.LEFT_IN_QUEUE, DeadLetterOutcome.NEEDS_REVIEW}
+            if letter.outcome not in _NOT_LISTED
         ]
-        return not entries or self.notifier.notify(
-            alert_texts.dead_letter_alert(entries, stack=self.stack)
-        )
+        return not entries or self.alerter.alert_dead_letters(entries)
 
     def _handle(self, message_id: str, body: str) -> HandledDeadLetter:
         try:
@@ -128,23 +135,16 @@ class DeadLetterHandler:
             if decision is None:
                 return DeadLetterOutcome.ALREADY_TRACKED, f"it is {row.status}", key
             if self._decision_writer().write(row, decision).job is not None:
-                return (
-                    (
-                        DeadLetterOutcome.NEEDS_REVIEW
-                        if decision.alert
-                        else DeadLetterOutcome.RETRY_SCHEDULED
-                    ),
-                    decision.reason,
-                    key,
-                )
+                return _outcome_of(decision, row), decision.reason, key
         raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 
     def _decision_writer(self) -> DecisionWriter:
-        alerter = ReviewAlerter(
-            store=self.store,
-            notifier=self.notifier,
-            clock=self.clock,
-            actor=ACTOR,
-            stack=self.stack,
-        )
-        return DecisionWriter(store=self.store, clock=self.clock, actor=ACTOR, alerter=alerter)
+        return DecisionWriter(store=self.store, clock=self.clock, actor=ACTOR, alerter=self.alerter)
+
+
+def _outcome_of(decision: Decision, row: Job) -> DeadLetterOutcome:
+    if decision.alert:
+        return DeadLetterOutcome.NEEDS_REVIEW
+    if is_stranded(row):
+        return DeadLetterOutcome.RETRIED_AGAIN
+    return DeadLetterOutcome.RETRY_SCHEDULED

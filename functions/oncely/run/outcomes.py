@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.ports import JobResult
 
 
@@ -25,6 +26,11 @@ class _JobOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _ExplainedOutcome(_JobOutcome):
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished(_JobOutcome):
     """The effect happened and is recorded."""
 
@@ -39,6 +45,10 @@ class Failed(_JobOutcome):
     result: JobResult
 
 
+class Cancelled(_ExplainedOutcome):
+    """What an operator cancelled is closed at the provider, and that is recorded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Duplicate(_JobOutcome):
     """The job had ended: the first run's result."""
@@ -47,18 +57,12 @@ class Duplicate(_JobOutcome):
     result: JobResult
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unknown(_JobOutcome):
+class Unknown(_ExplainedOutcome):
     """The effect may have happened; the reconciler looks it up."""
 
-    reason: str
 
-
-@dataclass(frozen=True, kw_only=True)
-class NeedsReview(_JobOutcome):
+class NeedsReview(_ExplainedOutcome):
     """An operator must decide, and was alerted."""
-
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,31 @@ class NotAttempted(_JobOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waiting(_JobOutcome):
+    """Its business rows are not there yet; the row waits for them."""
+
+    until: datetime
+    reason: str
+    row_resends: bool  # the row is due at `until` and resends the message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held(_JobOutcome):
+    """An operator paused it, or the gate of its provider is closed. Nothing was sent."""
+
+    until: datetime
+    reason: str
+    row_resends: bool  # a row is due and resends the message once the gate opens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled(_JobOutcome):
+    """Its time to run has not come; its row sends a message then."""
+
+    until: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Continued(_JobOutcome):
     """A long job made progress and continues with a new message."""
 
@@ -93,37 +122,26 @@ class Continued(_JobOutcome):
     sent: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnershipLost(_JobOutcome):
+class OwnershipLost(_ExplainedOutcome):
     """Another owner decided first; our outcome is kept as evidence."""
 
-    reason: str
 
-
-@dataclass(frozen=True, kw_only=True)
-class RowMissing(_JobOutcome):
+class RowMissing(_ExplainedOutcome):
     """The outcome is definite, but the row is gone: the rejected message keeps the outcome."""
 
-    reason: str
 
-
-@dataclass(frozen=True, kw_only=True)
 class NotStarted(_JobOutcome):
     """Too little time was left: nothing was claimed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableFenced(_JobOutcome):
+class TableFenced(_ExplainedOutcome):
     """The job table may not hold the proofs: nothing was sent, and the message is redelivered."""
 
-    reason: str
-
 
 @dataclass(frozen=True, kw_only=True)
-class Conflict(_JobOutcome):
+class Conflict(_ExplainedOutcome):
     """Same key, other business values. The first job was not changed."""
 
-    reason: str
     alerted: bool = True  # whether operators were
 
 
@@ -144,12 +162,16 @@ class InternalError:
 RunOutcome: TypeAlias = (
     Finished
     | Failed
+    | Cancelled
     | Duplicate
     | Unknown
     | NeedsReview
     | AwaitingResolution
     | LeasedElsewhere
     | NotAttempted
+    | Waiting
+    | Held
+    | Scheduled
     | Continued
     | OwnershipLost
     | RowMissing
@@ -159,3 +181,17 @@ RunOutcome: TypeAlias = (
     | InvalidMessage
     | InternalError
 )
+
+
+def ready_outcome(job: Job, decision: Decision) -> Waiting | NotAttempted:
+    """The outcome of a job that is ready to run again."""
+    fields: Any = {
+        "job_key": job.job_key,
+        "job_type": job.job_type,
+        "until": decision.run_at or job.updated_at,
+        "reason": decision.reason,
+        "row_resends": decision.resend_when_due,
+    }
+    if decision.event is Event.WAIT:
+        return Waiting(**fields)
+    return NotAttempted(**fields, credentials_rejected=decision.credentials_rejected)

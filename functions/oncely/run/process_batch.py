@@ -1,5 +1,6 @@
 """Processes the messages of one invocation concurrently; a bad one never fails the others."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from typing import Final, TypeAlias, assert_never
 from oncely.ports import Clock, MessageSource, RejectQueue
 from oncely.run.outcomes import (
     AwaitingResolution,
+    Cancelled,
     Conflict,
     Continued,
     Duplicate,
     Failed,
     Finished,
+    Held,
     InternalError,
     InvalidMessage,
     LeasedElsewhere,
@@ -23,8 +26,10 @@ from oncely.run.outcomes import (
     OwnershipLost,
     RowMissing,
     RunOutcome,
+    Scheduled,
     TableFenced,
     Unknown,
+    Waiting,
 )
 from oncely.run.run_job import JobRunner
 
@@ -32,16 +37,21 @@ from oncely.run.run_job import JobRunner
 MAX_VISIBILITY_TIMEOUT: Final = timedelta(hours=11)
 # Spreads workers that wait for the same lease.
 NACK_JITTER: Final = timedelta(seconds=10)
-# After 1, 4, 16 and 64 minutes: five receives take 85 minutes. Then the dead letter queue holds the
-# message for days, and its consumer leaves it there while the table is blocked.
-FIRST_POSTPONE_DELAY: Final = timedelta(minutes=1)
-_POSTPONE_FACTOR: Final = 4
+# All receives of a message that our side fails to process take this long together. Then the dead
+# letter queue holds it for days.
+MIN_POSTPONE_TIME: Final = timedelta(hours=1)
+# The delays grow with the time that the message has waited, counted from this on.
+_POSTPONE_SCALE: Final = timedelta(seconds=30)
 # A crash may spend the last receive, so one is kept in reserve.
 RESERVED_RECEIVES: Final = 1
 
 
 @dataclass(frozen=True)
-class Ack:
+class _WithoutDetails:
+    pass
+
+
+class Ack(_WithoutDetails):
     """Delete the message: the row tracks the job from here."""
 
 
@@ -52,14 +62,8 @@ class Nack:
     visible_at: datetime | None = None
 
 
-@dataclass(frozen=True)
-class Postpone:
-    """Redeliver it with growing delays: the cause may take hours to fix."""
-
-
-@dataclass(frozen=True)
-class LeaveInvisible:
-    """Redeliver it when its visibility timeout ends."""
+class Postpone(_WithoutDetails):
+    """Redeliver it after seconds, then with growing delays: our side failed."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,10 @@ class Reject:
     """Move it to the rejects queue: no retry can make it valid."""
 
     reason: str
+    job_key: str | None = None  # whose timeline shows it
 
 
-MessageAction: TypeAlias = Ack | Nack | Postpone | LeaveInvisible | Reject
+MessageAction: TypeAlias = Ack | Nack | Postpone | Reject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +85,7 @@ class Delivery:
     body: str
     receipt: str
     receive_count: int  # how often it was delivered, this time included
+    sent_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +125,16 @@ class BatchProcessor:
         return [job.result() for job in jobs]
 
     def _process_delivery(self, delivery: Delivery, deadline: datetime) -> ProcessedDelivery:
+        near_limit = delivery.receive_count >= self.max_receive_count - RESERVED_RECEIVES
         try:
-            outcome = self.runner.run(delivery.body, deadline=deadline)
+            outcome = self.runner.run(
+                delivery.body,
+                deadline=deadline,
+                sent_at=delivery.sent_at,
+                nack=not near_limit,
+            )
         except Exception as error:  # noqa: BLE001  # other jobs continue; this one is logged
             outcome = InternalError(error)
-        near_limit = delivery.receive_count >= self.max_receive_count - RESERVED_RECEIVES
         action = action_for(outcome, near_receive_limit=near_limit)
         try:
             acked = self._apply_action(action, delivery)
@@ -137,35 +148,40 @@ class BatchProcessor:
         match action:
             case Ack():
                 return True
-            case LeaveInvisible():
-                return False
             case Nack(visible_at=at):
                 self.message_source.redeliver_after(delivery.receipt, delay=self._delay_until(at))
                 return False
             case Postpone():
-                self.message_source.redeliver_after(
-                    delivery.receipt, delay=self._postpone_delay(delivery.receive_count)
-                )
+                delay = postpone_delay(delivery.receive_count, self.max_receive_count)
+                delay += NACK_JITTER * self.jitter()
+                self.message_source.redeliver_after(delivery.receipt, delay=delay)
                 return False
-            case Reject(reason=reason):
+            case Reject(reason=reason, job_key=key):
                 self.reject_queue.reject(
-                    delivery.body, reason=reason, message_id=delivery.message_id
+                    delivery.body, reason=reason, message_id=delivery.message_id, job_key=key
                 )
                 return True
             case _:
                 assert_never(action)
-
-    def _postpone_delay(self, receive_count: int) -> timedelta:
-        wait: timedelta = FIRST_POSTPONE_DELAY * _POSTPONE_FACTOR ** min(
-            receive_count - 1, self.max_receive_count
-        )
-        return min(wait + NACK_JITTER * self.jitter(), MAX_VISIBILITY_TIMEOUT)
 
     def _delay_until(self, at: datetime | None) -> timedelta:
         if at is None:
             return timedelta(0)
         wait = max(at - self.clock.now(), timedelta(0)) + NACK_JITTER * self.jitter()
         return min(wait, MAX_VISIBILITY_TIMEOUT)
+
+
+def postpone_delay(receive_count: int, max_receive_count: int) -> timedelta:
+    """The delay before the next receive: the same share of the time waited so far.
+
+    A message is thus received again soon after our side recovers, and the delays of all its
+    receives add up to MIN_POSTPONE_TIME. The more receives are allowed, the shorter each delay.
+    """
+    returns = max_receive_count - 1
+    factor = (1 + MIN_POSTPONE_TIME / _POSTPONE_SCALE) ** (1 / returns)
+    # A message may be received once more than it is allowed to.
+    delay: timedelta = _POSTPONE_SCALE * (factor - 1) * factor ** (min(receive_count, returns) - 1)
+    return timedelta(seconds=math.ceil(delay.total_seconds()))
 
 
 def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageAction:
@@ -176,21 +192,22 @@ def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageActio
     match outcome:
         case Finished() | Failed() | Duplicate() | Unknown() | NeedsReview() | AwaitingResolution():
             return Ack()
-        case OwnershipLost() | Continued():
+        case OwnershipLost() | Continued() | Scheduled() | Cancelled():
             return Ack()
-        case NotAttempted(row_resends=True):
+        case NotAttempted(row_resends=True) | Waiting(row_resends=True) | Held(row_resends=True):
             return Ack()
-        case LeasedElsewhere(until=until) | NotAttempted(until=until):
+        case Held(until=until):
+            return Nack(until)  # there may be no row yet
+        case LeasedElsewhere(until=until) | NotAttempted(until=until) | Waiting(until=until):
             return Ack() if near_receive_limit else Nack(until)
         case NotStarted():
             return Nack()
-        case TableFenced():
+        case TableFenced() | InternalError():
             return Postpone()
         case Conflict(alerted=False) if not near_receive_limit:
-            return LeaveInvisible()  # alert operators before it leaves the queue
-        case Conflict(reason=reason) | RowMissing(reason=reason) | InvalidMessage(reason=reason):
-            return Reject(reason)
-        case InternalError():
-            return LeaveInvisible()
+            return Postpone()  # alert operators before it leaves the queue
+        case Conflict() | RowMissing() | InvalidMessage():
+            key = None if isinstance(outcome, InvalidMessage) else outcome.job_key
+            return Reject(outcome.reason, key)
         case _:
             assert_never(outcome)

@@ -1,6 +1,6 @@
 """Alerts operators of a job that needs review: one alert, however many processes try."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -43,10 +43,11 @@ class ReviewAlerter:
     """
 
     store: JobStore
-    notifier: Notifier
+    notifier: Callable[[], Notifier]  # alerts are rare, so not made in the init phase
     clock: Clock
     actor: str
     stack: str = ""  # names the deployment in the commands of alerts
+    can_look_up: Callable[[str], bool] = lambda _: True  # by job type
     jitter: Callable[[], float] = lambda: 0.0  # needed where several processes may reserve at once
 
     def alert_if_due(self, key: JobKey) -> AlertDelivery:
@@ -68,16 +69,27 @@ class ReviewAlerter:
         """Send the alert of a job whose row we reserved."""
         if not alert_reservation_valid(review, self.clock.now()):
             return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
-        if not self.notifier.notify(alert_texts.review_alert(review, stack=self.stack)):
+        alert = alert_texts.review_alert(
+            review, stack=self.stack, can_look_up=self.can_look_up(review.job_type)
+        )
+        if not self.notifier().notify(alert):
             return AlertDelivery.FAILED
         self._record(review)
         return AlertDelivery.DELIVERED
 
     def alert_orphaned_outcome(self, key: JobKey, outcome: str) -> bool:
         """Alert about an outcome whose row is gone. Nothing retries this alert."""
-        return self.notifier.notify(
+        return self.notifier().notify(
             alert_texts.orphaned_outcome_alert(key, outcome, stack=self.stack)
         )
+
+    def alert_conflict(self, key: JobKey, reason: str) -> bool:
+        """Alert about a message that conflicts with its job."""
+        return self.notifier().notify(alert_texts.conflict_alert(key, reason, stack=self.stack))
+
+    def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
+        """Send one alert for the dead letters of a batch."""
+        return self.notifier().notify(alert_texts.dead_letter_alert(entries, stack=self.stack))
 
     def _record(self, review: Job) -> None:
         """Clear the due time. Evidence added since then stays."""

@@ -1,19 +1,27 @@
 """Runs one message: precheck, claim, execute the effect once, end in one transaction."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
-from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, Proceed, encode_message
+from oncely.contract import AlreadyResolved, AnyContract, Mismatch, NotThereYet, Proceed
 from oncely.domain.claims import (
     Claim,
     ClaimFailure,
+    can_reopen,
     classify_claim_failure,
     on_prerequisite_not_met,
+    prerequisite_refusal,
 )
 from oncely.domain.decide import decide, guard_before_effect
+from oncely.domain.decisions import (
+    MIN_ROW_WAIT,
+    on_not_there_yet,
+    on_refused_message,
+    on_unusable_secret,
+)
 from oncely.domain.effect_outcomes import (
     Anomalous,
     BusinessWrite,
@@ -21,29 +29,36 @@ from oncely.domain.effect_outcomes import (
     LeaseExpired,
     NotFound,
 )
-from oncely.domain.errors import InvalidInputError, InvariantError
-from oncely.domain.jobs import CLOCK_SKEW, Decision, Job
-from oncely.domain.keys import JobKey, fingerprint
+from oncely.domain.errors import InvalidInputError, InvariantError, NotConfiguredError
+from oncely.domain.jobs import Decision, Job, known_values
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.table_identity import may_have_lost_history
+from oncely.domain.resubmissions import ResubmissionLimit
+from oncely.domain.schedule import later_run_at
+from oncely.domain.table_identity import may_lack_reference
+from oncely.flow.gate import Gate
+from oncely.flow.local_gate import Hold
+from oncely.message import Message, encode_message
 from oncely.ports import (
     Claimed,
     ClaimFailed,
+    ClaimResult,
     Clock,
     Dependencies,
     JobStore,
-    Notifier,
     PrerequisiteNotMet,
     TableBlocked,
     TableGuard,
     TableOpen,
 )
 from oncely.registry import ContractRegistry
-from oncely.run import alert_texts
 from oncely.run.attempt import DecisionResult, DecisionWriter, EffectExecutor, OwnershipYielded
+from oncely.run.claim_request import build_claim
+from oncely.run.early_message import EarlyMessage
+from oncely.run.held_message import HeldMessage
 from oncely.run.outcomes import (
     AwaitingResolution,
+    Cancelled,
     Conflict,
     Continued,
     Duplicate,
@@ -59,10 +74,14 @@ from oncely.run.outcomes import (
     RunOutcome,
     TableFenced,
     Unknown,
+    Waiting,
+    ready_outcome,
 )
 from oncely.run.review_alerts import ReviewAlerter
 
 ACTOR: Final = "worker"
+_LOST_RACE: Final = "lost a race to claim it"
+_Passed: TypeAlias = Proceed[Any] | AlreadyResolved[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,49 +91,73 @@ class JobRunner:
     registry: ContractRegistry
     dependencies: Dependencies
     store: JobStore
-    notifier: Notifier
+    alerter: ReviewAlerter
     clock: Clock
     new_token: Callable[[], str]
     jitter: Callable[[], float]
     guard: TableGuard
-    stack: str = ""  # names the deployment in alerts
+    gate: Gate
+    resubmission_limit: ResubmissionLimit
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
-    def run(self, body: str, *, deadline: datetime) -> RunOutcome:
+    def run(
+        self, body: str, *, deadline: datetime, sent_at: datetime | None = None, nack: bool = True
+    ) -> RunOutcome:
         """Run one message; nothing is started that could not end before the deadline."""
+        now = self.clock.now()
         try:
             contract_type, message = self.registry.parse_body(body)
             key = contract_type.key(message)
+            runs_later = message.run_at is not None and later_run_at(message.run_at, now)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
-        if self.clock.now() + contract_type.policy.max_duration > deadline:
+        if now + contract_type.max_duration() > deadline:
             return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
         contract = contract_type(self.dependencies)
-        for name in contract_type.resources.secret_names:
-            self.dependencies.secret(name)  # a missing one is found before anything is claimed
-        return _Run(self, contract, message, key, deadline, table).run()
+        run = _Run(self, contract, message, key, deadline, table, sent_at or now, nack)
+        return run.schedule() if runs_later else run.run()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
     """The run of one valid message."""
 
     runner: JobRunner
-    contract: AnyContract
+    contract: AnyContract  # after the precheck: at the provider of this job
     message: Message
     key: JobKey
     deadline: datetime
     table: TableOpen
+    sent_at: datetime
+    can_nack: bool  # otherwise its row takes over every wait
+
+    def schedule(self) -> RunOutcome:
+        """Let the row wait until the job may run. Nothing is read or claimed before."""
+        now = self.runner.clock.now()
+        row = self._early.ensure_row(now, now, "it runs later")
+        if row.allows(Event.RESCHEDULE):
+            return self._early.keep_time(row, now)
+        return self._on_claim_failed(row, None, now)
 
     def run(self) -> RunOutcome:
         precheck = self.contract.precheck(self.message)
         if isinstance(precheck, Mismatch):
-            return self._conflict(precheck.reason)
-        claim = self._build_claim(precheck)
-        result = self.runner.store.claim(claim)
+            return self._refuse(precheck.reason)
+        if isinstance(precheck, NotThereYet):
+            return self._wait(precheck.waits_for)
+        self.contract = type(self.contract)(self.runner.dependencies, precheck.provider)
+        try:
+            for name in self.contract.secret_names:
+                self.runner.dependencies.secret(name)
+            claim = self._build_claim(precheck)
+        except NotConfiguredError as error:
+            return self._wait_for_secret(str(error))
+        if hold := self._enter_gate(precheck):
+            return self._hold(hold, claim)
+        result = self._claim(replace(claim, now=self.runner.clock.now()))  # it may have waited
         # A process that was frozen before its claim may thaw on a restored table.
         table = self.runner.guard.check()
         if isinstance(table, TableBlocked):
@@ -123,39 +166,72 @@ class _Run:
             case Claimed(job=job):
                 return self._on_claimed(job, precheck, claim, table)
             case ClaimFailed(row=row):
-                return self._on_claim_failed(row, claim)
+                return self._on_claim_failed(row, claim, claim.now)
             case PrerequisiteNotMet(other=other):
                 return self._on_prerequisite_not_met(claim, other)
             case unreachable:
                 assert_never(unreachable)
 
-    def _build_claim(self, precheck: Proceed[Any] | AlreadyResolved[Any]) -> Claim:
-        now = self.runner.clock.now()
-        return Claim(
-            job_key=self.key,
-            job_type=self.contract.job_type,
-            owner=self.runner.new_token(),
-            now=now,
-            # A call may begin until the deadline and take its timeout. After that the owner is
-            # certainly gone.
-            lease_until=self.deadline + self.contract.policy.profile.request_timeout + CLOCK_SKEW,
-            message=self.message.to_dict(),
-            fingerprint=None if precheck.values is None else fingerprint(precheck.values),
-            customer_id=precheck.customer_id,
-            subject=self.contract.indexed_subject(self.message),
-            amount=None if precheck.money is None else precheck.money.amount,
-            currency=None if precheck.money is None else precheck.money.currency,
-            deployment=self.table.deployment,
-            key_scope=self.contract.key_scope() if isinstance(precheck, Proceed) else "",
-            requires_failed=precheck.requires_failed if isinstance(precheck, Proceed) else None,
+    def _enter_gate(self, precheck: _Passed) -> Hold | None:
+        sends = isinstance(precheck, Proceed)
+        return self.runner.gate.enter(self.contract, deadline=self.deadline) if sends else None
+
+    def _hold(self, hold: Hold, claim: Claim) -> RunOutcome:
+        message = HeldMessage(self._early, self.runner.alerter)
+        held = message.wait(hold, claim, can_nack=self.can_nack)
+        return self._on_claim_failed(held, claim, claim.now) if isinstance(held, Job) else held
+
+    def _claim(self, claim: Claim) -> ClaimResult:
+        store, limit = self.runner.store, self.runner.resubmission_limit
+        if claim.requires_failed and self.contract.limits_resubmissions:
+            previous = store.get(claim.requires_failed)
+            resubmissions = previous.resubmissions if previous else ()
+            if limit.refusal(resubmissions, claim.now):
+                return PrerequisiteNotMet(previous)
+            claim = replace(claim, previous_resubmissions=resubmissions)
+        result = store.claim(claim)
+        if isinstance(result, ClaimFailed) and can_reopen(result.row, claim):
+            result = store.claim(replace(claim, reopens=result.row))
+        return result
+
+    def _build_claim(self, precheck: _Passed) -> Claim:
+        now, owner = self.runner.clock.now(), self.runner.new_token()
+        job = (self.contract, self.message, self.key, precheck, self.table)
+        return build_claim(*job, deadline=self.deadline, now=now, owner=owner)
+
+    @property
+    def _early(self) -> EarlyMessage:
+        return EarlyMessage(
+            store=self.runner.store,
+            contract_type=type(self.contract),
+            message=self.message,
+            sent_at=self.sent_at,
+            new_token=self.runner.new_token,
+            actor=ACTOR,
         )
 
+    def _wait(self, waits_for: str) -> RunOutcome:
+        """Let the row wait for the business rows. Nothing is claimed, so nothing can be sent."""
+        now = self.runner.clock.now()
+        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
+        if not row.allows(Event.WAIT) or row.runs_later(now):
+            return self._on_claim_failed(row, None, now)
+        if decision := on_not_there_yet(row, self.contract.policy, waits_for, now=now):
+            return self._write_decision(row, decision)
+        reason = row.last_error or waits_for
+        return Waiting(**self._job_fields, until=row.due_at or now, reason=reason, row_resends=True)
+
+    def _wait_for_secret(self, reason: str) -> RunOutcome:
+        """Report on the row that a secret cannot be used. Nothing is claimed."""
+        now = self.runner.clock.now()
+        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
+        if not row.allows(Event.HOLD) or row.runs_later(now):
+            return self._on_claim_failed(row, None, now)
+        decision = on_unusable_secret(row, reason, now=now, jitter=self.runner.jitter())
+        return self._write_decision(row, decision)
+
     def _on_claimed(
-        self,
-        job: Job,
-        precheck: Proceed[Any] | AlreadyResolved[Any],
-        claim: Claim,
-        table: TableOpen,
+        self, job: Job, precheck: _Passed, claim: Claim, table: TableOpen
     ) -> RunOutcome:
         if job.closing is not None:
             return self._close(job, precheck, claim)
@@ -169,7 +245,8 @@ class _Run:
     def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)
         outcome: EffectOutcome | OwnershipYielded = NotFound("nothing was lost")
-        if self._needs_lookup_first(job, table):
+        claims, since, policy = job.fence - 1, table.replays_until, self.contract.policy
+        if (claims or since) and may_lack_reference(job, policy, since, claims=claims):
             outcome = executor.lookup_first()
         if isinstance(outcome, NotFound):
             outcome = executor.execute()
@@ -186,25 +263,14 @@ class _Run:
             contract=self.contract,
             writer=self._decision_writer(),
             deadline=self.deadline,
+            gate=self.runner.gate,
         )
-
-    def _needs_lookup_first(self, job: Job, table: TableOpen) -> bool:
-        if table.replays_until is None or self.contract.policy.safety is RetrySafety.NATURAL:
-            return False
-        return may_have_lost_history(job, table.replays_until)
 
     def _guard(self, job: Job, claim: Claim) -> Decision | None:
-        return guard_before_effect(
-            job,
-            self.contract.policy,
-            key_scope=claim.key_scope,
-            now=self.runner.clock.now(),
-            deployment=claim.deployment,
-        )
+        now, held = self.runner.clock.now(), partial(self.runner.gate.held_time, job, self.contract)
+        return guard_before_effect(job, self.contract.policy, claim, now=now, held_time=held)
 
-    def _close(
-        self, job: Job, precheck: Proceed[Any] | AlreadyResolved[Any], claim: Claim
-    ) -> RunOutcome:
+    def _close(self, job: Job, precheck: _Passed, claim: Claim) -> RunOutcome:
         """Close what was declined and is still open, whatever the business rows say now."""
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
@@ -213,7 +279,7 @@ class _Run:
             return self._write_decision(job, self._decide(job, Anomalous(reason)))
         outcome = self._executor(job, precheck.facts).close()
         decision = self._decide(job, outcome)
-        if isinstance(precheck, AlreadyResolved) and decision.event is Event.DECLINE:
+        if isinstance(precheck, AlreadyResolved) and decision.event in {Event.DECLINE, Event.CLOSE}:
             # Keep what others wrote to the business rows: no effect happened here.
             return self._write_decision(job, decision, outcome)
         writes = partial(
@@ -222,13 +288,8 @@ class _Run:
         return self._write_decision(job, decision, outcome, writes)
 
     def _decide(self, job: Job, outcome: EffectOutcome) -> Decision:
-        return decide(
-            job,
-            self.contract.policy,
-            outcome,
-            now=self.runner.clock.now(),
-            jitter=self.runner.jitter(),
-        )
+        now, jitter = self.runner.clock.now(), self.runner.jitter()
+        return decide(job, self.contract.policy, outcome, now=now, jitter=jitter)
 
     def _write_decision(
         self,
@@ -247,7 +308,8 @@ class _Run:
     def _continue(self, job: Job) -> Continued:
         """Continue a long job with a new message, which has all its receives left."""
         outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
-        sent = outbox.send([encode_message(job.message)])
+        groups = [type(self.contract).tenant(known_values(job))]
+        sent = outbox.send([encode_message(job.message)], groups=groups)
         return Continued(**self._job_fields, progress=job.progress or {}, sent=all(sent))
 
     def _decision_writer(self) -> DecisionWriter:
@@ -256,62 +318,62 @@ class _Run:
             store=runner.store,
             clock=runner.clock,
             actor=ACTOR,
-            alerter=self._alerter(),
+            alerter=runner.alerter,
             row_retention=runner.row_retention,
         )
 
-    def _alerter(self) -> ReviewAlerter:
-        runner = self.runner
-        return ReviewAlerter(
-            store=runner.store,
-            notifier=runner.notifier,
-            clock=runner.clock,
-            actor=ACTOR,
-            stack=runner.stack,
-        )
-
-    def _on_claim_failed(self, row: Job, claim: Claim) -> RunOutcome:
-        """Answer from the row that refused the claim."""
-        match classify_claim_failure(row, claim):
+    def _on_claim_failed(self, row: Job, claim: Claim | None, now: datetime) -> RunOutcome:
+        """Answer from the row that refused the claim, or that may not wait."""
+        self.runner.gate.give_back()
+        match classify_claim_failure(row, claim, now):
             case ClaimFailure.CONFLICT:
                 return self._conflict("the same key was used with other business values")
             case ClaimFailure.ENDED:
                 return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
             case ClaimFailure.LEASED:
-                return LeasedElsewhere(**self._job_fields, until=row.lease_until or claim.now)
+                return LeasedElsewhere(**self._job_fields, until=row.lease_until or now)
             case ClaimFailure.LEASE_EXPIRED:
                 return self._write_decision(row, self._decide(row, LeaseExpired()))
             case ClaimFailure.AWAITING_RESOLUTION:
                 return AwaitingResolution(**self._job_fields, status=row.status)
+            case ClaimFailure.EARLY:
+                return self._early.keep_time(row, now)
             case ClaimFailure.RACE_LOST:
-                return NotAttempted(
-                    **self._job_fields, until=claim.now, reason="lost a race to claim it"
-                )
+                return NotAttempted(**self._job_fields, until=now, reason=_LOST_RACE)
             case unreachable:
                 assert_never(unreachable)
 
     def _on_prerequisite_not_met(self, claim: Claim, other: Job | None) -> RunOutcome:
+        self.runner.gate.give_back()
+        reason = prerequisite_refusal(claim, other, self.runner.resubmission_limit)
+        if reason is None:
+            return NotAttempted(**self._job_fields, until=claim.now, reason=_LOST_RACE)
         row = self.runner.store.get(self.key)
-        state = other.status.label if other else "not there"
-        reason = f"{claim.requires_failed} must have failed, it is {state}"
-        decision = on_prerequisite_not_met(row, reason)
-        if row is None or decision is None:
+        if row is None or can_reopen(row, claim):
             return self._conflict(reason)
-        return self._write_decision(row, decision)
+        if decision := on_prerequisite_not_met(row, reason):
+            return self._write_decision(row, decision)
+        return self._on_claim_failed(row, claim, claim.now)
+
+    def _refuse(self, reason: str) -> Conflict:
+        """Reject a wrong message. Until the right one is claimed, the row shows the reason."""
+        row = self.runner.store.get(self.key)
+        if row is not None and (decision := on_refused_message(row, reason)):
+            self._decision_writer().write(row, decision)
+        return self._conflict(reason)
 
     def _conflict(self, reason: str) -> Conflict:
-        alert = alert_texts.conflict_alert(self.key, reason, stack=self.runner.stack)
-        alerted = self.runner.notifier.notify(alert)
+        alerted = self.runner.alerter.alert_conflict(self.key, reason)
         return Conflict(**self._job_fields, reason=reason, alerted=alerted)
 
-    def _to_outcome(self, result: DecisionResult) -> RunOutcome:
+    def _to_outcome(self, result: DecisionResult) -> RunOutcome:  # noqa: C901  # one case for each
         """The outcome of the row that was written."""
         job, decision = result.job, result.decision
         if result.orphaned_outcome and isinstance(table := self.runner.guard.check(), TableBlocked):
             # The table was replaced: the redelivered message looks up before it executes.
             return TableFenced(**self._job_fields, reason=table.reason)
         if result.orphaned_outcome:
-            self._alerter().alert_orphaned_outcome(self.key, result.orphaned_outcome)
+            self.runner.alerter.alert_orphaned_outcome(self.key, result.orphaned_outcome)
             return RowMissing(**self._job_fields, reason=result.orphaned_outcome)
         if job is None:
             return OwnershipLost(**self._job_fields, reason=decision.reason)
@@ -320,18 +382,14 @@ class _Run:
                 return Finished(**self._job_fields, result=job.result or {})
             case Status.FAILED:
                 return Failed(**self._job_fields, reason=decision.reason, result=job.result or {})
+            case Status.CANCELLED:
+                return Cancelled(**self._job_fields, reason=decision.reason)
             case Status.UNKNOWN:
                 return Unknown(**self._job_fields, reason=decision.reason)
             case Status.NEEDS_REVIEW:
                 return NeedsReview(**self._job_fields, reason=decision.reason)
             case Status.READY:
-                return NotAttempted(
-                    **self._job_fields,
-                    until=decision.run_at or job.updated_at,
-                    reason=decision.reason,
-                    credentials_rejected=decision.credentials_rejected,
-                    row_resends=decision.resend_when_due,
-                )
+                return ready_outcome(job, decision)
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
             case unreachable:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from oncely.contract import encode_message
 from oncely.domain.profiles import COMMIT_BUDGET
+from oncely.message import encode_message
 from oncely.testing.digest import Digester
 from oncely.testing.in_memory_queue import InMemoryQueue, QueuedMessage
 from oncely.testing.intercepted_provider import InterceptedProvider
@@ -123,7 +123,7 @@ class BaseSimulation(ABC):
         return True
 
     def new_process(
-        self, kind: str, perform: Callable[[], None], context: object
+        self, kind: str, perform: Callable[[], None], context: object = None
     ) -> SimulatedProcess:
         """Create a process that starts now with this context."""
         process = self.schedule.new_process(kind, perform)
@@ -141,7 +141,10 @@ class BaseSimulation(ABC):
             self.edited,
             self.bodies,
             self._shared_digest(),
-            [(one.body, one.visible_at, one.receive_count) for one in self.queue.messages],
+            [
+                (one.body, one.sent_at, one.visible_at, one.receive_count)
+                for one in self.queue.messages
+            ],
             [(one.at, one.request_digest) for one in self.in_flight],
             [one and (one.history, one.in_flight_until, one.latest_call_at) for one in processes],
         )
@@ -156,7 +159,7 @@ class BaseSimulation(ABC):
         return self._last_shared_digest
 
     def _intercept_provider(self, name: str, one: ProviderSpec) -> InterceptedProvider:
-        timeout = self.scenario.contract.policy.profile.request_timeout
+        timeout = self._request_timeout()
         return InterceptedProvider(
             self.interceptor,
             name,
@@ -167,6 +170,10 @@ class BaseSimulation(ABC):
             self.in_flight.append,
         )
 
+    def _request_timeout(self) -> timedelta:
+        policies = self.scenario.contract.all_policies()
+        return max(policy.profile.request_timeout for policy in policies)
+
     def _deliver(self, message: QueuedMessage) -> SimulatedProcess:
         message.receive(self.schedule.now)
         if message.is_dead_letter:
@@ -175,7 +182,7 @@ class BaseSimulation(ABC):
         context = (message.body, message.receive_count, deadline)
         worker = self.new_process("w", lambda: self.process(message, deadline), context)
         # The last time at which it may still call its provider.
-        calls_take = self.scenario.contract.policy.profile.request_timeout + COMMIT_BUDGET
+        calls_take = self._request_timeout() + COMMIT_BUDGET
         worker.latest_call_at = deadline - calls_take
         return worker
 
@@ -188,4 +195,4 @@ class BaseSimulation(ABC):
                 for message in self.scenario.edit(self.rows):
                     self.send(encode_message(message))
 
-        return self.new_process("e", edit, None)
+        return self.new_process("e", edit)

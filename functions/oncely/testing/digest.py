@@ -10,7 +10,8 @@ from itertools import count
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
-from oncely.domain.jobs import EvidenceEntry, Job
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.jobs import Job
 
 Digest = Callable[[object], int]
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))

@@ -1,10 +1,12 @@
 """One call that explores a contract, as the shipped jobs are explored."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from oncely.contract import AnyContract
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import ENDED
+from oncely.job_settings import JobSettings
 from oncely.ports import Clock
 from oncely.provider import AnyProvider
 from oncely.testing.choosers import ScriptedChooser
@@ -20,13 +22,14 @@ UNIT_TEST_LIMITS: Final = SearchLimits(schedules=1_000)
 def explore(
     contract: type[AnyContract],
     *,
-    provider: Callable[[], Any],
+    provider: Callable[[], Any] | None = None,
     plugin: AnyProvider | None = None,
     count_effects: Callable[[Any], int],
     message: Mapping[str, object] | None = None,
     lookup_calls: Collection[str] = (),
     effect_calls: Collection[str] | None = None,
     seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    settings: JobSettings | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     limits: SearchLimits | None = None,
 ) -> ExplorationReport:
@@ -35,28 +38,33 @@ def explore(
         explore(BuildReport, provider=FakeReports, lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` builds a new fake for each schedule. It replaces `plugin`, by default the first
-    provider in the contract's resources. Its `lookup_calls` only read. Its `effect_calls` (by
-    default all other public methods) may succeed, lose the request or the response, or arrive
-    late; then they raise TimeoutError, which an adapter may also report as Ambiguous.
+    `provider` builds a new fake for each schedule, by default the one that the plug-in names. It
+    replaces `plugin`, by default the first provider in the contract's resources. Its
+    `lookup_calls` only read. Its `effect_calls` (by default all other public methods) may succeed,
+    lose the request or the response, or arrive late; then they raise TimeoutError, which an
+    adapter may also report as Ambiguous.
     `count_effects` counts the effects that happened; for a natural effect, 1 once it is in place.
-    `message` defaults to the contract's example. `seed_rows` fills business tables. `check` yields
-    a sentence for each further expectation that does not hold. The default `limits` try every
+    `message` defaults to the contract's example. `seed_rows` fills business tables. `settings`
+    are those that the contract declares, by default with their defaults. `check` yields a sentence
+    for each further expectation that does not hold. The default `limits` try every
     schedule with one injection and a sample with two; `SearchLimits()` tries all pairs in about a
     minute.
 
     Raises AssertionError with the shortest schedules that violate an invariant and a trace of the
     first, or if the job does not end without faults, since that would test nothing.
     """
+    plugin = plugin or contract.resources.providers[0]
+    new_fake = provider or _fake_type(plugin)
     scenario = build_scenario(
         contract,
         message=contract.example.to_dict() if message is None else message,
-        provider=lambda _: provider(),
+        provider=lambda _: new_fake(),
         plugin=plugin,
         count_effects=count_effects,
         lookup_calls=lookup_calls,
         effect_calls=effect_calls,
         seed_rows=seed_rows,
+        settings=settings,
         check=check,
     )
     _require_completion(scenario)
@@ -67,11 +75,18 @@ def explore(
     return report
 
 
+def _fake_type(plugin: AnyProvider) -> Callable[[], Any]:
+    if plugin.fake is None:
+        raise ValueError(f"the plug-in {plugin.name} names no fake: set `fake`, or pass `provider`")
+    found: Callable[[], Any] = resolve_name(plugin.fake)
+    return found
+
+
 def _require_completion(scenario: Scenario) -> None:
     # A job that never runs violates no invariant.
     world, problems = run_schedule(scenario, ScriptedChooser(()))
     job_type, statuses = scenario.contract.job_type, set(world.final_statuses())
-    if problems or statuses & {f"{job_type} {Status.FINISHED}", f"{job_type} {Status.FAILED}"}:
+    if problems or statuses & {f"{job_type} {status}" for status in ENDED}:
         return
     problem = (
         f"{job_type} neither finishes nor fails without faults ({', '.join(statuses)}): "
@@ -101,11 +116,14 @@ def build_scenario(
     lookup_calls: Collection[str] = (),
     effect_calls: Collection[str] | None = None,
     seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    settings: JobSettings | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     fixed_prefix: str = "",
 ) -> Scenario:
     """Build the same as a scenario, for the command line. `provider` gets the simulated clock."""
     plugin_name = (plugin or contract.resources.providers[0]).name
+    if settings is None and contract.resources.settings is not None:
+        settings = contract.resources.settings()  # names the fields that have no default
 
     def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         target = provider(clock)
@@ -134,6 +152,7 @@ def build_scenario(
         providers=providers,
         count_effects=lambda ended: count_effects(ended.providers[plugin_name]),
         seed_rows=seed_rows,
+        job_settings=() if settings is None else (settings,),
         check=check,
         fixed_prefix=fixed_prefix,
     )

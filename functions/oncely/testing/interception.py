@@ -3,18 +3,29 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
+from oncely.domain.alert_budget import AlertDigest, AlertKind
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
 from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.errors import UnavailableError
+from oncely.domain.event_records import EventRecord
+from oncely.domain.gate import GateSnapshot, GateState, Pause
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.provider_events import ChangeKind, EffectChange
 from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, SwapResult
 from oncely.testing.digest import Digest
-from oncely.testing.memory import MemoryDueIndex, MemoryJobStore, MemorySweepLeases
+from oncely.testing.memory import (
+    MemoryAlertBudget,
+    MemoryDueIndex,
+    MemoryJobStore,
+    MemorySweepLeases,
+)
+from oncely.testing.memory_gates import MemoryGateTable
 from oncely.testing.schedule import Scheduler
 from oncely.testing.script import DIE
 from oncely.testing.tasks import START
@@ -27,6 +38,7 @@ LOST: Final = "!lost"  # the call happened, and its response was lost
 # Dying before a read equals dying before the next write: nothing changes in between.
 READ_FAULTS: Final = (FAIL,)
 WRITE_FAULTS: Final = (DIE, FAIL, LOST)
+_TABLE_CALLS: Final = ("store.", "table.", "index.", "leases.")
 
 
 @dataclass
@@ -36,6 +48,7 @@ class Interceptor:
     schedule: Scheduler
     digest: Digest
     mutations: int = 0  # calls so far that may have changed the shared state
+    outage_until: datetime = START  # until then, every call to our tables fails
 
     def call(
         self,
@@ -48,6 +61,8 @@ class Interceptor:
     ) -> _T:
         """Perform a call, or the fault injected into it, and record the result."""
         fault = self.schedule.intercept(name, faults, in_flight=in_flight)
+        if name.startswith(_TABLE_CALLS) and self.schedule.now < self.outage_until:
+            fault = FAIL
         self.mutations += faults is not READ_FAULTS
         try:
             if fault == FAIL:
@@ -109,6 +124,14 @@ class InterceptedJobStore:
 
     def claim(self, claim: Claim) -> ClaimResult:
         return self._write("store.claim", claim.job_key, lambda: self.store.claim(claim))
+
+    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
+        hint = partial(self.store.hint, key, deployment=deployment, now=now)
+        return self._write("store.hint", key, hint)
+
+    def save_event(self, row: Job, event: EventRecord) -> bool:
+        save = partial(self.store.save_event, row, event)
+        return self._write("store.save_event", row.job_key, save)
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
@@ -173,12 +196,19 @@ class InterceptedEventBus:
 
     interceptor: Interceptor
     published: set[tuple[JobKey, Status]] = field(default_factory=set)
+    changes: set[tuple[JobKey, ChangeKind]] = field(default_factory=set)
 
     def publish(self, job: Job) -> None:
         def publish() -> None:
             self.published.add((job.job_key, job.status))
 
         self.interceptor.call("bus.publish", WRITE_FAULTS, publish, _unavailable)
+
+    def publish_change(self, job: Job, change: EffectChange) -> None:
+        def publish() -> None:
+            self.changes.add((job.job_key, change.kind))
+
+        self.interceptor.call("bus.publish_change", WRITE_FAULTS, publish, _unavailable)
 
 
 @dataclass(frozen=True)
@@ -188,7 +218,9 @@ class InterceptedMessageSender:
     interceptor: Interceptor
     deliver: Callable[[str], None]
 
-    def send(self, bodies: Sequence[str]) -> list[bool]:
+    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
+        del groups  # the simulation has one tenant
+
         def send() -> list[bool]:
             for body in bodies:
                 self.deliver(body)
@@ -204,14 +236,42 @@ class InterceptedNotifier:
     """The notifier; `alerted` has the jobs that the operator was alerted about."""
 
     interceptor: Interceptor
-    alerted: set[JobKey | None] = field(default_factory=set)
+    alerted: set[str] = field(default_factory=set)
 
     def notify(self, alert: Alert) -> bool:
         def notify() -> bool:
-            self.alerted.add(alert.job_key)
+            self.alerted.update(alert.names)
             return True
 
         return self.interceptor.call("notifier.notify", WRITE_FAULTS, notify, lambda: False)
+
+
+@dataclass(frozen=True)
+class InterceptedAlertBudget:
+    """The alert budget."""
+
+    interceptor: Interceptor
+    budget: MemoryAlertBudget
+
+    def admit(self, kind: AlertKind, names: Sequence[str], *, now: datetime) -> bool:
+        return self._call("admit", lambda: self.budget.admit(kind, names, now=now))
+
+    def reserve(
+        self, kind: AlertKind, name: str, *, now: datetime, until: datetime
+    ) -> datetime | None:
+        return self._call("reserve", lambda: self.budget.reserve(kind, name, now=now, until=until))
+
+    def keep(self, kind: AlertKind, name: str, *, until: datetime) -> None:
+        self._call("keep", lambda: self.budget.keep(kind, name, until=until))
+
+    def take_digest(self, key: str, *, now: datetime, until: datetime) -> AlertDigest | None:
+        return self._call("take_digest", lambda: self.budget.take_digest(key, now=now, until=until))
+
+    def close_digest(self, digest: AlertDigest, *, now: datetime) -> bool:
+        return self._call("close_digest", lambda: self.budget.close_digest(digest, now=now))
+
+    def _call(self, name: str, perform: Callable[[], _T]) -> _T:
+        return self.interceptor.call(f"budget.{name}", WRITE_FAULTS, perform, _unavailable)
 
 
 @dataclass(frozen=True)
@@ -240,6 +300,34 @@ class InterceptedSweepLeases:
             self.leases.release(shard, holder=holder)
 
         self.interceptor.call("leases.release", WRITE_FAULTS, release, _unavailable)
+
+
+@dataclass(frozen=True)
+class InterceptedGateTable:
+    """The gates. Slots are not simulated: a simulation has no rate limits."""
+
+    interceptor: Interceptor
+    gates: MemoryGateTable
+    lease: Any = None
+
+    def read(self) -> GateSnapshot:
+        return self.interceptor.call("gates.read", READ_FAULTS, self.gates.read, _unavailable)
+
+    def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
+        return self.interceptor.call(
+            "gates.change_circuit",
+            WRITE_FAULTS,
+            lambda: self.gates.change_circuit(gate, before, after),
+            _unavailable,
+        )
+
+    def write_pause(self, before: Pause | None, after: Pause) -> bool:
+        return self.interceptor.call(
+            "gates.write_pause",
+            WRITE_FAULTS,
+            lambda: self.gates.write_pause(before, after),
+            _unavailable,
+        )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import IN_REVIEW
 from oncely.domain.profiles import RetryPolicy
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ def violated_invariants(simulation: "Simulation") -> list[str]:
         *simulation.problems,
         *_queue_violations(simulation),
         *_job_violations(simulation),
+        *_alert_violations(simulation),
         *simulation.scenario.check(simulation),
     ]
 
@@ -26,17 +27,25 @@ def _queue_violations(simulation: "Simulation") -> Iterator[str]:
         yield f"a message is left in the queue: {message.body}"
 
 
+def _alert_violations(simulation: "Simulation") -> Iterator[str]:
+    for key in simulation.conflicts - simulation.ports.notifier.alerted:
+        yield f"a message of {key} was rejected, but no alert was sent"
+    for digest in simulation.budget.digests.values():
+        if digest.due_at is not None:
+            yield f"the digest {digest.key} was not sent"
+
+
 def _job_violations(simulation: "Simulation") -> Iterator[str]:
     contracts = {contract.job_type: contract for contract in simulation.scenario.contracts}
     for row in simulation.store.jobs.values():
-        yield from _row_violations(simulation, row, contracts[row.job_type].policy)
+        yield from _row_violations(simulation, row, contracts[row.job_type].policy_of(row))
     yield from _effect_violations(simulation)
 
 
 def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> Iterator[str]:
-    if row.status is Status.NEEDS_REVIEW:
+    if row.status in IN_REVIEW:
         if row.due_at is None and row.job_key not in simulation.ports.notifier.alerted:
-            yield f"{row.job_key} needs review, but no alert was sent or is due"
+            yield f"{row.job_key} needs review, but no alert or digest was sent or is due"
         if row.expires_at is not None:
             yield f"{row.job_key} needs review and may expire"
     elif not row.ended:
@@ -49,7 +58,7 @@ def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> 
     if first is not None and first is not row.status:
         yield f"{row.job_key} was {first}; a late replay made it {row.status}"
     # The claim that exceeds the limit is counted, but executes nothing.
-    max_attempts = policy.limits.max_attempts + (row.status is Status.NEEDS_REVIEW)
+    max_attempts = policy.limits.max_attempts + (row.status in IN_REVIEW)
     if row.attempts > max_attempts:
         yield f"{row.job_key} had {row.attempts} attempts, {policy.limits.max_attempts} are allowed"
 
@@ -63,7 +72,7 @@ def _effect_violations(simulation: "Simulation") -> Iterator[str]:
         yield f"the effect of {key} happened {effects} times"
     if job is None:
         yield f"{key} was never claimed"
-    elif job.status is Status.FINISHED and effects == 0:
+    elif job.status.is_finished and effects == 0:
         yield f"{key} is finished, but its effect never happened"
-    elif job.status is Status.FAILED and effects:
-        yield f"{key} is failed, but its effect happened"
+    elif job.ended and not job.status.is_finished and effects:
+        yield f"{key} is {job.status}, but its effect happened"

@@ -2,16 +2,28 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from oncely.domain.alert_budget import (
+    AlertDigest,
+    AlertKind,
+    AlertLimits,
+    AlertWindow,
+    add_to_digest,
+    count_alert,
+)
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.errors import InvariantError, UnreadableRowError
+from oncely.domain.erasure import erase_if_complete
+from oncely.domain.errors import InvariantError, UnavailableError, UnreadableRowError
+from oncely.domain.event_records import EventRecord
+from oncely.domain.hints import apply_hint, misses_hint, with_hint
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ATTENTION, Status
+from oncely.domain.lifecycle import LISTED, Status
+from oncely.domain.proofs import misses_proof, same_events, with_event
 from oncely.ports import (
     AlreadyExists,
     BusinessWriteConflict,
@@ -21,17 +33,16 @@ from oncely.ports import (
     Created,
     CreateResult,
     DueEntry,
-    JobListEntry,
     PrerequisiteNotMet,
     Swapped,
     SwapResult,
     TableOpen,
     TableState,
     UniqueWindow,
-    UnreadableRow,
     VersionConflict,
     WindowTaken,
 )
+from oncely.search_ports import JobListEntry, UnreadableRow
 
 BusinessRow = dict[str, object]
 
@@ -41,6 +52,7 @@ class MemoryBusinessRows:
     """Business tables: rows by table and key."""
 
     rows: dict[tuple[str, tuple[str, ...]], BusinessRow] = field(default_factory=dict)
+    writable: frozenset[str] | None = None  # tables; None means all
 
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None:
         self.rows[table, tuple(key.values())] = {**key, **row}
@@ -72,7 +84,19 @@ class MemoryBusinessRows:
         self.apply(write)
         return True
 
+    def delete_partition(
+        self, table: str, partition: Mapping[str, str], *, sort: str, dry_run: bool
+    ) -> int:
+        del sort  # a row's key has its parts in order
+        (value,) = partition.values()
+        found = [key for key in self.rows if key[0] == table and key[1][0] == value]
+        for key in [] if dry_run else found:
+            del self.rows[key]
+        return len(found)
+
     def conflict_reason(self, write: BusinessWrite) -> str | None:
+        if self.writable is not None and write.table not in self.writable:
+            return f"{write}: name the table in the contract's `writes`"
         row = self.rows.get((write.table, tuple(write.key.values())))
         return None if write.applies_to(row) else str(write)
 
@@ -115,25 +139,48 @@ class MemoryJobStore:
             job = apply_claim(row, claim)
             if job is None:
                 if row is None:
-                    raise InvariantError("a claim without a row cannot fail")
+                    raise UnavailableError(f"the review of {claim.job_key} is gone")
                 return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
             if claim.requires_failed is not None:
                 other = self.jobs.get(claim.requires_failed)
-                if other is None or other.status is not Status.FAILED:
+                if not claim.prerequisite_met_by(other):
                     return PrerequisiteNotMet(other)
             self._put(None, job)
             return Claimed(job)
 
+    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
+        with self.lock:
+            row = self.jobs.get(key)
+            hinted = None if row is None else apply_hint(row, deployment=deployment, now=now)
+            if hinted is None:
+                return False
+            self._put(row, hinted)
+            return True
+
+    def save_event(self, row: Job, event: EventRecord) -> bool:
+        with self.lock:
+            stored = self.jobs.get(row.job_key)
+            if stored is None or not same_events(row, stored):
+                return False
+            self.jobs[row.job_key] = with_event(stored, event)
+            return True
+
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
+        after = erase_if_complete(after)
         with self.lock:
             row = self.jobs.get(before.job_key)
             seen = (before.status, before.owner, before.version)
             if row is None or (row.status, row.owner, row.version) != seen:
                 return VersionConflict(row)
-            if row != before and not self.was_restored:
+            if misses_hint(row, before=before, after=after) or misses_proof(
+                row, before=before, after=after
+            ):
+                return VersionConflict(row)
+            if row != with_hint(before, before=before, row=row) and not self.was_restored:
                 raise InvariantError(f"`before` is not the stored row of {before.job_key}")
+            after = with_hint(after, before=before, row=row)
             conflicts = [
                 reason
                 for write in business_writes
@@ -167,34 +214,89 @@ class MemoryTableGuard:
 
 
 @dataclass
-class MemoryUniqueWindows:
-    """The unique windows of a memory store."""
+class MemoryJobInserter:
+    """Inserts rows and unique windows into a memory store."""
 
     store: MemoryJobStore
 
-    def create(
+    def insert(self, job: Job) -> CreateResult:
+        return self.store.create(job)
+
+    def insert_unique(
         self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         with self.store.lock:
             if self.store.get(job.job_key) is not None:
                 return self.store.create(job)
-            holder = self.store.windows.get(window.name)
+            name = f"{job.job_type}:{window.name}"
+            holder = self.store.windows.get(name)
             if (
                 holder
                 and holder[1].until > window.now
                 and holder[0] not in (job.job_key, replacing)
             ):
                 return WindowTaken(holder[0])
-            self.store.windows[window.name] = (job.job_key, window)
+            self.store.windows[name] = (job.job_key, window)
             return self.store.create(job)
 
 
 @dataclass
+class MemoryAlertBudget:
+    """Windows, digests and reservations of alerts by their keys."""
+
+    limits: AlertLimits = field(default_factory=AlertLimits)
+    windows: dict[str, AlertWindow] = field(default_factory=dict)
+    digests: dict[str, AlertDigest] = field(default_factory=dict)
+    reserved: dict[str, datetime] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def admit(self, kind: AlertKind, names: Sequence[str], *, now: datetime) -> bool:
+        with self.lock:
+            window, is_sent = count_alert(self.windows.get(kind.key), now=now, limits=self.limits)
+            self.windows[kind.key] = window
+            if not is_sent:
+                since = window.until - self.limits.window
+                new = AlertDigest(kind=kind, since=since, until=window.until)
+                self.digests[new.key] = add_to_digest(self.digests.get(new.key, new), names)
+            return is_sent
+
+    def reserve(
+        self, kind: AlertKind, name: str, *, now: datetime, until: datetime
+    ) -> datetime | None:
+        with self.lock:
+            held_until = self.reserved.get(kind.key_of_job(name), now)
+            if held_until > now:
+                return held_until
+            self.reserved[kind.key_of_job(name)] = until
+            return None
+
+    def keep(self, kind: AlertKind, name: str, *, until: datetime) -> None:
+        self.reserved[kind.key_of_job(name)] = until
+
+    def take_digest(self, key: str, *, now: datetime, until: datetime) -> AlertDigest | None:
+        with self.lock:
+            digest = self.digests.get(key)
+            if digest is None or digest.due_at is None or digest.due_at > now:
+                return None
+            self.digests[key] = replace(digest, due_at=until)
+            return self.digests[key]
+
+    def close_digest(self, digest: AlertDigest, *, now: datetime) -> bool:
+        del now  # the expiry of a table
+        with self.lock:
+            if self.digests[digest.key] != digest:
+                return False
+            self.digests[digest.key] = replace(digest, due_at=None)
+            return True
+
+
+@dataclass
 class MemoryDueIndex:
-    """The due rows of a memory store."""
+    """The due rows of a memory store, and the due digests of a budget."""
 
     store: MemoryJobStore
     shards: int = DUE_SHARDS
+    budget: MemoryAlertBudget = field(default_factory=MemoryAlertBudget)
 
     def due(
         self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
@@ -206,6 +308,14 @@ class MemoryDueIndex:
             and (since or job.due_at) <= job.due_at <= until
             and due_shard(job.job_key, self.shards) == shard
             and self.store.actions.get(job.job_key, due_action(job.status)) is action
+        ]
+        entries += [
+            DueEntry(job_key=JobKey(digest.key), due_at=digest.due_at)
+            for digest in self.budget.digests.values()
+            if digest.due_at is not None
+            and (since or digest.due_at) <= digest.due_at <= until
+            and due_shard(JobKey(digest.key), self.shards) == shard
+            and action is DueAction.PUBLISH
         ]
         return iter(sorted(entries, key=lambda entry: entry.due_at))
 
@@ -255,7 +365,7 @@ class MemoryJobIndex:
             JobListEntry(job.job_key, job.since)
             for job in self.store.jobs.values()
             if job.status in statuses
-            and job.status in ATTENTION
+            and job.status in LISTED
             and job.since is not None
             and (since or job.since) <= job.since <= (until or job.since)
         ]
@@ -277,22 +387,3 @@ class MemoryJobIndex:
         jobs = [job for job in self.store.jobs.values() if matches(job)]
         newest = sorted(jobs, key=lambda job: job.created_at, reverse=True)
         return [job.job_key for job in newest[:limit]]
-
-
-@dataclass
-class MemoryFinishedJobs:
-    """The finished jobs of a memory store, as the history lists them."""
-
-    store: MemoryJobStore
-
-    def recent(
-        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> list[JobListEntry]:
-        entries = [
-            JobListEntry(job.job_key, job.status_since)
-            for job in self.store.jobs.values()
-            if job.status is Status.FINISHED
-            and job_type in {None, job.job_type}
-            and since <= job.status_since <= until
-        ]
-        return sorted(entries, key=lambda one: one.at, reverse=True)[:limit]

@@ -10,4 +10,5 @@ class ProviderFault(StrEnum):
     TIMEOUT_AFTER = "timeout_after"  # performed, and the caller cannot know
     REFUSED_CONNECTION = "refused_connection"  # certainly not performed
     DECLINED = "declined"  # a definite decline
+    SERVER_ERROR = "server_error"  # not performed, answered with a 500 that is kept for the key
     UNAUTHORIZED = "unauthorized"  # the API key is rejected: certainly not performed

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.errors import InvariantError
-from oncely.domain.history import HistoryLine, history_line
+from oncely.domain.history import history_line
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.operate.restore_proofs import Declaration, ProofRestorer
-from oncely.ports import RowPage, TableBlocked
+from oncely.ports import TableBlocked
 from oncely.run.table_guard import RETRY_AFTER, CheckedTable
-from oncely.testing.history import MemoryHistory
+from oncely.testing.history import MemoryErasureLog, MemoryHistory
 from oncely.testing.memory import BusinessRow, MemoryJobStore
 from oncely.testing.scenario import RestoreMode, Scenario
 from oncely.testing.schedule import Scheduler, WallClock
@@ -40,12 +38,14 @@ class RestorableTable:
     identity_item: TableIdentity = field(init=False)
     table_id: str = "T1"
     restored: bool = False
+    restored_rows: dict[JobKey, Job] | None = None  # where the stream of the new table begins
     snapshots: list[_Snapshot] = field(default_factory=list)
-    newest: dict[str, HistoryLine] = field(default_factory=dict)
+    history: MemoryHistory = field(default_factory=MemoryHistory)
     _rows: dict[JobKey, Job] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.identity_item = TableIdentity(deployment=self.scenario.deployment, table_id="T1")
+        self.erasure_log = MemoryErasureLog()
         self.guard = CheckedTable(self, WallClock(self.schedule))
         self.snapshots.append(self._snapshot())
 
@@ -68,10 +68,9 @@ class RestorableTable:
         self.identity_item = identity
         return True
 
-    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-        """Yield all rows as one page."""
-        del after
-        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=(), after=None)
+    def is_empty(self) -> bool:
+        """Return whether the table has no rows."""
+        return not self.store.jobs
 
     def on_write(self, key: JobKey) -> None:
         """Save a snapshot after a write, for a restore."""
@@ -82,16 +81,20 @@ class RestorableTable:
         if row is not None:
             self._rows[key] = row
         if line is not None and self.scenario.restore is RestoreMode.ARCHIVED:
-            self.newest[key] = line
+            self.history.put(line.at.date(), line.job_type, key, (line,))
         self.snapshots = [*self.snapshots, self._snapshot()][-MAX_WRITES_BACK - 1 :]
 
-    def tasks(self, begin: Callable[[str, Callable[[], None]], SimulatedProcess]) -> Iterator[Task]:
+    def tasks(
+        self,
+        begin: Callable[[str, Callable[[], None]], SimulatedProcess],
+        restore_proofs: Callable[[], None],
+    ) -> Iterator[Task]:
         """Yield a restore to each snapshot or, after one, the restore of its proofs."""
         if self.scenario.restore is None:
             return
         if self.restored and self.identity_item.table_id != self.table_id:
             at = self.schedule.now + PROOFS_DELAY
-            yield Task("proofs", at, lambda: begin("o", self._restore_proofs))
+            yield Task("proofs", at, lambda: begin("o", restore_proofs))
         for back in range(1, len(self.snapshots)) if not self.restored else ():
             at = self.schedule.now + RESTORE_DURATION
             yield Task(f"restore{back}", at, self._restore_task(back, begin), optional=True)
@@ -109,7 +112,7 @@ class RestorableTable:
             return None
         guard = (self.guard._state, self.guard._next_check)  # noqa: SLF001  # for a digest only
         images = () if self.restored else tuple(self.snapshots)
-        return (self.table_id, self.identity_item, guard, images, dict(self.newest))
+        return (self.table_id, self.identity_item, guard, images, self.history.newest())
 
     def _snapshot(self) -> _Snapshot:
         return dict(self.store.jobs), deepcopy(self.store.business_rows.rows)
@@ -123,24 +126,9 @@ class RestorableTable:
         # Without the history, business rows are restored too: only the provider knows the rest.
         jobs, rows = self.snapshots[-1 - back]
         self.restored, self.table_id = True, "T2"
-        self.store.was_restored = True
+        self.store.was_restored, self.restored_rows = True, dict(jobs)
         self.store.jobs.clear()
         self.store.jobs.update(jobs)
         if self.scenario.restore is RestoreMode.LAGGING:
             self.store.business_rows.rows.clear()
             self.store.business_rows.rows.update(deepcopy(rows))
-
-    def _restore_proofs(self) -> None:
-        history = MemoryHistory()
-        history.put(self.schedule.now.date(), "all", "newest", tuple(self.newest.values()))
-        service = ProofRestorer(
-            table=self,
-            store=self.store,
-            scan=self,
-            history=history,
-            clock=WallClock(self.schedule),
-            new_identity=lambda: "another",
-        )
-        result = service.replace_table(replays_for=REPLAY_WINDOW)
-        if not isinstance(result, Declaration):
-            raise InvariantError(result.reason)

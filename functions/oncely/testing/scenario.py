@@ -1,16 +1,21 @@
 """A scenario to explore: a contract, its message, its environment, and its invariants."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, Protocol
 
 from oncely.contract import AnyContract
+from oncely.domain.alert_budget import AlertLimits
 from oncely.domain.effect_outcomes import Ambiguous, LookupFailed
+from oncely.domain.erasure_log import Person
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
+from oncely.domain.repairs import Repair
+from oncely.job_settings import JobSettings
 from oncely.ports import Clock
+from oncely.provider import ProviderSettings
 from oncely.testing.memory import MemoryBusinessRows, MemoryJobStore
 
 
@@ -19,6 +24,13 @@ class RestoreMode(Enum):
 
     LAGGING = auto()  # none: the stream had not delivered them
     ARCHIVED = auto()  # all of them
+
+
+class GateClosing(Enum):
+    """Why the gate closes."""
+
+    PAUSE = auto()  # an operator pauses the job type, and resumes it three days later
+    OUTAGE = auto()  # the circuit of the provider opens, until a probe closes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +55,15 @@ def lookup_calls(*names: str) -> dict[str, object]:
     return dict.fromkeys(names, LookupFailed("timeout"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannedRepair:
+    """A repair that an operator tries. The reference is the row's, unless another is given."""
+
+    after: timedelta  # since the start
+    repair: Repair
+    reference: str | None = None
+
+
 class FinalState(Protocol):
     """The state at the end of a schedule, for a scenario to check."""
 
@@ -55,6 +76,16 @@ class FinalState(Protocol):
 
     def job(self, key: JobKey) -> Job | None:
         """Return the row of a job. Returns None if there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventSource:
+    """Events of the providers: a message of the intake queue for each that was published so far."""
+
+    bodies: Callable[[Mapping[str, Any]], Sequence[str]]  # from the providers by name
+    delay: timedelta = timedelta(seconds=2)
+    deliveries: int = 1
+    lost: bool = False  # delivered only in schedules that say so
 
 
 def _no_rows(_: MemoryBusinessRows) -> None:
@@ -76,15 +107,27 @@ class Scenario:
     # How often the effect happened at the provider; for a natural effect, 1 if it is in place.
     count_effects: Callable[[FinalState], int]
     seed_rows: Callable[[MemoryBusinessRows], None] = _no_rows
+    job_settings: tuple[JobSettings, ...] = ()  # of the contracts that declare some
     jobs: tuple[Job, ...] = ()  # initial job rows
     check: Callable[[FinalState], Iterable[str]] = _no_checks  # yields further violations
     # A concurrent edit of business rows, and the messages that it sends.
     edit: Callable[[MemoryBusinessRows], Iterable[Mapping[str, object]]] | None = None
+    wrong_messages: tuple[Mapping[str, object], ...] = ()  # rejected on purpose
     duplicate_messages: int = 2  # how many workers receive the same message
     sweeps_at: tuple[timedelta, ...] = ()  # additional sweeps, by time since the start
+    repairs: tuple[PlannedRepair, ...] = ()
     sweep_leases: bool = False  # overlapping sweeps are safe, so the default allows them
     worker_seconds: float = 60  # timeout of a worker
     restore: RestoreMode | None = None  # if set, the tables may be restored to an earlier time
+    store_outage: timedelta | None = None  # if set, our tables may fail once for this long
+    secrets_missing_for: timedelta = timedelta(0)  # from the start, every secret is empty so long
+    closes_gate: GateClosing | None = None  # if set, the gate may close once, at any time
+    erases: Person | None = None  # if set, the data of this person is erased at any time
+    # Messages of the intake queue, each of which arrives at any time, or never.
+    events: tuple[str, ...] = ()
+    provider_settings: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    published_events: EventSource | None = None  # those that follow from effects
+    alert_limits: AlertLimits = field(default_factory=AlertLimits)  # 0: only digests
     deployment: str = "dev"  # the identity in rows and idempotency keys
     # A script that every schedule starts with; it does not count toward the limits.
     fixed_prefix: str = ""

@@ -2,27 +2,50 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from oncely.app import App
-from oncely.contract import encode_message
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job, awaits_publishing
+from oncely.domain.ended_jobs import awaits_publishing
+from oncely.domain.erasure import holds_only_proof
+from oncely.domain.errors import InvariantError, UnavailableError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
+from oncely.message import encode_message
+from oncely.operate.repair_request import NO_VERSION, RepairRequest
+from oncely.operate.restore_proofs import Declaration
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
-from oncely.run.process_batch import Ack, Nack, Reject, action_for
+from oncely.run.outcomes import (
+    Conflict,
+    Duplicate,
+    Failed,
+    Finished,
+    InternalError,
+    RunOutcome,
+)
+from oncely.run.process_batch import (
+    Ack,
+    Nack,
+    Postpone,
+    Reject,
+    action_for,
+    postpone_delay,
+)
 from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
+from oncely.testing.erasing import SimulatedErasure
+from oncely.testing.event_delivery import SimulatedEvents
+from oncely.testing.holding import SimulatedHold
 from oncely.testing.in_memory_queue import QueuedMessage
 from oncely.testing.invariants import violated_invariants
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.restored_table import RestorableTable
-from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import Scheduler
+from oncely.testing.memory import MemoryAlertBudget, MemoryJobStore
+from oncely.testing.restored_table import REPLAY_WINDOW, RestorableTable
+from oncely.testing.scenario import PlannedRepair, Scenario
+from oncely.testing.schedule import Scheduler, WallClock
 from oncely.testing.simulated_services import SETTINGS, SimulatedPorts, SimulationHooks
 from oncely.testing.tasks import START, SimulatedProcess, Task
 
@@ -35,21 +58,42 @@ class Simulation(BaseSimulation):
 
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         super().__init__(scenario, schedule)
+        # As on AWS, where a worker has no right to write another table.
+        self.rows.writable = frozenset(
+            name for one in scenario.contracts for name in one.resources.written_table_names
+        )
         self.store = MemoryJobStore(self.rows)
         for job in scenario.jobs:
             self.store.create(job)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
+        self.repairs = list(scenario.repairs)
         self.first_outcomes: dict[JobKey, Finished | Failed | Duplicate] = {}
+        self.conflicts: set[JobKey] = set()  # jobs whose conflicting message was rejected
         self.statuses_before_replay: dict[JobKey, Status] = {}  # of ended jobs
+        self.bound_messages: dict[JobKey, Job] = {}  # as first claimed
+        self.ended_rows: dict[JobKey, Job] = {}  # before their data was erased
         hooks = SimulationHooks(
             on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
         )
         self.table = RestorableTable(scenario, schedule, self.store)
+        self.erasure = SimulatedErasure(self)
+        self.budget = MemoryAlertBudget(scenario.alert_limits)
         self.ports = SimulatedPorts(
-            self.interceptor, self.store, self.intercepted_providers, hooks, guard=self.table.guard
+            self.interceptor,
+            self.store,
+            self.intercepted_providers,
+            hooks,
+            self.table,
+            budget=self.budget,
+            job_settings=scenario.job_settings,
+            secrets_missing_for=scenario.secrets_missing_for,
+            gated=scenario.closes_gate is not None,
         )
-        self.app = App(SETTINGS, ContractRegistry(scenario.contracts), self.ports)
+        self.holding = SimulatedHold(self)
+        self.events = SimulatedEvents(self)
+        settings = SETTINGS.model_copy(update={"providers": scenario.provider_settings})
+        self.app = App(settings, ContractRegistry(scenario.contracts), self.ports)
 
     def job(self, key: JobKey) -> Job | None:
         """Return the row of a job. Returns None if there is none."""
@@ -58,25 +102,46 @@ class Simulation(BaseSimulation):
     def tasks(self) -> list[Task]:
         """Return the next delivery, publication and sweep."""
         tasks = super().tasks()
+        if self.scenario.store_outage and self.interceptor.outage_until == START:
+            tasks.append(Task("outage", self.schedule.now, self._begin_outage, optional=True))
         if self.stream:
             tasks.append(Task("publish", self.schedule.now, self._publish))
+        if self.repairs:
+            at = max(START + self.repairs[0].after, self.schedule.now)
+            tasks.append(Task("repair", at, self._repair))
         free = self.ports.sweep_leases.free_at()
-        due = [max(job.due_at, free) for job in self.store.jobs.values() if job.due_at is not None]
+        times = [
+            *(self.holding.due_at(job) for job in self.store.jobs.values()),
+            *(digest.due_at for digest in self.budget.digests.values()),
+        ]
+        due = [max(due_at, free) for due_at in times if due_at is not None]
         if due or self.sweeps:
-            at = max(min([*due, *self.sweeps]), self.schedule.now)
+            at = max(min([*due, *self.sweeps]), self.schedule.now, self.interceptor.outage_until)
             if (open_at := self.table.sweeps_from(at)) is not None:
                 tasks.append(Task("sweep", open_at, self._sweep))
-        return [*tasks, *self.table.tasks(lambda kind, run: self.new_process(kind, run, None))]
+        restores = self.table.tasks(self.new_process, self._restore_proofs)
+        tasks += [*self.erasure.tasks(), *self.holding.tasks(), *self.events.tasks()]
+        return [*tasks, *restores]
+
+    def next_phase(self) -> bool:
+        """Require the erasure, if the scenario has one, before the message is replayed."""
+        if self.erasure.require():
+            return True
+        return super().next_phase()
 
     def shared_state(self) -> object:
         """Return the rows, the alerts, the events, the first outcomes and the leases."""
         ports = self.ports
         alerted, published = ports.notifier.alerted, ports.event_bus.published
-        return (self.store.jobs, alerted, published, self.first_outcomes, ports.sweep_leases.held)
+        leases = ports.sweep_leases.held
+        return (self.store.jobs, alerted, self.budget, published, self.first_outcomes, leases)
 
     def full_state(self) -> object:
         """Add the stream, the sweeps and the table."""
-        return (super().full_state(), self.stream, self.sweeps, self.table.state())
+        outage_until = self.interceptor.outage_until
+        planned = (self.sweeps, len(self.repairs), self.erasure.state(), self.holding.state())
+        more = (self.stream, planned, self.table.state(), self.events.state())
+        return (super().full_state(), more, outage_until)
 
     def violations(self) -> list[str]:
         """Return the violated invariants, with those of the scenario."""
@@ -107,15 +172,37 @@ class Simulation(BaseSimulation):
 
     def _on_write(self, key: JobKey) -> None:
         self.table.on_write(key)
+        self.erasure.on_write(key)
         job = self.store.jobs.get(key)
         if job is None:
             return
+        if holds_only_proof(job):
+            ended = self.ended_rows.get(key)
+            if ended is not None and (missing := self._unsent_follow_up(ended)):
+                self.problems.append(f"{key} was erased, and {missing} was not sent")
+            return
+        if job.ended:
+            self.ended_rows[key] = job
+        self.problems.extend(self._row_problems(job))
         if awaits_publishing(job) and key not in self.stream:
             self.stream.append(key)
+
+    def _row_problems(self, job: Job) -> Iterator[str]:
+        key = job.job_key
+        bound = self.bound_messages.setdefault(key, job) if job.fingerprint else job
+        dropped = self.app.registry.contract(job.job_type).dropped_when_ended
+        if job.ended and (held := sorted(dropped & job.message.keys())):
+            yield f"{key} has ended, and its message still holds {held[0]}"
+        if bound.fingerprint != job.fingerprint or (
+            bound.message_without(dropped) != job.message_without(dropped)
+        ):
+            yield f"the message of {key} changed after its fingerprint was set"
+        if job.run_at is not None and job.claimed_at is not None and job.claimed_at < job.run_at:
+            yield f"{key} was claimed before its time to run"
         if job.expires_at is not None and not job.ended:
-            self.problems.append(f"{key} is {job.status} and may expire")
+            yield f"{key} is {job.status} and may expire"
         elif job.expires_at is not None and (missing := self._unsent_follow_up(job)):
-            self.problems.append(f"{key} may expire, and {missing} was not sent")
+            yield f"{key} may expire, and {missing} was not sent"
 
     def _unsent_follow_up(self, job: Job) -> str | None:
         contract = self.app.registry.contract(job.job_type)(self.ports)
@@ -127,20 +214,25 @@ class Simulation(BaseSimulation):
         unsent = [
             one
             for one in contract.follow_ups(job)
-            if encode_message(one.to_dict()) not in self.bodies
+            if encode_message(one.to_sent_dict()) not in self.bodies
         ]
         return f"its follow-up {unsent[0].job}" if unsent else None
 
     def _on_reject(self, body: str, reason: str) -> None:
         # After an edit of the business rows, a conflicting message is rejected on purpose.
-        if not self.edited:
+        if not self.edited and body not in map(encode_message, self.scenario.wrong_messages):
             self.problems.append(f"a message was rejected: {reason} ({body})")
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
         """Run a worker, and ack, nack or reject its message."""
         app = self.app
         try:
-            outcome: RunOutcome = app.job_runner.run(message.body, deadline=deadline)
+            outcome: RunOutcome = app.job_runner.run(
+                message.body,
+                deadline=deadline,
+                sent_at=message.sent_at,
+                nack=not message.near_receive_limit,
+            )
         except UnavailableError as error:
             outcome = InternalError(error)
         except Exception as error:  # noqa: BLE001  # any other error is a bug
@@ -150,6 +242,8 @@ class Simulation(BaseSimulation):
         action = action_for(outcome, near_receive_limit=message.near_receive_limit)
         self.schedule.intercept("end", END_FAULTS)
         self._check_repeated_outcome(outcome)
+        if isinstance(outcome, Conflict) and outcome.alerted:
+            self.conflicts.add(outcome.job_key)
         match action:
             case Nack(visible_at=at):
                 message.visible_at = max(at or self.schedule.now, self.schedule.now)
@@ -158,13 +252,18 @@ class Simulation(BaseSimulation):
                 self.queue.remove(message)
             case Ack():
                 self.queue.remove(message)
+            case Postpone():
+                delay = postpone_delay(message.receive_count, message.max_receive_count)
+                message.visible_at = self.schedule.now + delay
             case _:
-                pass  # its visibility timeout expires
+                assert_never(action)
 
     def _check_repeated_outcome(self, outcome: RunOutcome) -> None:
         if isinstance(outcome, Finished | Failed | Duplicate):
             self.interceptor.mutations += 1
             first = self.first_outcomes.setdefault(outcome.job_key, outcome)
+            if self.table.erasure_log.erased().has_key(outcome.job_key):
+                return  # its result is erased; it is a duplicate by its status
             if first.result != outcome.result:
                 self.problems.append(
                     f"a duplicate returned {dict(outcome.result)}, "
@@ -178,30 +277,58 @@ class Simulation(BaseSimulation):
         if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
             self.queue.remove(message)
 
+    def _begin_outage(self) -> SimulatedProcess:
+        def begin() -> None:
+            lasts = self.scenario.store_outage or timedelta(0)
+            self.interceptor.outage_until = self.schedule.now + lasts
+
+        return self.new_process("f", begin, None)
+
+    def _repair(self) -> SimulatedProcess:
+        planned = self.repairs.pop(0)
+        return self.new_process("o", lambda: self._repair_as(planned), len(self.repairs))
+
+    def _repair_as(self, planned: PlannedRepair) -> None:
+        _, message = self.app.registry.parse_mapping(self.scenario.message)
+        with self.tolerate_unavailable():
+            row = self.ports.job_store().get(self.scenario.contract.key(message))
+            if row is None and planned.repair is not Repair.CANCEL:
+                return
+            request = RepairRequest(
+                key=self.scenario.contract.key(message),
+                repair=planned.repair,
+                version=NO_VERSION if row is None else row.version,
+                reason="seen at the provider",
+                actor="ada",
+                reference=planned.reference or (None if row is None else row.provider_ref),
+            )
+            self.schedule.log("  outcome:", self.app.repairer.repair(request))
+        self.schedule.intercept("end", END_FAULTS)
+
     def _publish(self) -> SimulatedProcess:
         key = self.stream.pop(0)
         return self.new_process("p", lambda: self._publish_one(key), key)
 
     def _publish_one(self, key: JobKey) -> None:
         # A stream retries for a while; the worst case is no retry at all.
-        with self._tolerate_unavailable():
+        with self.tolerate_unavailable():
             self.app.publisher.publish(key)
 
     def _sweep(self) -> SimulatedProcess:
         self.sweeps = [at for at in self.sweeps if at > self.schedule.now]
-        return self.new_process("r", self._sweep_all, None)
+        return self.new_process("r", self._sweep_all)
 
     def _sweep_all(self) -> None:
         app, ports, due_work = self.app, self.ports, DueWork()
-        with self._tolerate_unavailable():
+        with self.tolerate_unavailable():
             due_work = app.due_work_finder.find(SweepRequest(), holder=self._holder())
         deadline = self.schedule.now + SWEEP_TIMEOUT
         for handled in app.group_resolver.resolve(due_work.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
-            with self._tolerate_unavailable():
+            with self.tolerate_unavailable():
                 if handled.error is not None:
                     raise handled.error
-        with self._tolerate_unavailable():
+        with self.tolerate_unavailable():
             for shard in due_work.shards:
                 ports.sweep_leases.release(shard, holder=str(self._holder()))
         self.schedule.intercept("end", END_FAULTS)
@@ -211,8 +338,17 @@ class Simulation(BaseSimulation):
         process = self.schedule.current
         return process.name if process and self.scenario.sweep_leases else None
 
+    def _restore_proofs(self) -> None:
+        # The schedule does not intervene: after an interruption, the command runs again.
+        clock = WallClock(self.schedule)
+        log = self.table.erasure_log
+        restorer = replace(self.app.proof_restorer, store=self.store, clock=clock, erasure_log=log)
+        result = restorer.replace_table(replays_for=REPLAY_WINDOW)
+        if not isinstance(result, Declaration):
+            raise InvariantError(result.reason)
+
     @contextmanager
-    def _tolerate_unavailable(self) -> Iterator[None]:
+    def tolerate_unavailable(self) -> Iterator[None]:
         # AWS may be unavailable; a later run continues. Any other error is a bug.
         try:
             yield

@@ -1,17 +1,16 @@
 """One sandbox per test, with a clock that the test moves."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 import stripe
 
-from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CallableClock,
     Intents,
     client_for_sandbox,
 )
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +25,11 @@ def clock() -> CallableClock:
 
 
 @pytest.fixture
-def sandbox(clock: CallableClock) -> Iterator[ProviderSandbox]:
-    with ProviderSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
+def sandbox(clock: CallableClock) -> Iterator[ShippedSandbox]:
+    with ShippedSandbox(clock=clock) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
-def intents(sandbox: ProviderSandbox) -> Intents:
+def intents(sandbox: ShippedSandbox) -> Intents:
     return client_for_sandbox(sandbox).v1.payment_intents

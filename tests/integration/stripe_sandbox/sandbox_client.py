@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import stripe
 from stripe.params import PaymentIntentConfirmParams, PaymentIntentCreateParams
 
-from oncely.providers.sandbox import ProviderSandbox
+from tests.support.shipped_sandbox import ShippedSandbox
 
 Intents = stripe.PaymentIntentService
 
@@ -37,7 +37,7 @@ class CallableClock:
 
 
 def client_for_sandbox(
-    sandbox: ProviderSandbox, *, api_key: str = "sk_test_oncely", timeout_seconds: float = 5.0
+    sandbox: ShippedSandbox, *, api_key: str = "sk_test_oncely", timeout_seconds: float = 5.0
 ) -> stripe.StripeClient:
     return stripe.StripeClient(
         api_key,

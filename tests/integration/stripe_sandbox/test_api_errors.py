@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -13,6 +12,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     Intents,
     client_for_sandbox,
 )
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: ProviderSandbox, intents: Intents, change: dict[str, Any], code: str | None
+    sandbox: ShippedSandbox, intents: Intents, change: dict[str, Any], code: str | None
 ) -> None:
     order: Any = {**ORDER, **change}
 
@@ -39,7 +39,7 @@ def test_invalid_parameter_is_named(
 
     error = refused.value
     assert (error.http_status, error.code, [error.param]) == (400, code, [*change])
-    assert sandbox.ledger.intents == ()
+    assert sandbox.stripe.ledger.intents == ()
 
 
 def test_intent_with_redirects_requires_return_url(intents: Intents) -> None:
@@ -55,13 +55,13 @@ def test_unknown_intent_is_not_found(intents: Intents) -> None:
     assert (refused.value.http_status, refused.value.code) == (404, "resource_missing")
 
 
-def test_live_api_key_is_rejected(sandbox: ProviderSandbox) -> None:
+def test_live_api_key_is_rejected(sandbox: ShippedSandbox) -> None:
     with pytest.raises(stripe.AuthenticationError):
         client_for_sandbox(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
-    assert sandbox.ledger.intents == ()
+    assert sandbox.stripe.ledger.intents == ()
 
 
-def test_read_only_api_key_cannot_write(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_read_only_api_key_cannot_write(sandbox: ShippedSandbox, intents: Intents) -> None:
     reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
     assert reader.retrieve(intent.id).id == intent.id

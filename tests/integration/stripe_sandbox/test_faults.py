@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import stripe
 
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.sandbox import FaultKind
 from oncely.testing.sandbox.faults import FaultSet
 from tests.integration.stripe_sandbox.sandbox_client import (
@@ -22,11 +21,12 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     wait_until,
     was_replayed,
 )
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 @pytest.mark.parametrize("kind", [FaultKind.ACCEPT_THEN_DROP, FaultKind.TRUNCATED])
 def test_charge_remains_when_connection_is_lost_after_it(
-    sandbox: ProviderSandbox, intents: Intents, kind: FaultKind
+    sandbox: ShippedSandbox, intents: Intents, kind: FaultKind
 ) -> None:
     intent = intents.create(ORDER)
     sandbox.faults.add(kind, method="POST", path=CONFIRMS)
@@ -34,19 +34,19 @@ def test_charge_remains_when_connection_is_lost_after_it(
     with pytest.raises(stripe.APIConnectionError):
         intents.confirm(intent.id, CONFIRM, keyed("confirm_1"))
 
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
     assert was_replayed(intents.confirm(intent.id, CONFIRM, keyed("confirm_1")))
 
 
-def test_hanging_reply_times_out_after_charge(sandbox: ProviderSandbox) -> None:
+def test_hanging_reply_times_out_after_charge(sandbox: ShippedSandbox) -> None:
     hasty = client_for_sandbox(sandbox, timeout_seconds=0.2).v1.payment_intents
     sandbox.faults.add("accept_then_hang")
     with pytest.raises(stripe.APIConnectionError, match="Read timed out"):
         hasty.create(CHARGE)
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_trickling_reply_outlasts_read_timeout(sandbox: ProviderSandbox) -> None:
+def test_trickling_reply_outlasts_read_timeout(sandbox: ShippedSandbox) -> None:
     hasty = client_for_sandbox(sandbox, timeout_seconds=1.0).v1.payment_intents
     sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
     began = time.monotonic()
@@ -55,27 +55,27 @@ def test_trickling_reply_outlasts_read_timeout(sandbox: ProviderSandbox) -> None
         hasty.create(CHARGE)
 
     assert time.monotonic() - began >= 3.0
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_hanging_reply_arrives_when_released(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_hanging_reply_arrives_when_released(sandbox: ShippedSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG)
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(intents.create, CHARGE)
-        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
+        assert wait_until(lambda: len(sandbox.stripe.ledger.charges) == 1)
         assert not waiting.done()
         fault.release()
 
     assert waiting.result().status == "succeeded"
 
 
-def test_ended_fault_holds_earlier_requests(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_ended_fault_holds_earlier_requests(sandbox: ShippedSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(intents.create, CHARGE)
-        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
+        assert wait_until(lambda: len(sandbox.stripe.ledger.charges) == 1)
         sandbox.faults.deactivate()
 
         assert intents.create(CHARGE).status == "succeeded"
@@ -89,7 +89,7 @@ def test_ended_fault_holds_earlier_requests(sandbox: ProviderSandbox, intents: I
     ("kind", "charges"), [(FaultKind.ERROR_BEFORE, 0), (FaultKind.ERROR_AFTER, 1)]
 )
 def test_error_500_is_replayed_under_key(
-    sandbox: ProviderSandbox, intents: Intents, kind: FaultKind, charges: int
+    sandbox: ShippedSandbox, intents: Intents, kind: FaultKind, charges: int
 ) -> None:
     sandbox.faults.add(kind, method="POST", path=INTENTS)
 
@@ -98,14 +98,14 @@ def test_error_500_is_replayed_under_key(
             intents.create(CHARGE, keyed("order_1"))
 
         assert failed.value.http_status == 500
-    assert len(sandbox.ledger.charges) == charges
+    assert len(sandbox.stripe.ledger.charges) == charges
 
 
-def test_garbled_reply_hides_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_garbled_reply_hides_charge(sandbox: ShippedSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.GARBLED)
     with pytest.raises(stripe.APIError, match="Invalid response body"):
         intents.create(CHARGE)
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_garbled_reply_hides_charge(sandbox: ProviderSandbox, intents: Intents) 
     ],
 )
 def test_failed_request_without_effect_leaves_key_free(
-    sandbox: ProviderSandbox,
+    sandbox: ShippedSandbox,
     intents: Intents,
     kind: FaultKind,
     error: type[stripe.StripeError],
@@ -130,12 +130,12 @@ def test_failed_request_without_effect_leaves_key_free(
     with pytest.raises(error) as failed:
         intents.create(CHARGE, keyed("order_1"))
 
-    assert (failed.value.http_status, sandbox.ledger.intents) == (status, ())
+    assert (failed.value.http_status, sandbox.stripe.ledger.intents) == (status, ())
     assert intents.create(CHARGE, keyed("order_1")).status == "succeeded"
     assert [request.fault for request in sandbox.ledger.requests] == [kind, None]
 
 
-def test_fault_hits_only_matching_requests(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_fault_hits_only_matching_requests(sandbox: ShippedSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add("outage", path=INTENTS, key_contains="order_2", skip=1, times=2)
 
     outcomes = []
@@ -152,7 +152,7 @@ def test_fault_hits_only_matching_requests(sandbox: ProviderSandbox, intents: In
 
 def test_faults_by_rate_are_repeatable() -> None:
     def hits() -> list[str | None]:
-        with ProviderSandbox(seed=7) as sandbox:
+        with ShippedSandbox(seed=7) as sandbox:
             sandbox.faults.add("rate_limit", rate=0.5, times=None)
             intents = client_for_sandbox(sandbox).v1.payment_intents
             for _ in range(20):
@@ -169,10 +169,10 @@ def test_faults_by_rate_are_repeatable() -> None:
 
 
 def test_clear_releases_hanging_requests() -> None:
-    with ProviderSandbox() as sandbox, ThreadPoolExecutor() as pool:
+    with ShippedSandbox() as sandbox, ThreadPoolExecutor() as pool:
         sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, seconds=600)
         waiting = pool.submit(client_for_sandbox(sandbox).v1.payment_intents.create, CHARGE)
-        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
+        assert wait_until(lambda: len(sandbox.stripe.ledger.charges) == 1)
         began = time.monotonic()
         sandbox.faults.clear()
 

@@ -7,7 +7,6 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from oncely.providers.sandbox import ProviderSandbox
 from oncely.testing.sandbox import FaultKind
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
@@ -21,13 +20,14 @@ from tests.integration.stripe_sandbox.sandbox_client import (
     wait_until,
     was_replayed,
 )
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
-def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_same_key_replays_first_reply(sandbox: ShippedSandbox, intents: Intents) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     again = intents.create(CHARGE, keyed("order_1"))
     assert (first.id, was_replayed(first), was_replayed(again)) == (again.id, False, True)
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
     assert [request.idempotency_key for request in sandbox.ledger.requests] == ["order_1"] * 2
 
 
@@ -38,15 +38,15 @@ def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
 
 
 def test_key_expires_with_its_window(
-    sandbox: ProviderSandbox, intents: Intents, clock: CallableClock
+    sandbox: ShippedSandbox, intents: Intents, clock: CallableClock
 ) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     clock.advance(hours=24)
     assert intents.create(CHARGE, keyed("order_1")).id != first.id
-    assert len(sandbox.ledger.charges) == 2
+    assert len(sandbox.stripe.ledger.charges) == 2
 
 
-def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_key_conflicts_while_first_request_runs(sandbox: ShippedSandbox, intents: Intents) -> None:
     slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
 
     with ThreadPoolExecutor() as pool:
@@ -59,10 +59,10 @@ def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intent
     error = conflict.value
     assert (error.http_status, error_code(error)) == (409, "idempotency_key_in_use")
     assert first.result().status == "succeeded"
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_concurrent_requests_of_key_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_concurrent_requests_of_key_charge_once(sandbox: ShippedSandbox, intents: Intents) -> None:
     def charge(_: int) -> str:
         try:
             return str(intents.create(CHARGE, keyed("order_1")).status)
@@ -73,10 +73,10 @@ def test_concurrent_requests_of_key_charge_once(sandbox: ProviderSandbox, intent
         answers = set(pool.map(charge, range(64)))
 
     assert answers <= {"succeeded", "idempotency_key_in_use"}
-    assert len(sandbox.ledger.charges) == 1
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_concurrent_confirms_charge_once(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_concurrent_confirms_charge_once(sandbox: ShippedSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     def confirm(number: int) -> str:
@@ -88,15 +88,15 @@ def test_concurrent_confirms_charge_once(sandbox: ProviderSandbox, intents: Inte
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(confirm, range(32)))
 
-    assert answers.count("succeeded") == len(sandbox.ledger.charges) == 1
+    assert answers.count("succeeded") == len(sandbox.stripe.ledger.charges) == 1
 
 
-def test_decline_is_replayed(sandbox: ProviderSandbox, intents: Intents) -> None:
+def test_decline_is_replayed(sandbox: ShippedSandbox, intents: Intents) -> None:
     declining: PaymentIntentCreateParams = {**CHARGE, "payment_method": "pm_card_chargeDeclined"}
     for _ in range(2):
         with pytest.raises(stripe.CardError):
             intents.create(declining, keyed("order_1"))
-    assert len(sandbox.ledger.attempts) == 1
+    assert len(sandbox.stripe.ledger.attempts) == 1
 
 
 def test_invalid_request_leaves_key_free(intents: Intents) -> None:
@@ -107,7 +107,7 @@ def test_invalid_request_leaves_key_free(intents: Intents) -> None:
 
 
 def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
-    with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
+    with ShippedSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
             client_for_sandbox(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
-        assert len(sandbox.ledger.charges_for("payment.charge:order_18452")) == 2
+        assert len(sandbox.stripe.ledger.charges_for("payment.charge:order_18452")) == 2

@@ -1,17 +1,14 @@
 """Another process sets faults and reads the ledger over HTTP."""
 
 import json
-import signal
-import subprocess
-import sys
 import urllib.request
 from typing import Any
 
 import pytest
 import stripe
 
-from oncely_local.engine import REPOSITORY
-from tests.integration.stripe_sandbox.sandbox_client import CHARGE
+from tests.integration.stripe_sandbox.sandbox_client import CHARGE, Intents
+from tests.support.shipped_sandbox import ShippedSandbox
 
 
 def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 - JSON
@@ -25,29 +22,19 @@ def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa:
         return json.load(answer)
 
 
-def test_other_process_sets_faults_and_reads_ledger() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "oncely.providers.sandbox", "--port", "0"],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        intents = stripe.StripeClient(
-            "sk_test_1", max_network_retries=0, base_addresses={"api": url}
-        ).v1.payment_intents
+def test_other_process_sets_faults_and_reads_ledger(
+    sandbox: ShippedSandbox, intents: Intents
+) -> None:
+    call(f"{sandbox.url}/_sandbox/faults", method="POST", body={"kind": "outage"})
+    with pytest.raises(stripe.APIError):
+        intents.create(CHARGE)
+    call(f"{sandbox.url}/_sandbox/faults", method="DELETE")
+    intent = intents.create(CHARGE)
+    ledger = call(f"{sandbox.url}/_sandbox/ledger")
 
-        call(f"{url}/_sandbox/faults", method="POST", body={"kind": "outage"})
-        with pytest.raises(stripe.APIError):
-            intents.create(CHARGE)
-        call(f"{url}/_sandbox/faults", method="DELETE")
-        intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
-        completed = {"intent_id": intent.id, "succeeded": True}
-        call(f"{url}/_sandbox/complete", method="POST", body=completed)
-        ledger = call(f"{url}/_sandbox/ledger")
-        process.send_signal(signal.SIGTERM)
-
-    assert process.returncode == 0
     assert [request["fault"] for request in ledger["requests"]] == ["outage", None]
-    assert [charge["intent_id"] for charge in ledger["charges"]] == [intent.id]
+    (effect,) = ledger["effects"]
+    names = ("provider", "kind", "key", "reference", "amount")
+    assert [effect[name] for name in names] == [
+        *("stripe", "charges", "payment.charge:order_18452", intent.latest_charge, 4900)
+    ]

@@ -1,13 +1,25 @@
 // Starts the page: sign-in, routing, keyboard and focus.
 import { currentUser, SignedOutError } from "./api.js";
+import { showBulkRun } from "./bulk.js";
 import { announce, button, el, errorBox } from "./elements.js";
 import { capitalizeSentence, searchHref } from "./format.js";
+import { showGates } from "./gates.js";
 import { showJob } from "./job.js";
 import { showList, showSearchResults } from "./lists.js";
+import { showOverview } from "./overview.js";
+import { showReport } from "./reports.js";
 import { restoreSession, signedIn, signIn, signOut, stack, wasSignedIn } from "./session.js";
 
-const HOME = { view: "list", name: "needs_review", query: new URLSearchParams() };
-const VIEWS = { list: showList, find: showSearchResults, job: showJob };
+const HOME = { view: "overview", name: "24h", query: new URLSearchParams() };
+const VIEWS = {
+  overview: showOverview,
+  list: showList,
+  find: showSearchResults,
+  job: showJob,
+  bulk: showBulkRun,
+  gates: showGates,
+  report: showReport,
+};
 // Announce loading to screen readers only when it takes longer than this.
 const SLOW_MS = 800;
 
@@ -17,7 +29,7 @@ let user = null;
 let shown = null;
 let pendingLoad = new AbortController();
 
-/** The view of the URL: #/list/failed?type=…, #/find/18452, #/job/<key>. */
+/** The view of the URL: #/list/failed?type=…, #/find/18452, #/job/<key>, #/report/rejects. */
 function route() {
   const [path, query] = location.hash.slice(2).split("?");
   const [view, name] = path.split("/");
@@ -87,8 +99,9 @@ function highlightNav(target) {
   if (target.view === "find") at("query").value = target.name;
   else if (target.view === "list" || shown?.view !== "find") at("query").value = "";
   for (const link of at("lists").children) {
-    const current =
-      target.view === "list" && link.getAttribute("href") === `#/list/${target.name}`;
+    const [, view, name] = link.getAttribute("href").split("/");
+    // Both time ranges of the overview have one link.
+    const current = view === target.view && (name === target.name || view === HOME.view);
     if (current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

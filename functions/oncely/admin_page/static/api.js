@@ -14,6 +14,8 @@ export class ApiError extends Error {
     super(body.error ?? (status ? `The server returned status ${status}.` : UNREACHABLE));
     this.status = status;
     this.job = body.job ?? null;
+    this.resends = body.resends ?? null;
+    this.contradiction = body.contradiction ?? null;
     // After a 4xx nothing was written. After anything else the change may have been applied.
     this.isDefinitive = status >= 400 && status < 500;
   }
@@ -23,17 +25,24 @@ const UNREACHABLE = "Cannot reach the server. Check your connection.";
 
 export const currentUser = () => get("/api/me");
 export const counts = (signal) => get("/api/counts", {}, signal);
+export const gates = (signal) => get("/api/gates", {}, signal);
+export const overview = (signal) => get("/api/overview", {}, signal);
+export const metrics = (signal) => get("/api/metrics", {}, signal);
 export const find = (q, signal) => get("/api/find", { q }, signal);
+export const resolve = (q, signal) => get("/api/resolve", { q }, signal);
+export const lookup = (key) => get("/api/lookup", { key });
+export const rejects = (signal) => get("/api/rejects", {}, signal);
+export const audits = (signal) => get("/api/audits", {}, signal);
+export const audit = (name, signal) => get("/api/audit", { name }, signal);
 export const jobs = (query, signal) => get("/api/jobs", query, signal);
 export const job = (key, signal) => get("/api/job", { key }, signal);
-export const repair = (request) =>
-  call("/api/repair", {
-    method: "POST",
-    body: JSON.stringify(request),
-    headers: { "content-type": "application/json" },
-  });
+export const repair = (request) => post("/api/repair", request);
+export const startBulk = (request) => post("/api/bulk", request);
+export const continueBulk = (request) => post("/api/bulk/continue", request);
+export const resendReject = (request) => post("/api/rejects/resend", request);
+export const pause = (request) => post("/api/pause", request);
 
-/** A list as a CSV file. `truncated` means that it may be incomplete. */
+/** A list as a file, CSV or JSON. `truncated` means that it may be incomplete. */
 export async function exportJobs(query) {
   const response = await send(`/api/export?${toParams(query)}`);
   return {
@@ -43,6 +52,13 @@ export async function exportJobs(query) {
 }
 
 const get = (path, query = {}, signal) => call(`${path}?${toParams(query)}`, { signal });
+
+const post = (path, request) =>
+  call(path, {
+    method: "POST",
+    body: JSON.stringify(request),
+    headers: { "content-type": "application/json" },
+  });
 
 const call = async (path, options) => (await send(path, options)).json();
 

@@ -1,6 +1,6 @@
 // The counts above the lists.
 import { counts } from "./api.js";
-import { el } from "./elements.js";
+import { el, replaceKeepingFocus } from "./elements.js";
 import { ageElement } from "./format.js";
 
 // The last counts stay until newer ones arrive, so that the layout does not jump.
@@ -12,7 +12,7 @@ export function countsStrip(signal) {
   counts(signal).then(
     (fresh) => {
       latest = fresh;
-      strip.replaceChildren(renderCounts());
+      replaceKeepingFocus(strip, renderCounts());
     },
     () => {}, // The list below shows the error. The strip keeps its last counts.
   );
@@ -40,7 +40,8 @@ function noneOverdueText() {
 
 const renderCount = (label, value) => el("div", {}, el("dt", {}, label), el("dd", {}, value));
 
-const countLink = (name, list) => el("a", { href: `#/list/${list}` }, countText(name));
+const countLink = (name, list) =>
+  el("a", { id: `count-${name}`, href: `#/list/${list}` }, countText(name));
 
 function countText(name) {
   if (!latest) return "–";

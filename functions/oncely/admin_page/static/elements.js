@@ -10,7 +10,7 @@ export function el(selector, attributes = {}, ...children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -18,6 +18,13 @@ export function el(selector, attributes = {}, ...children) {
 export function joinWithDots(...values) {
   const parts = values.filter((value) => value).map((value) => el("bdi", {}, value));
   return parts.flatMap((part, index) => (index ? [" · ", part] : [part]));
+}
+
+/** Replace what a node contains. The element with the focus gets it again, if it has an id. */
+export function replaceKeepingFocus(node, ...children) {
+  const focusedId = node.contains(document.activeElement) ? document.activeElement.id : "";
+  node.replaceChildren(...children);
+  if (focusedId) document.getElementById(focusedId)?.focus({ preventScroll: true });
 }
 
 /** Announce a text to screen readers. */

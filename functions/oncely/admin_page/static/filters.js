@@ -1,4 +1,4 @@
-// The filters of a list: job type and time range. Both are kept in the URL.
+// The filters of a list: job type, time range, error and customer. All are kept in the URL.
 import { el } from "./elements.js";
 
 const TIME_RANGES = {
@@ -38,6 +38,8 @@ export function filters(status, query, types) {
     { "aria-label": "Filters" },
     withLabel("Job type", select("type", choices.type, type)),
     withLabel("When", select("when", choices.when, when)),
+    withLabel("Error contains", textInput("error", query.get("error"))),
+    withLabel("Customer", textInput("customer", query.get("customer"))),
     dates,
   );
   const apply = () => {
@@ -78,6 +80,9 @@ function midnight(day, later) {
 }
 
 const isDay = (name) => name === "from" || name === "to";
+
+const textInput = (name, value) =>
+  el("input", { id: name, name, value, type: "text", maxlength: "200", autocomplete: "off", spellcheck: "false" });
 
 const withLabel = (label, field) => el("label", {}, el("span", {}, label), field);
 

@@ -7,11 +7,16 @@ const dayAndYear = new Intl.DateTimeFormat(undefined, {
   month: "short",
   year: "numeric",
 });
-const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const minutes = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  timeZoneName: "short",
+});
 const seconds = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",
   minute: "2-digit",
   second: "2-digit",
+  timeZoneName: "short",
 });
 
 /** A time in the reader's time zone, with UTC as its title. */
@@ -41,6 +46,21 @@ export function ageElement(stamp) {
   return el("time", { datetime: stamp, title: formatUtc(new Date(stamp)) }, text);
 }
 
+/** How long ago a time was, or how far ahead: "4 min ago", "in 2 h". */
+export function relativeTime(stamp) {
+  const ahead = new Date(stamp).getTime() - Date.now();
+  if (ahead <= 0) return el("span", {}, ageElement(stamp), " ago");
+  const mirrored = new Date(Date.now() - ahead).toISOString();
+  return el("span", {}, `in ${ageElement(mirrored).textContent}`);
+}
+
+/** A link to another site. Only https, whatever the server says. */
+export function externalLink(url, name, detail) {
+  if (!String(url).startsWith("https://")) return el("span", {}, `${name} ${detail}`);
+  const attributes = { href: url, target: "_blank", rel: "noopener noreferrer" };
+  return el("a", attributes, `${name} (${detail})`);
+}
+
 function formatUtc(at) {
   return at
     .toISOString()
@@ -53,10 +73,12 @@ export function statusBadge(job) {
   return el(`span.badge.${job.status}`, {}, job.status_label);
 }
 
-/** Capitalize the first letter and end with a full stop. */
+/** Capitalize the first letter, unless a name begins the text, and end with a full stop. */
 export function capitalizeSentence(text) {
   const trimmed = text.trim();
-  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
+  const isName = /[_.:/#0-9]\S/.test(trimmed.split(/\s/, 1)[0]);
+  const first = isName ? trimmed.charAt(0) : trimmed.charAt(0).toUpperCase();
+  return first + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }
 
 export const jobHref = (key) => `#/job/${encodeURIComponent(key)}`;

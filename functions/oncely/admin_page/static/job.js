@@ -1,11 +1,18 @@
 // One job: headline, facts, repairs, timeline and contract.
 import { ApiError, job as load } from "./api.js";
 import { renderContract } from "./contract.js";
-import { announce, button, el, joinWithDots } from "./elements.js";
-import { capitalizeSentence, searchHref, statusBadge, timeElement } from "./format.js";
+import { announce, button, el } from "./elements.js";
+import {
+  capitalizeSentence,
+  externalLink,
+  relativeTime,
+  searchHref,
+  statusBadge,
+  timeElement,
+} from "./format.js";
 import { comparison, openRepairDialog } from "./repair-dialog.js";
+import { renderTimeline } from "./timeline.js";
 
-const WIDE = matchMedia("(min-width: 60rem)");
 const READ_ONLY_NOTICE =
   "You have read-only access. To repair this job, give its key to an operator.";
 
@@ -40,12 +47,7 @@ function renderJob(job, context, result = null) {
     {},
     renderHeader(job, context, result),
     renderFacts(job),
-    el(
-      "section.history",
-      {},
-      el("h2", {}, "Timeline"),
-      el("ol.timeline", {}, job.timeline.map(renderEntry)),
-    ),
+    renderTimeline(job),
     el("div.side", {}, renderRepairs(job, context, rerender), job.contract ? renderContractSection(job) : null),
     renderStored(job),
   );
@@ -53,7 +55,8 @@ function renderJob(job, context, result = null) {
 }
 
 function renderHeader(job, { reload }, result) {
-  const status = el("span", {}, statusBadge(job), " since ", timeElement(job.since));
+  const since = [" since ", timeElement(job.since), " (", relativeTime(job.since), ")"];
+  const status = el("span", {}, statusBadge(job), since);
   const refresh = button("Refresh", reload, "button.plain", { id: "refresh" });
   return el(
     "header",
@@ -65,23 +68,20 @@ function renderHeader(job, { reload }, result) {
       el("div.actions", {}, copyButton("Copy key", job.job_key), refresh),
     ),
     el("h1", { tabindex: "-1" }, job.headline),
+    job.next_step ? el("p.next-step", {}, job.next_step) : null,
     el("p.status-line", {}, status),
     result ? renderRepairResult(result) : null,
   );
 }
 
 function renderRepairResult({ label, job, ...details }) {
+  const result = details.needs_second_operator ? "waits for a second operator" : "done";
   return el(
     "section.outcome",
     {},
-    el("h2", { tabindex: "-1" }, `${label}: done`),
+    el("h2", { tabindex: "-1" }, `${label}: ${result}`),
     comparison(details, job, "Recorded status"),
   );
-}
-
-function providerLink(href) {
-  const attributes = { href, target: "_blank", rel: "noopener noreferrer" };
-  return el("a", attributes, "Open at the provider");
 }
 
 function renderFacts(job) {
@@ -89,24 +89,38 @@ function renderFacts(job) {
     el("span.code", {}, job.provider_ref),
     " ",
     copyButton("Copy", job.provider_ref, "Copy provider reference"),
-    ...(job.provider_url ? [" ", providerLink(job.provider_url)] : []),
   ];
-  const exactTime = (stamp) => stamp && timeElement(stamp, { exact: true });
+  const exactTime = (stamp) =>
+    stamp && [timeElement(stamp, { exact: true }), " (", relativeTime(stamp), ")"];
   const rows = [
     ["Order or record", job.subject && searchLink(job.subject)],
     ["Customer", job.customer_id && searchLink(job.customer_id)],
     ["Provider reference", reference],
+    ["Open in", consoleLinks(job)],
     ["Request ID", job.request_id && el("span.code", {}, job.request_id)],
-    ["Attempts", String(job.attempts)],
-    ["Last error", job.last_error],
+    ["Runs", job.runs && `${job.runs} (${job.attempts} may have called the provider)`],
+    ["Last error", job.last_error && foldedText(job.last_error)],
     ["Last claimed", exactTime(job.claimed_at)],
-    ["Next check", exactTime(job.next_check_at)],
     ["Created", exactTime(job.created_at)],
   ];
+  rows.push(["Runs at", exactTime(job.run_at)], ["Next try at", exactTime(job.next_check_at)]);
   if (job.amount_label) rows.unshift(["Amount", job.amount_label]);
-  if (job.expires_at) rows.push(["Expires", timeElement(job.expires_at)]);
-  return el("section.facts", {}, el("h2", {}, "Details"), el("dl", {}, rows.map(renderFact)));
+  rows.push(["Expires", exactTime(job.expires_at)]);
+  // That there is no reference says something: nothing was prepared at the provider.
+  const shown = rows.filter(([label, value]) => value || label === "Provider reference");
+  return el("section.facts", {}, el("h2", {}, "Details"), el("dl", {}, shown.map(renderFact)));
 }
+
+/** What the job made, in the console of its provider, and its row in that of AWS. */
+function consoleLinks(job) {
+  const links = job.links.map(({ provider, reference, url }) => externalLink(url, provider, reference));
+  if (job.row_url) links.push(externalLink(job.row_url, "AWS", "row"));
+  return links.length ? el("ul.links", {}, links.map((link) => el("li", {}, link))) : null;
+}
+
+/** Raw text of an error, which the headline tells in other words. */
+const foldedText = (text) =>
+  el("details", {}, el("summary", {}, "Show"), el("p.raw", {}, text));
 
 const searchLink = (text) => el("a", { href: searchHref(text) }, text);
 
@@ -144,38 +158,9 @@ function renderOption(option, open) {
   );
 }
 
-function renderEntry(entry) {
-  const { from_status: before, to_status: after } = entry;
-  const changed = before && before !== after;
-  const status = changed ? `${statusText(before)} → ${statusText(after)}` : statusText(after);
-  const repeated = [
-    ` ${entry.count} times, last `,
-    entry.last_at && timeElement(entry.last_at, { exact: true }),
-  ];
-  return el(
-    "li",
-    {},
-    timeElement(entry.at, { exact: true }),
-    el(
-      "div",
-      {},
-      el(
-        "p",
-        {},
-        el("strong", {}, capitalizeSentence(entry.event_label)),
-        entry.count > 1 ? repeated : null,
-      ),
-      entry.reason ? el("p.reason", {}, entry.reason) : null,
-      el("p.meta", {}, joinWithDots(entry.actor, status)),
-    ),
-  );
-}
-
-const statusText = (status) => status.replaceAll("_", " ");
-
 function renderContractSection(job) {
   const summary = el("summary", {}, el("h2", {}, "Contract"));
-  return el("details.contract", { open: WIDE.matches }, summary, renderContract(job.contract));
+  return el("details.contract", {}, summary, renderContract(job.contract));
 }
 
 function renderStored(job) {

@@ -1,9 +1,11 @@
 // Lists of jobs by status, page by page, and search results.
-import { exportJobs, find, jobs } from "./api.js";
+import { exportJobs, find, jobs, lookup, resolve } from "./api.js";
+import { bulkSelection } from "./bulk.js";
 import { countsStrip } from "./counts.js";
+import { heldBanner } from "./gates.js";
 import { announce, button, el, errorBox, joinWithDots } from "./elements.js";
 import { filters, timeWindow } from "./filters.js";
-import { capitalizeSentence, jobHref, statusBadge, timeElement } from "./format.js";
+import { ageElement, capitalizeSentence, jobHref, statusBadge, timeElement } from "./format.js";
 
 const LISTS = {
   needs_review: {
@@ -21,6 +23,11 @@ const LISTS = {
     empty:
       "Nothing has failed. Jobs appear here when the provider declines them.",
   },
+  cancelled: {
+    title: "Cancelled",
+    empty:
+      "Nothing was cancelled. Jobs appear here when an operator cancels them before anything is done.",
+  },
   in_progress: {
     title: "In progress",
     empty:
@@ -34,41 +41,100 @@ const LISTS = {
 };
 const NO_MATCH = "No job matches these filters. Widen them, or search by order or customer.";
 const PAGE_SIZE = 25;
+// Rows have to be read before these filters leave most of them out.
+const FILTERED_PAGE_SIZE = 100;
+const pageSize = ({ error, customer }) => (error || customer ? FILTERED_PAGE_SIZE : PAGE_SIZE);
 
 export async function showList({ name, query }, { user, signal, reload }) {
   const status = Object.hasOwn(LISTS, name) ? name : "needs_review";
   const { title, empty } = LISTS[status];
-  const filter = { status, type: query.get("type"), ...timeWindow(query) };
-  const strip = countsStrip(signal);
-  const page = await jobs({ ...filter, limit: PAGE_SIZE }, signal);
+  const typed = { error: query.get("error"), customer: query.get("customer") };
+  const filter = { status, type: query.get("type"), ...typed, ...timeWindow(query) };
+  const strip = [heldBanner(signal), countsStrip(signal)];
+  const page = await jobs({ ...filter, limit: pageSize(filter) }, signal);
   // A page may be empty and have a cursor: the server stops after many jobs of another type.
   const hasJobs = page.jobs.length || page.cursor;
-  const emptyText = filter.type || filter.from || filter.to ? NO_MATCH : empty;
+  const isFiltered = ["type", "error", "customer", "from", "to"].some((name) => filter[name]);
+  const emptyText = isFiltered ? NO_MATCH : empty;
+  const selection = hasJobs ? bulkSelection(user, filter) : null;
   const nodes = [
-    strip,
-    renderHeading(title, reload, user.can_repair ? exportButton(filter) : null),
+    ...strip,
+    renderHeading(title, reload, ...(user.can_repair ? exportButtons(filter) : [])),
     filters(status, query, user.job_types),
     renderUnreadable(page.unreadable),
-    hasJobs ? renderList(page, filter) : page.unreadable.length ? null : el("p.empty", {}, emptyText),
+    selection?.bar,
+    hasJobs ? renderList(page, filter, selection) : page.unreadable.length ? null : el("p.empty", {}, emptyText),
   ];
   const announcement = hasJobs ? countShown(page.jobs.length, page.cursor) : emptyText;
   return { title, nodes, announcement };
 }
 
 export async function showSearchResults({ name: text }, { signal, reload }) {
-  const { jobs: found, unreadable } = await find(text, signal);
+  const { jobs: found, unreadable, notes, verdicts } = await findAnywhere(text, signal);
   const title = `Results for “${text}”`;
   const nothing = !found.length && !unreadable.length;
+  // An exact hit opens the job. An order or a customer gets a verdict first.
+  const [only, ...others] = found;
+  const isExact = only && !others.length && !["order", "customer"].includes(only.matched_by);
+  if (isExact && !unreadable.length) location.replace(jobHref(only.job_key));
   const nodes = [
     renderHeading(title, reload),
     renderUnreadable(unreadable),
-    nothing ? renderSearchTips() : renderList({ jobs: found, cursor: null }),
+    nothing ? renderSearchTips(notes) : renderVerdicts(verdicts),
+    ...(nothing ? [] : groupByVerdict(found, verdicts).map((jobs) => renderList({ jobs }))),
   ];
   return {
     title,
     nodes,
     announcement: nothing ? "No jobs found" : `${countJobs(found.length)} found`,
   };
+}
+
+/** One sentence for each order, and what it rests on. */
+function renderVerdicts(verdicts) {
+  if (!verdicts.length) return null;
+  const style = (one) => (one.is_duplicate ? "duplicate" : one.certain ? "certain" : "open");
+  return el(
+    "section.verdicts",
+    { "aria-label": "Verdict" },
+    verdicts.flatMap((one) => [
+      el(`p.verdict.${style(one)}`, {}, one.sentence),
+      one.charge_keys.length ? lookupButton(one) : null,
+    ]),
+    el("p.meta", {}, verdicts[0].basis),
+  );
+}
+
+/** Ask the provider now: our records know no refund, dispute or charge that others made. */
+function lookupButton(verdict) {
+  const answers = el("ul.answers");
+  async function ask() {
+    answers.replaceChildren(el("li", {}, "Asking the provider…"));
+    const asked = verdict.charge_keys.map((key) =>
+      lookup(key).then(
+        ({ provider, outcome, detail }) => `${provider}: ${outcome}: ${detail}`,
+        (error) => error.message,
+      ),
+    );
+    const lines = await Promise.all(asked);
+    answers.replaceChildren(...lines.map((line) => el("li", {}, capitalizeSentence(line))));
+    announce(lines.join(". "));
+  }
+  return el("div.lookup", {}, button(`Look up ${verdict.about} at the provider`, ask, "button.plain"), answers);
+}
+
+/** The jobs of each order together, charges before what follows them. */
+function groupByVerdict(found, verdicts) {
+  const byKey = new Map(found.map((job) => [job.job_key, job]));
+  const groups = verdicts.map((one) => one.job_keys.map((key) => byKey.get(key)).filter(Boolean));
+  const grouped = new Set(groups.flat());
+  return [...groups, found.filter((job) => !grouped.has(job))].filter((group) => group.length);
+}
+
+/** Search our own rows, and only then the providers, which takes a second or two. */
+async function findAnywhere(text, signal) {
+  const own = await find(text, signal);
+  return own.jobs.length || own.unreadable.length ? own : resolve(text, signal);
 }
 
 /** Rows that the server cannot read, each with the reason. */
@@ -86,17 +152,18 @@ function renderUnreadable(rows) {
   );
 }
 
-function renderSearchTips() {
+function renderSearchTips(notes) {
   const tips = [
     "the order, with or without its prefix: 18452 or order_18452",
-    "the customer, as your own system names it",
-    "the provider reference, as the provider shows it",
+    "the customer, as your own system names it, or their email",
+    "an id of the provider: a payment, charge, refund, dispute or customer",
     "the complete job key, as alerts and logs show it",
   ];
   return el(
     "div.empty",
     {},
-    el("p", {}, "No jobs found. Check the text for typos, or search by:"),
+    el("p", {}, `No jobs found. ${notes.join(" ")}`),
+    el("p", {}, "Check the text for typos, or search by:"),
     el(
       "ul",
       {},
@@ -116,8 +183,9 @@ function renderHeading(title, reload, ...actions) {
   );
 }
 
-function renderList(page, filter) {
-  const list = el("ol.jobs", {}, page.jobs.map(renderListItem));
+function renderList(page, filter, selection = null) {
+  const renderItem = (job) => renderListItem(job, selection?.tick(job));
+  const list = el("ol.jobs", {}, page.jobs.map(renderItem));
   const more = el("div.more");
   const renderMore = (cursor) => {
     const label = list.children.length ? "Show more" : "No matches yet. Keep searching";
@@ -126,8 +194,8 @@ function renderList(page, filter) {
   async function next(cursor) {
     more.setAttribute("aria-busy", "true");
     try {
-      const rest = await jobs({ ...filter, limit: PAGE_SIZE, cursor });
-      const added = rest.jobs.map(renderListItem);
+      const rest = await jobs({ ...filter, limit: pageSize(filter), cursor });
+      const added = rest.jobs.map(renderItem);
       const unreadable = renderUnreadable(rest.unreadable);
       list.append(...added);
       if (unreadable) list.after(unreadable);
@@ -149,12 +217,13 @@ function renderList(page, filter) {
   return el("div", {}, list, more);
 }
 
-function renderListItem(job) {
+function renderListItem(job, tick = null) {
   const match = job.matched_by ? `found by ${job.matched_by}` : null;
   return el(
-    "li.entry",
+    tick ? "li.entry.tickable" : "li.entry",
     {},
-    timeElement(job.since),
+    tick,
+    el("p.when", {}, timeElement(job.since), el("small", {}, ageElement(job.since), " ago")),
     el(
       "div.what",
       {},
@@ -170,12 +239,14 @@ function renderListItem(job) {
   );
 }
 
-function exportButton(filter) {
+const exportButtons = (filter) => ["csv", "json"].map((form) => exportButton(filter, form));
+
+function exportButton(filter, form) {
   async function save({ currentTarget: pressed }) {
     try {
-      const { file, truncated } = await exportJobs(filter);
+      const { file, truncated } = await exportJobs({ ...filter, format: form });
       const url = URL.createObjectURL(file);
-      el("a", { href: url, download: `oncely-${filter.status}.csv` }).click();
+      el("a", { href: url, download: `oncely-${filter.status}.${form}` }).click();
       URL.revokeObjectURL(url);
       const incomplete =
         "The export may be incomplete: it hit the size or scan limit. Narrow the filters.";
@@ -185,7 +256,7 @@ function exportButton(filter) {
       pressed.after(errorBox(capitalizeSentence(error.message)));
     }
   }
-  return button("Download CSV", save, "button.plain", { id: "download" });
+  return button(`Download ${form.toUpperCase()}`, save, "button.plain", { id: `download-${form}` });
 }
 
 const countJobs = (number) => `${number} ${number === 1 ? "job" : "jobs"}`;

@@ -13,9 +13,7 @@ export function openRepairDialog({ job, option, reload, done }) {
   const busy = () => form.getAttribute("aria-busy") === "true";
 
   async function send(dryRun) {
-    // A preview needs no reason: nothing is written.
-    const required = dryRun ? [] : [reason, reference];
-    const missing = required.find((input) => input && !input.value.trim());
+    const missing = [reason, reference].find((input) => input && !input.value.trim());
     if (busy()) return;
     if (missing) return showFieldError(missing);
     form.setAttribute("aria-busy", "true");
@@ -65,6 +63,7 @@ export function openRepairDialog({ job, option, reload, done }) {
         reloadButton,
       );
     }
+    if (error.contradiction) return errorBox("Nothing was changed.", bothSides(error.contradiction));
     const message = capitalizeSentence(error.message);
     // Without a definitive response the repair may have been applied.
     if (!error.isDefinitive && !dryRun) {
@@ -79,7 +78,7 @@ export function openRepairDialog({ job, option, reload, done }) {
   function showFieldError(input) {
     const messages = {
       reason: "Enter a reason. It is stored with the job.",
-      reference: "Enter the provider reference. It proves the outcome.",
+      reference: "Enter the provider reference. It is compared with the provider's.",
     };
     result.replaceChildren(errorBox(messages[input.id]));
     input.setAttribute("aria-invalid", "true");
@@ -106,17 +105,29 @@ export function openRepairDialog({ job, option, reload, done }) {
 
 /** What the provider answered, or what the repair did, beside the job's status. */
 export function comparison({ lookup, note }, job, statusLabel) {
-  const row = (label, ...value) => el("div", {}, el("dt", {}, label), el("dd", {}, ...value));
   return el(
     "dl.comparison",
     {},
-    lookup
-      ? row(lookup.provider, capitalizeSentence(`${lookup.outcome}: ${lookup.detail}`))
-      : null,
+    lookup ? answerRow(lookup) : null,
     note ? row("Repair", capitalizeSentence(note)) : null,
     row(statusLabel, statusBadge(job), " ", job.headline),
   );
 }
+
+/** What the operator says, beside what the provider answered. */
+const bothSides = ({ claim, lookup, fix }) =>
+  el(
+    "dl.comparison",
+    {},
+    row("You", capitalizeSentence(claim)),
+    answerRow(lookup),
+    row("Next", capitalizeSentence(fix)),
+  );
+
+const row = (label, ...value) => el("div", {}, el("dt", {}, label), el("dd", {}, ...value));
+
+const answerRow = ({ provider, outcome, detail }) =>
+  row(provider, capitalizeSentence(`${outcome}: ${detail}`));
 
 function repairForm(job, option, draft) {
   const saved = draft.read();

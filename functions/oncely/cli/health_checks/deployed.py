@@ -1,16 +1,17 @@
 """A deployed stack as AWS describes it. Each part is read once."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection
-from oncely.contract import AnyContract
-from oncely.jobs import CONTRACTS
+from oncely.contract import AnyContract, providers_of
 from oncely.provider import AnyProvider
-from oncely.settings import pascal_case
+from oncely.settings import EXISTING_TABLES_OUTPUT, pascal_case
 from oncely.table_schema import TableSchema
 
 AwsDescription = Mapping[str, Any]
@@ -22,7 +23,7 @@ class DeployedStack:
 
     connection: StackConnection
     now: datetime
-    contracts: tuple[type[AnyContract], ...] = CONTRACTS
+    contracts: tuple[type[AnyContract], ...] = field(default_factory=project_jobs)
 
     @cached_property
     def stack(self) -> AwsDescription:
@@ -58,10 +59,8 @@ class DeployedStack:
 
     @cached_property
     def providers(self) -> tuple[AnyProvider, ...]:
-        plugins = {
-            plugin.name: plugin for one in self.contracts for plugin in one.resources.providers
-        }
-        return tuple(plugins[name] for name in sorted(plugins))
+        settings = self.connection.provider_settings
+        return tuple(p for p in providers_of(self.contracts) if p.is_configured(settings(p)))
 
     @cached_property
     def table_schemas(self) -> dict[str, TableSchema]:
@@ -72,10 +71,22 @@ class DeployedStack:
             if not isinstance(table, str)
         }
 
+    def columns(self, table: str) -> Mapping[str, str]:
+        """The names that an existing table has for our columns, where they differ."""
+        found: Mapping[str, str] = json.loads(
+            self.connection.outputs.get(f"{pascal_case(table)}Columns", "{}")
+        )
+        return found
+
+    @cached_property
+    def existing_tables(self) -> frozenset[str]:
+        """The tables that the stack did not create. They may lack an index."""
+        return frozenset(self.connection.outputs.get(EXISTING_TABLES_OUTPUT, "").split(","))
+
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
-        used = {name for one in self.contracts for name in one.resources.secret_names}
-        return tuple(sorted(used))
+        resources = (one.resources for one in self.contracts)
+        return tuple(sorted({n for r in resources for n in r.secret_names_for(self.providers)}))
 
     @cached_property
     def table_names(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def _check_timeout(
 ) -> Iterator[Finding]:
     queue = function.get("Environment", {}).get("Variables", {}).get("QUEUE_NAME")
     for contract_type in deployed.contracts:
-        needed = contract_type.policy.max_duration.total_seconds()
+        needed = contract_type.max_duration().total_seconds()
         if contract_type.resources.queue == queue and needed >= int(function["Timeout"]):
             yield failed(
                 check,

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.errors import error_code
+from oncely.aws.errors import AWS_ERRORS, error_code
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.stack_connection import StackConnection
 from oncely.health import Finding, failed, passed, warned
@@ -21,9 +19,13 @@ def check_secrets(deployed: DeployedStack) -> Iterator[Finding]:
     # Of several plug-ins with one secret, the one that it is named after knows its prefixes.
     named_last = sorted(deployed.providers, key=lambda plugin: plugin.name == plugin.secret_name)
     plugins = {plugin.secret_name: plugin for plugin in named_last}
+    outputs = deployed.connection.outputs
     for name in deployed.secret_names:
-        if arn := deployed.connection.outputs.get(f"{pascal_case(name)}SecretArn"):
-            yield _check_secret(client, deployed.connection, name, arn, plugins.get(name))
+        # The read-only one is what the reconciler and commands use.
+        for check, suffix in (("API key", "SecretArn"), ("read-only API key", "ReadOnlySecretArn")):
+            if arn := outputs.get(f"{pascal_case(name)}{suffix}"):
+                label = f"{check} of {name}"
+                yield _check_secret(client, deployed.connection, label, arn, plugins.get(name))
 
 
 def check_providers(deployed: DeployedStack) -> Iterator[Finding]:
@@ -41,15 +43,14 @@ def check_providers(deployed: DeployedStack) -> Iterator[Finding]:
 def _check_secret(
     client: Any,  # noqa: ANN401  # boto3's client
     connection: StackConnection,
-    name: str,
+    check: str,
     arn: str,
     plugin: AnyProvider | None,
 ) -> Finding:
-    check = f"API key of {name}"
     fix = f"aws secretsmanager put-secret-value --secret-id {arn} --secret-string …"
     try:
         value = client.get_secret_value(SecretId=arn).get("SecretString") or ""
-    except ClientError as error:
+    except AWS_ERRORS as error:
         if error_code(error) == "ResourceNotFoundException":
             return failed(check, _NOT_SET, fix)
         if not error_code(error).startswith("AccessDenied"):
@@ -62,11 +63,15 @@ def _check_secret(
     if not (value.isascii() and value.isprintable()):
         message = "contains a line break or an invalid character: its jobs cannot run"
         return failed(check, message, fix)
-    return passed(check, "set") if plugin is None else _check_key(connection, plugin, value, fix)
+    if plugin is None:
+        return passed(check, "set")
+    return _check_key(connection, plugin, check, value, fix)
 
 
-def _check_key(connection: StackConnection, plugin: AnyProvider, value: str, fix: str) -> Finding:
-    check, provider = f"API key of {plugin.secret_name}", plugin.profile.name
+def _check_key(
+    connection: StackConnection, plugin: AnyProvider, check: str, value: str, fix: str
+) -> Finding:
+    provider = plugin.profile.name
     prefixes = plugin.api_key_prefixes
     if not value.startswith(prefixes):
         return failed(check, f"does not begin with {' or '.join(prefixes)}", fix)

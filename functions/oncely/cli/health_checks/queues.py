@@ -25,6 +25,17 @@ def check_queues(deployed: DeployedStack) -> Iterator[Finding]:
     ):
         if url is not None:
             yield _check_last_queue(name, deployed.queue(url))
+    yield _check_rejects(deployed.connection.app.rejected_messages.count_today())
+
+
+def _check_rejects(number: int) -> Finding:
+    if not number:
+        return passed("rejected messages", "none in the last 24 hours")
+    return warned(
+        "rejected messages",
+        f"{number} in the last 24 hours",
+        "see why with `oncely rejects list`, and fix the producer",
+    )
 
 
 def _check_queue(

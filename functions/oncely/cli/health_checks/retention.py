@@ -25,8 +25,7 @@ def check_retention(deployed: DeployedStack) -> Iterator[Finding]:
         yield failed(
             check,
             f"rows are kept {kept.days} days, but a job could run again for {least.days} days",
-            "raise row_retention_days (`make deploy ARGS='-c row_retention_days=…'`) or the "
-            "contract's proof_retention",
+            "raise row_retention_days in the stage's file, or the contract's proof_retention",
         )
     else:
         yield passed(check, f"{kept.days} days; a job could run again for {least.days} days")
@@ -44,7 +43,8 @@ def _min_retention(deployed: DeployedStack) -> timedelta:
     windows = [
         window
         for contract_type in deployed.contracts
-        if (window := contract_type.policy.profile.key_ttl) is not None
+        for policy in contract_type.all_policies()
+        if (window := policy.profile.key_ttl) is not None
     ]
     return max(timedelta(seconds=max(kept, default=0) + kept_after), *windows, timedelta(0))
 

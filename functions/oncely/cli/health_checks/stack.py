@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from pydantic import ValidationError
+
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.health import Finding, failed, passed, warned
-from oncely.settings import pascal_case
+from oncely.settings import describe_job_settings, job_setting_output, pascal_case
 
-_DEPLOY: Final = "deploy it again with `make deploy STAGE=…`"
+_DEPLOY: Final = "deploy it again (`cdk deploy`, or `make deploy` in a clone of Oncely)"
 _ROLLED_BACK: Final = "UPDATE_ROLLBACK_COMPLETE"
 
 
@@ -26,6 +28,22 @@ def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
         yield passed(check, status)
     else:
         yield failed(check, status, f"read its events in CloudFormation, then {_DEPLOY}")
+
+
+def check_job_settings(deployed: DeployedStack) -> Iterator[Finding]:
+    """Check the settings that the contracts declare."""
+    declared = (one.resources.settings for one in deployed.contracts)
+    for settings_type in dict.fromkeys(filter(None, declared)):
+        check = f"settings of {settings_type.__name__}"
+        outputs, names = deployed.connection.outputs, settings_type.env_vars().items()
+        given = {name: outputs.get(job_setting_output(field), "") for field, name in names}
+        try:
+            settings_type.read(given)
+        except ValidationError as error:
+            fix = "set it under [job_settings] in the stage's file, and deploy the stack again"
+            yield failed(check, describe_job_settings(error), fix)
+        else:
+            yield passed(check, "complete")
 
 
 def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:

@@ -12,15 +12,10 @@ from oncely.domain.table_identity import blocking_reason
 from oncely.domain.text import format_minute
 from oncely.health import Finding, failed, passed, warned
 from oncely.settings import pascal_case
-from oncely.table_schema import IndexSchema, TableSchema
 
 _JOBS: Final = "jobs"
 _TTL: Final = "expires_at"
 _DEPLOY: Final = "deploy the stack again"
-# A sample: a business table may have millions of rows.
-MAX_ROWS: Final = 5_000
-_PAGE_SIZE: Final = 1_000
-_MAX_SHOWN: Final = 3
 # The indexes of the job table that the code queries. An existing table may have more.
 JOB_INDEXES: Final = (
     due_index.INDEX,
@@ -39,17 +34,24 @@ def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
         if table is None:
             continue
         described: AwsDescription = client.describe_table(TableName=table)["Table"]
-        if faults := list(_faults(name, described, _indexes(deployed, name))):
-            yield failed(f"table {name}", "; ".join(faults), _DEPLOY)
+        faults = list(_faults(name, described))
+        missing = list(_missing_indexes(described, _indexes(deployed, name)))
+        if name in deployed.existing_tables:
+            yield from (_without_index(name, one) for one in missing)
         else:
+            faults += missing
+        if faults:
+            yield failed(f"table {name}", "; ".join(faults), _DEPLOY)
+        elif not missing:
             yield passed(f"table {name}", "active, with all indexes")
         if name == _JOBS:
             yield _check_identity(client, table, deployed.now)
         if deployed.connection.is_local:
             continue  # the local stack neither expires nor restores rows
         yield from _check_recovery(client, name, table)
-        if name == _JOBS:
-            yield _check_expiry(client, table)
+        schema = deployed.table_schemas.get(name)
+        if name == _JOBS or (schema is not None and schema.has_ttl):
+            yield _check_expiry(client, name, table)
 
 
 def _indexes(deployed: DeployedStack, name: str) -> tuple[str, ...]:
@@ -59,9 +61,15 @@ def _indexes(deployed: DeployedStack, name: str) -> tuple[str, ...]:
     return () if schema is None else tuple(index.name for index in schema.indexes)
 
 
-def _faults(name: str, described: AwsDescription, indexes: tuple[str, ...]) -> Iterator[str]:
+def _faults(name: str, described: AwsDescription) -> Iterator[str]:
     if described["TableStatus"] not in {"ACTIVE", "UPDATING"}:
         yield f"status is {described['TableStatus']}"
+    stream = described.get("StreamSpecification", {})
+    if name == _JOBS and stream.get("StreamViewType") != "NEW_AND_OLD_IMAGES":
+        yield "stream does not show old and new rows, so the history is not written"
+
+
+def _missing_indexes(described: AwsDescription, indexes: tuple[str, ...]) -> Iterator[str]:
     there = {
         one["IndexName"]: one.get("IndexStatus", "ACTIVE")  # the local engine omits it
         for one in described.get("GlobalSecondaryIndexes", [])
@@ -69,9 +77,14 @@ def _faults(name: str, described: AwsDescription, indexes: tuple[str, ...]) -> I
     for index in indexes:
         if there.get(index) != "ACTIVE":
             yield f"index {index} is {there.get(index, 'missing')}"
-    stream = described.get("StreamSpecification", {})
-    if name == _JOBS and stream.get("StreamViewType") != "NEW_AND_OLD_IMAGES":
-        yield "stream does not show old and new rows, so the history is not written"
+
+
+def _without_index(name: str, missing: str) -> Finding:
+    return warned(
+        f"table {name}",
+        f"{missing}: the reconciler does not find rows whose message was lost",
+        "add the index, or send messages from an outbox; see docs/tables.md",
+    )
 
 
 def _check_identity(client: Any, table: str, now: datetime) -> Finding:  # noqa: ANN401  # boto3's client
@@ -87,8 +100,8 @@ def _check_identity(client: Any, table: str, now: datetime) -> Finding:  # noqa:
     return passed(check, f"{item.deployment}; {summary}")
 
 
-def _check_expiry(client: Any, table: str) -> Finding:  # noqa: ANN401  # boto3's client
-    check = "job table TTL"
+def _check_expiry(client: Any, name: str, table: str) -> Finding:  # noqa: ANN401  # boto3's client
+    check = f"TTL of table {name}"
     found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
     if found.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
         return failed(check, "TTL is off: rows never expire", _DEPLOY)
@@ -107,48 +120,3 @@ def _check_recovery(client: Any, name: str, table: str) -> Iterator[Finding]:  #
             f"aws dynamodb update-continuous-backups --table-name {table} "
             "--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true",
         )
-
-
-def check_sparse_indexes(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check a sample of the business rows for ones that an index should hold and cannot.
-
-    A row with the sort key of an index and without its partition key is never found through it.
-    """
-    for name, schema in deployed.table_schemas.items():
-        table = deployed.connection.outputs.get(f"{pascal_case(name)}TableName")
-        for index in schema.indexes:
-            if table is not None and index.key.sort is not None:
-                yield _check_sparse_index(deployed, table, schema, index)
-
-
-def _check_sparse_index(
-    deployed: DeployedStack, table: str, schema: TableSchema, index: IndexSchema
-) -> Finding:
-    partition, sort, row_key = index.key.partition, index.key.sort or "", schema.key.partition
-    read, found = 0, []
-    pages = (
-        deployed.connection.client("dynamodb")
-        .get_paginator("scan")
-        .paginate(
-            TableName=table,
-            FilterExpression="attribute_exists(#sort) AND attribute_not_exists(#partition)",
-            ProjectionExpression="#key",
-            ExpressionAttributeNames={"#sort": sort, "#partition": partition, "#key": row_key},
-            PaginationConfig={"PageSize": _PAGE_SIZE},
-        )
-    )
-    for page in pages:
-        read += page["ScannedCount"]
-        found += [row[row_key]["S"] for row in page["Items"]]
-        if read >= MAX_ROWS:
-            break
-    check = f"index {index.name} of {schema.name}"
-    if not found:
-        return passed(check, f"{read} rows sampled, none has {sort} without {partition}")
-    return warned(
-        check,
-        f"{len(found)} of {read} sampled rows have {sort} without {partition} "
-        f"({', '.join(found[:_MAX_SHOWN])}): the reconciler cannot find them if their message "
-        "is lost",
-        f"set {partition} in the producer too; see docs/send-a-job.md",
-    )

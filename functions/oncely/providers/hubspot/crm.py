@@ -10,8 +10,8 @@ from urllib3 import Retry
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
 from oncely.http.fresh_connections import FreshConnectionPool
-from oncely.http.pace import UNLIMITED
 from oncely.http.request_deadline import request_deadline
+from oncely.http.request_gate import UNGATED, RequestGate
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,
@@ -54,7 +54,7 @@ DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
 
 def hubspot_client(
-    token: str, *, api_base: str | None = None, pace: Callable[[], None] = UNLIMITED
+    token: str, *, api_base: str | None = None, gate: RequestGate = UNGATED
 ) -> ApiClient:
     """Build a client that never retries a request, nor reuses a connection."""
     configuration = Configuration(host=api_base)
@@ -63,7 +63,7 @@ def hubspot_client(
     configuration.retries = Retry(0)
     client = ApiClient(configuration)
     options = client.rest_client.pool_manager.connection_pool_kw
-    client.rest_client.pool_manager = FreshConnectionPool(pace, **options)
+    client.rest_client.pool_manager = FreshConnectionPool(gate, **options)
     client.user_agent = "oncely"
     return client
 
@@ -87,10 +87,10 @@ class HubSpotCrm:
         api_base: str | None = None,
         properties: Sequence[str] = (),
         id_property: str = DEFAULT_ID_PROPERTY,
-        pace: Callable[[], None] = UNLIMITED,
+        gate: RequestGate = UNGATED,
     ) -> "HubSpotCrm":
         return cls(
-            client=hubspot_client(token, api_base=api_base, pace=pace),
+            client=hubspot_client(token, api_base=api_base, gate=gate),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
             id_property=id_property,
         )

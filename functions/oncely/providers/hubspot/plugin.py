@@ -1,10 +1,12 @@
 """The HubSpot plug-in."""
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
+from oncely.domain.gate import shared_limit
 from oncely.domain.profiles import ProviderProfile
 from oncely.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
@@ -21,7 +23,10 @@ PROFILE: Final = ProviderProfile(
     max_calls=4,
     key_scope="none: HubSpot has no idempotency keys; a unique property replaces them",
     lookup_lag=timedelta(seconds=10),
+    # HubSpot counts all requests of an app together.
+    rate_limits=shared_limit(10, lookup_share=0.3),
     facts=(
+        "Links to contacts need `hubspot_portal_id`, the number of your HubSpot account.",
         (
             "The API version is v3, set once, in providers/hubspot/paths.py. HubSpot ends the "
             "support of v1 to v3 in September 2027. Newer versions are dates, such as 2026-09."
@@ -47,6 +52,7 @@ PROFILE: Final = ProviderProfile(
             "The search endpoint lags and ends at 10,000 results. Oncely pages it by id, and takes "
             "no result as proof that an effect did not happen."
         ),
+        "The smallest limit of HubSpot is 100 requests in 10 seconds. Lookups have 30 % of it.",
         "429 with Retry-After: HubSpot did not perform the request.",
         "Each request uses its own connection, as with SES.",
         (
@@ -75,6 +81,7 @@ class HubSpotSettings(ProviderSettings):
     api_base: str | None = None
     properties: str = ""  # names, separated by commas
     id_property: Annotated[str, Field(min_length=1)] = "oncely_id"  # the unique property
+    portal_id: Annotated[str, Field(pattern=r"^\d{1,20}$")] | None = None  # for links to contacts
 
 
 class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
@@ -84,7 +91,8 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
     profile = PROFILE
     settings_type = HubSpotSettings
     layer = "sync"
-    max_reads_per_second = 10
+    sandbox = "oncely.providers.hubspot.sandbox.api:HubSpotSandbox"
+    fake = "oncely.providers.hubspot.fake:FakeCrm"
     preload = ("oncely.providers.hubspot.crm",)
 
     def connect(self, access: ProviderAccess[HubSpotSettings]) -> "Crm":
@@ -98,8 +106,21 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
             api_base=settings.api_base,
             properties=tuple(name for name in names if name),
             id_property=settings.id_property,
-            pace=access.rate_limiter,
+            gate=access.gate,
         )
+
+    def console_url(
+        self,
+        reference: str,
+        *,
+        key_scope: str,
+        settings: HubSpotSettings,
+        is_dispute: bool = False,
+    ) -> str | None:
+        del key_scope, is_dispute
+        if settings.portal_id is None or not re.fullmatch(r"\d{1,30}", reference, re.ASCII):
+            return None
+        return f"https://app.hubspot.com/contacts/{settings.portal_id}/record/0-1/{reference}"
 
     def check_api_key(self, api_key: str, settings: HubSpotSettings) -> ApiKeyCheck | None:
         """Read one contact: the prefix of a key proves nothing."""

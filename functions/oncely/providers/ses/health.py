@@ -1,12 +1,12 @@
-"""Checks that SES can send receipts: the account's state and the sender's verification."""
+"""Checks that SES can send receipts: the account, the sender, and the events that prove them."""
 
 from collections.abc import Iterator, Mapping
 from email.utils import parseaddr
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from oncely import Finding, failed, passed, warned
+from oncely.aws.errors import AWS_ERRORS, error_code
+from oncely.providers.ses.events import EVENT_TYPES
 
 _PRODUCTION_ACCESS: Final = (
     "request production access in the SES console (Account dashboard); until then verify each "
@@ -85,8 +85,39 @@ def _identities(address: str) -> Iterator[str]:
 def _identity(client: Any, name: str) -> Mapping[str, Any] | None:  # noqa: ANN401  # boto3's client
     try:
         details: Mapping[str, Any] = client.get_email_identity(EmailIdentity=name)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "NotFoundException":
+    except AWS_ERRORS as error:
+        if error_code(error) == "NotFoundException":
             return None
         raise
     return details
+
+
+def check_events(client: Any, configuration_set: str) -> Iterator[Finding]:  # noqa: ANN401  # boto3's client
+    """Check that the configuration set publishes the events that prove receipts."""
+    check = f"events of {configuration_set}"
+    try:
+        found = client.get_configuration_set_event_destinations(
+            ConfigurationSetName=configuration_set
+        )
+    except AWS_ERRORS as error:
+        if error_code(error) != "NotFoundException":
+            raise
+        yield failed(
+            check, "the configuration set does not exist: no receipts are sent", "deploy again"
+        )
+        return
+    published = {
+        type_
+        for one in found.get("EventDestinations", ())
+        if one.get("Enabled") and "EventBridgeDestination" in one
+        for type_ in one.get("MatchingEventTypes", ())
+    }
+    if missing := sorted(set(EVENT_TYPES) - published):
+        yield warned(
+            check,
+            f"{', '.join(missing)} events do not reach EventBridge: receipts without a response "
+            "need an operator",
+            "deploy again, or add them to your event destination for the default event bus",
+        )
+    else:
+        yield passed(check, "events prove receipts whose response was lost")

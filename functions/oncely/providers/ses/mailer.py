@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from ssl import SSLCertVerificationError
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -23,11 +24,14 @@ from botocore.parsers import ResponseParserError
 
 from oncely.aws.errors import error_code
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.keys import IdempotencyKey
+from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.http.request_gate import UNGATED, GatedResponse, RequestGate
 from oncely.providers.interfaces import Email
+from oncely.providers.ses.events import JOB_TAG, KEY_TAG, job_tag
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
+    from mypy_boto3_sesv2.type_defs import SendEmailResponseTypeDef
 
 # SES cannot recognize a retry, and by default boto3 retries a request without a response: if the
 # connection drops, SES may send three emails. This client sends once, and takes at most 10 s.
@@ -35,7 +39,6 @@ NO_RETRIES: Final = Config(
     connect_timeout=3, read_timeout=7, retries={"mode": "standard", "total_max_attempts": 1}
 )
 KEY_HEADER: Final = "X-Oncely-Key"
-KEY_TAG: Final = "oncely_key"
 
 # About the email or its recipient: SES will never send it.
 _DECLINED_CODES: Final = frozenset({"BadRequestException", "MessageRejected"})
@@ -97,16 +100,25 @@ class SesMailer:
 
     new_client: "Callable[[], SESV2Client]"
     sender: str
+    configuration_set: str | None = None  # publishes events; None for the sender's default
+    event_wait: timedelta | None = None  # for the event of an email; None if none reaches us
+    gate: RequestGate = UNGATED
 
-    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
-        """Send once. The key is a header of the email, and SES's events contain the tag."""
+    def send(
+        self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
+    ) -> EffectOutcome:
+        """Send once. The key is a header of the email, and SES's events contain the tags."""
+        named = self.configuration_set
+        options = {} if named is None else {"ConfigurationSetName": named}
         try:
             new_client = self.new_client()
         except Exception as error:  # noqa: BLE001  # after any error here, nothing was sent
             return _not_sent(error)
         try:
-            with closing(new_client) as client:
-                response = client.send_email(
+            with self.gate.request() as gated, closing(new_client) as client:
+                response = _report_status(
+                    gated,
+                    client.send_email,
                     FromEmailAddress=self.sender,
                     Destination={"ToAddresses": [email.to]},
                     Content={
@@ -116,7 +128,8 @@ class SesMailer:
                             "Headers": [{"Name": KEY_HEADER, "Value": idempotency_key}],
                         }
                     },
-                    EmailTags=[{"Name": KEY_TAG, "Value": tag}],
+                    EmailTags=_tags(job_key, tag),
+                    **options,
                 )
         except ClientError as error:
             return _error_outcome(error)
@@ -129,6 +142,29 @@ class SesMailer:
         request_id = response["ResponseMetadata"].get("RequestId")
         result = {"message_id": message_id, "request_id": request_id}
         return Succeeded(f"sent as {message_id}", message_id, result)
+
+
+def _tags(job_key: JobKey, tag: str) -> list[dict[str, str]]:
+    values = {KEY_TAG: tag, JOB_TAG: job_tag(job_key)}
+    return [{"Name": name, "Value": value} for name, value in values.items() if value]
+
+
+def _report_status(
+    gated: GatedResponse,
+    send: Callable[..., "SendEmailResponseTypeDef"],
+    **request: Any,  # noqa: ANN401  # parameters of the SDK
+) -> "SendEmailResponseTypeDef":
+    """Send, and tell the gate the status. What the SDK refuses to send says nothing about SES."""
+    try:
+        response = send(**request)
+    except ClientError as error:
+        gated.status = error.response["ResponseMetadata"].get("HTTPStatusCode")
+        raise
+    except (ParamValidationError, *_CREDENTIAL_ERRORS):
+        gated.status = 0
+        raise
+    gated.status = response["ResponseMetadata"].get("HTTPStatusCode")
+    return response
 
 
 def _error_outcome(error: ClientError) -> EffectOutcome:

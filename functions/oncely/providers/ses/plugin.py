@@ -3,12 +3,18 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parseaddr
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import Field
 
 from oncely.domain.errors import NotConfiguredError
+from oncely.domain.gate import EndpointGroup, RateLimit
+from oncely.domain.hints import DropReason
 from oncely.domain.profiles import ProviderProfile
+from oncely.domain.provider_events import EventEnvelope, EventRule, ProviderEvent
 from oncely.health import Finding
-from oncely.provider import IamGrant, Provider, ProviderAccess, ProviderSettings
+from oncely.provider import IamGrant, Provider, ProviderAccess, ProviderSettings, StackResource
+from oncely.providers.ses import events
 
 if TYPE_CHECKING:
     from oncely.providers.interfaces import Mailer
@@ -17,11 +23,21 @@ PROFILE: Final = ProviderProfile(
     name="Amazon SES",
     request_timeout=timedelta(seconds=10),
     max_calls=1,
+    # The default of an account outside of SES's sandbox.
+    rate_limits={EndpointGroup.EFFECTS: RateLimit(per_second=14)},
     key_scope="none: SES has neither idempotency keys nor lookups",
     facts=(
         "SendEmail has no idempotency token, and no API call returns whether an email was sent.",
         "With default retries, a client can send an email up to 3 times if the connection drops.",
-        "SES's events contain the tag of an email: a digest of deployment, job key and fence.",
+        (
+            "SES limits the emails per second of an account. If `oncely doctor` shows another "
+            "limit than 14, set `ses_effects_per_second`."
+        ),
+        (
+            "SES's events contain the tags of an email: its job key, and a digest of deployment, "
+            "job key and fence. A `Send` event with that digest proves that the email was sent."
+        ),
+        "SES delivers events with best effort, late, twice and in any order.",
         (
             "An error about our account, such as an unverified sender, means that nothing was "
             "sent. It raises one alarm."
@@ -38,6 +54,10 @@ class SesSettings(ProviderSettings):
     """The sender's address. Without one, no email is sent."""
 
     sender_address: str | None = None
+    # It publishes the events that prove what was sent. By default the stack creates one.
+    configuration_set: str | None = None
+    # SES delivers most events within seconds. After this time, none is likely.
+    event_wait_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
 
 
 class SesPlugin(Provider["Mailer", SesSettings]):
@@ -47,6 +67,8 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     profile = PROFILE
     settings_type = SesSettings
     has_api_key = False
+    sandbox = "oncely.providers.ses.sandbox.api:SesSandbox"
+    fake = "oncely.providers.ses.fake:FakeMailer"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
     def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":
@@ -58,7 +80,23 @@ class SesPlugin(Provider["Mailer", SesSettings]):
             raise NotConfiguredError(
                 f"no email can be sent: set {self.env_var('sender_address')} and deploy again"
             )
-        return SesMailer(new_client=lambda: new_client("sesv2", NO_RETRIES), sender=sender)
+        configuration_set = access.settings.configuration_set
+        wait = timedelta(seconds=access.settings.event_wait_seconds)
+        return SesMailer(
+            new_client=lambda: new_client("sesv2", NO_RETRIES),
+            sender=sender,
+            configuration_set=configuration_set,
+            event_wait=None if configuration_set is None else wait,
+            gate=access.gate,
+        )
+
+    def event_rules(self, settings: SesSettings) -> tuple[EventRule, ...]:
+        if settings.sender_address is None or settings.configuration_set is None:
+            return ()
+        return events.event_rules(settings.configuration_set)
+
+    def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
+        return events.read_event(envelope)
 
     def is_configured(self, settings: SesSettings) -> bool:
         return settings.sender_address is not None
@@ -66,20 +104,52 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     def check_health(
         self, access: ProviderAccess[SesSettings], *, is_production: bool
     ) -> Iterator[Finding]:
-        from oncely.providers.ses.health import check_account, check_sender  # noqa: PLC0415
+        from oncely.providers.ses.health import (  # noqa: PLC0415
+            check_account,
+            check_events,
+            check_sender,
+        )
 
-        sender, new_client = access.settings.sender_address, access.new_aws_client
-        if sender is not None and new_client is not None:
+        settings, new_client = access.settings, access.new_aws_client
+        if settings.sender_address is not None and new_client is not None:
             client = new_client("sesv2")
             yield from check_account(client, is_production=is_production)
-            yield from check_sender(client, sender)
+            yield from check_sender(client, settings.sender_address)
+            if settings.configuration_set is not None:
+                yield from check_events(client, settings.configuration_set)
+
+    def stack_resources(
+        self, settings: SesSettings, *, name: str, event_bus: str
+    ) -> tuple[StackResource, ...]:
+        """Publish the events of our own emails, unless the stage names a configuration set."""
+        if settings.sender_address is None or settings.configuration_set is not None:
+            return ()
+        destination = {
+            "Name": "oncely",
+            "Enabled": True,
+            "MatchingEventTypes": list(events.EVENT_TYPES),
+            "EventBridgeDestination": {"EventBusArn": event_bus},
+        }
+        return (
+            StackResource(
+                id="ConfigurationSet",
+                type="AWS::SES::ConfigurationSet",
+                properties={"Name": name},
+                setting="configuration_set",
+            ),
+            StackResource(
+                id="Events",
+                type="AWS::SES::ConfigurationSetEventDestination",
+                properties={"ConfigurationSetName": name, "EventDestination": destination},
+            ),
+        )
 
     def iam_grants(self, settings: SesSettings) -> tuple[IamGrant, ...]:
-        """Allow email from the sender's address only.
+        """Allow email from the sender's address only, with its configuration set.
 
-        SES authorizes the sender's identity, which may be a parent domain, its default
-        configuration set and, in the SES sandbox, the recipient's identity. Synthesis knows only
-        the sender, so the condition names it.
+        SES authorizes the sender's identity, which may be a parent domain, the configuration set
+        and, in the SES sandbox, the recipient's identity. Synthesis knows only the sender, so the
+        condition names it.
         """
         if settings.sender_address is None:
             return ()
@@ -88,11 +158,11 @@ class SesPlugin(Provider["Mailer", SesSettings]):
             IamGrant(
                 actions=("ses:SendEmail",),
                 service="ses",
-                resource=f"{resource}/*",
+                resource=resource,
                 string_equals={"ses:FromAddress": address},
                 reason="The condition on ses:FromAddress limits it to one sender.",
             )
-            for resource in ("identity", "configuration-set")
+            for resource in ("identity/*", f"configuration-set/{settings.configuration_set or '*'}")
         )
 
 

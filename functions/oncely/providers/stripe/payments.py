@@ -2,15 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-import requests
 import stripe
-from requests.adapters import HTTPAdapter
-from urllib3 import PoolManager
 
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -25,11 +23,16 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
+from oncely.domain.errors import GateClosedError
+from oncely.domain.gate import EndpointGroup
 from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.http.pace import UNLIMITED
-from oncely.http.request_deadline import apply_deadline, request_deadline
+from oncely.http.request_deadline import request_deadline
+from oncely.http.request_gate import UNGATED, RequestGate
+from oncely.http.requests_session import deadline_session
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payment_ledger import StripePaymentLedger
 from oncely.providers.stripe.plugin import PROFILE
+from oncely.providers.stripe.refunds import StripeRefunds
 from oncely.providers.stripe.responses import (
     MONEY_MOVING_STATES,
     closed_outcome,
@@ -38,9 +41,9 @@ from oncely.providers.stripe.responses import (
     error_outcome,
     flag_duplicate_payments,
     intent_mismatch,
-    intent_owner,
     is_definitive,
     is_replay,
+    metadata_owner,
     not_sent_outcome,
     outcome_from_intent,
     rejects_api_key,
@@ -57,6 +60,8 @@ MAX_PAGES_AFTER_RESTORE: Final = 20
 SEARCH_TRUNCATED_NOTE: Final = (
     f"only the customer's newest {PAGE_SIZE * MAX_PAGES} payments were searched for another one"
 )
+_INTENT_ID: Final = re.compile(r"/pi_\w+")
+_SERVER_ERROR: Final = 500
 # Secret, restricted and organization keys contain their mode.
 _KEY_MODE: Final = re.compile(r"(?:[a-z]+_)+(live|test)_")
 
@@ -70,23 +75,12 @@ def is_live_key(api_key: str) -> bool | None:
     return None if match is None else match[1] == "live"
 
 
-class DeadlineAdapter(HTTPAdapter):
-    """A session adapter that makes `request_deadline` apply to every request."""
-
-    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
-        super().init_poolmanager(*args, **named)
-        apply_deadline(self.poolmanager)
-
-    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
-        return apply_deadline(super().proxy_manager_for(*args, **named))
-
-
 class DeadlineClient(stripe.RequestsClient):
-    """An HTTP client that sends a request once, within a rate and a deadline."""
+    """An HTTP client that sends a request once, through the gate and within a deadline."""
 
-    def __init__(self, limit: timedelta, pace: Callable[[], None]) -> None:
+    def __init__(self, limit: timedelta, gate: RequestGate) -> None:
         seconds = limit.total_seconds()
-        self._pace = pace
+        self._gate = gate
         super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
         self._limit = limit
 
@@ -99,13 +93,15 @@ class DeadlineClient(stripe.RequestsClient):
         **named: Any,  # noqa: ANN401  # as inherited
     ) -> tuple[Any, int, Mapping[str, str]]:
         if getattr(self._thread_local, "session", None) is None:
-            session = requests.Session()
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, DeadlineAdapter())
-            self._thread_local.session = session
-        self._pace()
-        with request_deadline(self._limit):
-            return super().request(method, url, headers, post_data, **named)
+            self._thread_local.session = deadline_session()
+        # Stripe limits the rate of each endpoint.
+        endpoint = f"{method} {_INTENT_ID.sub('/{id}', urlsplit(url).path)}"
+        # Workers read as well, so the gate of lookups counts all reads.
+        group = EndpointGroup.LOOKUPS if method == "get" else EndpointGroup.EFFECTS
+        with self._gate.request(endpoint, group=group) as response, request_deadline(self._limit):
+            answer = super().request(method, url, headers, post_data, **named)
+            response.status = answer[1]
+            return answer
 
 
 def stripe_client(
@@ -113,7 +109,7 @@ def stripe_client(
     *,
     api_base: str | None = None,
     request_timeout: timedelta = PROFILE.request_timeout,
-    pace: Callable[[], None] = UNLIMITED,
+    gate: RequestGate = UNGATED,
 ) -> stripe.StripeClient:
     """Build a client that never retries a request."""
     # Telemetry would write a file under HOME and send metrics of the last request.
@@ -123,30 +119,40 @@ def stripe_client(
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=DeadlineClient(request_timeout, pace),
+        http_client=DeadlineClient(request_timeout, gate),
     )
 
 
 @dataclass(frozen=True)
-class StripePayments:
+class StripePayments(StripeRefunds):
     """Charges through PaymentIntents. Stripe never charges the same intent twice."""
-
-    client: stripe.StripeClient
-    credential: str = ""
-    livemode: bool | None = None  # the mode of our API key; None if its prefix has none
 
     @classmethod
     def from_api_key(
-        cls, api_key: str, *, api_base: str | None = None, pace: Callable[[], None] = UNLIMITED
+        cls, api_key: str, *, api_base: str | None = None, gate: RequestGate = UNGATED
     ) -> "StripePayments":
         """Connect with an API key. Jobs store only its digest."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        client = stripe_client(api_key, api_base=api_base, pace=pace)
+        client = stripe_client(api_key, api_base=api_base, gate=gate)
         return cls(client, credential, is_live_key(api_key))
+
+    @property
+    def ledger(self) -> StripePaymentLedger:
+        return StripePaymentLedger(self.client)
 
     def key_scope(self) -> str:
         mode = {True: "live", False: "test", None: "any"}[self.livemode]
         return f"stripe:{mode}:{self.credential}"
+
+    def responds(self) -> bool:
+        """Read one payment. Any response below 500 will do."""
+        try:
+            self.client.v1.payment_intents.list({"limit": 1})
+        except stripe.APIConnectionError:
+            return False
+        except stripe.StripeError as error:
+            return (error.http_status or _SERVER_ERROR) < _SERVER_ERROR
+        return True
 
     def prepare(
         self, payment: Payment, *, idempotency_key: IdempotencyKey
@@ -218,9 +224,11 @@ class StripePayments:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
+            if is_definitive(error):
+                return NotFound(f"Stripe has no payment {ref}: {describe_error(error)}")
             return LookupFailed(f"reading {ref} failed: {describe_error(error)}")
-        if intent_owner(intent) != (deployment, job_key):
-            return Declined(f"{ref} is not this job's payment", code="not_ours")
+        if metadata_owner(intent) != (deployment, job_key):
+            return NotFound(f"{ref} is not this job's payment")
         outcome = closed_outcome(intent)
         if not isinstance(outcome, Declined):
             return outcome
@@ -229,9 +237,7 @@ class StripePayments:
             intents, _ = self._list_job_intents(owner, customer, pages=MAX_PAGES)
         except stripe.StripeError as error:
             return _list_failed(error)
-        # A fully refunded payment does not count, whether it is this one or another.
-        also = _other_money_moving(intents, ref)
-        others = [one.id for one in also if not isinstance(closed_outcome(one), Declined)]
+        others = _other_money_moving(intents, ref)
         return flag_duplicate_payments(outcome, ref, others) if others else outcome
 
     def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
@@ -246,10 +252,12 @@ class StripePayments:
             return _list_failed(error)
         ours = next((one for one in intents if one.id == ref), None)
         outcome = self._paid_outcome(ours, payment) or self._read(ref, payment)
-        if isinstance(outcome, LookupFailed | Pending | Anomalous):
+        if isinstance(outcome, LookupFailed | Pending):
+            return outcome
+        if isinstance(outcome, Anomalous) and not outcome.effect_done:
             return outcome
         if others := _other_money_moving(intents, ref):
-            return flag_duplicate_payments(outcome, ref, [one.id for one in others])
+            return flag_duplicate_payments(outcome, ref, others)
         if is_complete:
             return outcome
         return replace(outcome, reason=f"{outcome.reason}; {SEARCH_TRUNCATED_NOTE}")
@@ -266,6 +274,8 @@ class StripePayments:
     def _verify(self, ref: str, payment: Payment) -> EffectOutcome:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except GateClosedError as error:
+            return NotSent(f"reading {ref} before the next step: {error}")
         except stripe.StripeError as error:
             reason = f"reading {ref} before the next step: {describe_error(error)}"
             if is_definitive(error):
@@ -276,8 +286,11 @@ class StripePayments:
     def _read(self, ref: str, payment: Payment) -> EffectOutcome:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except GateClosedError as error:
+            return LookupFailed(f"reading {ref}: {error}")
         except stripe.StripeError as error:
-            return LookupFailed(f"reading {ref} failed: {describe_error(error)}")
+            reason = f"reading {ref} failed: {describe_error(error)}"
+            return LookupFailed(reason, unknown_reference=is_definitive(error))
         return outcome_from_intent(intent, payment, livemode=self.livemode)
 
     def find(self, payment: Payment) -> Prepared | EffectOutcome:
@@ -305,7 +318,7 @@ class StripePayments:
         request: dict[str, Any] = {"customer": customer, "limit": PAGE_SIZE, "expand": expand}
         for _ in range(pages):
             page = self.client.v1.payment_intents.list(request)  # type: ignore[arg-type]  # its fields by name
-            intents += [intent for intent in page.data if intent_owner(intent) == owner]
+            intents += [intent for intent in page.data if metadata_owner(intent) == owner]
             if not page.has_more or not page.data:
                 return intents, True
             request = {**request, "starting_after": page.data[-1].id}
@@ -339,10 +352,15 @@ class StripePayments:
                 return outcome
 
 
-def _other_money_moving(
-    intents: list[stripe.PaymentIntent], ref: str
-) -> list[stripe.PaymentIntent]:
-    return [one for one in intents if one.id != ref and one.status in MONEY_MOVING_STATES]
+def _other_money_moving(intents: list[stripe.PaymentIntent], ref: str) -> list[str]:
+    # A fully refunded payment does not count.
+    return [
+        one.id
+        for one in intents
+        if one.id != ref
+        and one.status in MONEY_MOVING_STATES
+        and not isinstance(closed_outcome(one), Declined)
+    ]
 
 
 def _list_failed(error: stripe.StripeError) -> LookupFailed:

@@ -1,14 +1,29 @@
 """The Stripe plug-in."""
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from pydantic import Field
+
+from oncely.domain.effect_outcomes import Json, LookupFailed, NotFound
+from oncely.domain.gate import EndpointGroup, RateLimit
+from oncely.domain.hints import DropReason
 from oncely.domain.profiles import ProviderProfile
+from oncely.domain.provider_events import (
+    EffectChange,
+    EventEnvelope,
+    EventRule,
+    ProviderEvent,
+    webhook_source,
+)
 from oncely.provider import Provider, ProviderAccess, ProviderSettings
+from oncely.providers.stripe import events
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import PaymentProvider
+    from oncely.providers.interfaces import RefundingPaymentProvider
+    from oncely.providers.stripe.payments import StripePayments
 
 PROFILE: Final = ProviderProfile(
     name="Stripe",
@@ -20,6 +35,11 @@ PROFILE: Final = ProviderProfile(
     key_ttl=timedelta(hours=24),
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
+    # For each endpoint. A run creates once and confirms once; a lookup lists once and reads once.
+    rate_limits={
+        EndpointGroup.EFFECTS: RateLimit(per_second=25),
+        EndpointGroup.LOOKUPS: RateLimit(per_second=25),
+    },
     facts=(
         (
             "Stripe remembers an idempotency key for at least 24 hours. Oncely leaves 1 hour of "
@@ -35,16 +55,36 @@ PROFILE: Final = ProviderProfile(
             "An idempotency key is valid for one account and one mode. With another API key, "
             "Stripe may not recognize it."
         ),
+        (
+            "Stripe allows 25 requests a second to each endpoint, unless it raises the limit of an "
+            "account. Then set `stripe_effects_per_second` and `stripe_lookups_per_second`."
+        ),
         "Confirming takes a few seconds at worst. The timeout for the whole request is 10 seconds.",
         "401, 403 and `lock_timeout` on confirm prove nothing, so Oncely reads the intent.",
         "Oncely searches only the customer's newest 300 payments for a second one of the same job.",
+        (
+            "An intent may be processing for days: a SEPA debit up to 14 business days, an ACH "
+            "debit 4."
+        ),
         "A declined intent stays open. Only a canceled intent can never take money.",
         "An intent is ours only with our deployment, job key, customer, amount, currency and mode.",
         (
             "Oncely reads an intent of an earlier run, saved or replayed, before it confirms the "
             "intent."
         ),
+        (
+            "A refund is one call, and Stripe stores a 500 under its key. Oncely uses a new key "
+            "only after an answer was seen and the list of the charge's refunds shows nothing."
+        ),
+        (
+            '"Already refunded" may mean our own refund, so Oncely searches that list by metadata '
+            "before it believes a decline. A refund can fail days later."
+        ),
         "`amount_to_confirm` limits what a confirmation may charge, even if the intent changed.",
+        (
+            "Events are hints: Oncely reads the object at Stripe before it records anything. They "
+            "are off unless `stripe_event_source` or `stripe_webhook` is set."
+        ),
         (
             "The prefix of an API key contains its mode. If it does not, Oncely compares no mode: "
             "Stripe returns only objects of the key's mode."
@@ -53,13 +93,26 @@ PROFILE: Final = ProviderProfile(
 )
 
 
+# The page of the dashboard for each kind of id.
+_PAGES: Final = {
+    **dict.fromkeys(("pi", "ch", "py"), "payments"),
+    **dict.fromkeys(("re", "pyr"), "refunds"),
+    **dict.fromkeys(("dp", "du"), "disputes"),
+    "cus": "customers",
+}
+_ID: Final = re.compile(rf"({'|'.join(_PAGES)})_\w{{1,100}}", re.ASCII)
+
+
 class StripeSettings(ProviderSettings):
-    """Stripe's address."""
+    """Stripe's address, and how its events arrive: not at all, unless one of the ways is set."""
 
     api_base: str | None = None  # None for the real one
+    # The partner event source of an event destination, and the event bus of the same name.
+    event_source: Annotated[str, Field(pattern=r"^aws\.partner/stripe\.com/.+$")] | None = None
+    webhook: bool = False  # an HTTPS endpoint for events
 
 
-class StripePlugin(Provider["PaymentProvider", StripeSettings]):
+class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
     """Payments through Stripe's PaymentIntents."""
 
     name = "stripe"
@@ -68,23 +121,57 @@ class StripePlugin(Provider["PaymentProvider", StripeSettings]):
     api_key_prefixes = ("sk_", "rk_")
     test_key_prefixes = ("sk_test_", "rk_test_")
     layer = "payments"
-    max_reads_per_second = 100
-    max_test_reads_per_second = 25
+    sandbox = "oncely.providers.stripe.sandbox.api:StripeSandbox"
+    fake = "oncely.providers.fake_payments:FakePayments"
     preload = ("oncely.providers.stripe.payments",)
+    webhook_header = "stripe-signature"
 
-    def connect(self, access: ProviderAccess[StripeSettings]) -> "PaymentProvider":
+    def connect(self, access: ProviderAccess[StripeSettings]) -> "RefundingPaymentProvider":
         """Build the client from the SDK, which is only in the functions that charge."""
         from oncely.providers.stripe.payments import StripePayments  # noqa: PLC0415
 
         return StripePayments.from_api_key(
-            access.api_key, api_base=access.settings.api_base, pace=access.rate_limiter
+            access.api_key, api_base=access.settings.api_base, gate=access.gate
         )
 
-    def console_url(self, reference: str, *, key_scope: str) -> str | None:
-        if not re.fullmatch(r"pi_\w{1,100}", reference, re.ASCII):
+    def responds(self, client: "StripePayments") -> bool | None:
+        return client.responds()
+
+    def event_rules(self, settings: StripeSettings) -> tuple[EventRule, ...]:
+        source = settings.event_source
+        return () if source is None else events.event_rules(source, bus=source)
+
+    def webhook_rules(self, settings: StripeSettings) -> tuple[EventRule, ...]:
+        return events.event_rules(webhook_source(self.name)) if settings.webhook else ()
+
+    def verify_webhook(
+        self, body: str, headers: Mapping[str, str], *, secrets: Sequence[str]
+    ) -> Mapping[str, Json] | None:
+        from oncely.providers.stripe.webhooks import verify_webhook  # noqa: PLC0415
+
+        return verify_webhook(body, headers.get(self.webhook_header, ""), secrets=secrets)
+
+    def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
+        return events.read_event(envelope)
+
+    def read_change(
+        self, client: "RefundingPaymentProvider", event: ProviderEvent
+    ) -> EffectChange | NotFound | LookupFailed:
+        return client.read_change(event.object_id)
+
+    def console_url(
+        self,
+        reference: str,
+        *,
+        key_scope: str,
+        settings: StripeSettings,
+        is_dispute: bool = False,
+    ) -> str | None:
+        del settings, is_dispute  # the prefix of the id tells
+        if (found := _ID.fullmatch(reference)) is None:
             return None  # a row may have been edited
         mode = "test/" if key_scope.startswith("stripe:test:") else ""
-        return f"https://dashboard.stripe.com/{mode}payments/{reference}"
+        return f"https://dashboard.stripe.com/{mode}{_PAGES[found[1]]}/{reference}"
 
 
 STRIPE: Final = StripePlugin()

@@ -1,12 +1,10 @@
 """Parses Stripe's responses: the outcome from an intent's state or an error."""
 
 from collections.abc import Sequence
-from ssl import SSLCertVerificationError
+from datetime import timedelta
 from typing import Any, Final
 
 import stripe
-from requests.exceptions import ConnectTimeout
-from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -20,20 +18,29 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
+from oncely.http.requests_session import was_never_sent
 from oncely.providers.interfaces import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _LOCK_TIMEOUT: Final = "lock_timeout"
 _CARD_DECLINED: Final = 402
+_STORED_STATUSES: Final = frozenset({_CARD_DECLINED, 500})
 _REJECTED_STATUSES: Final = frozenset({400, 404})
+# By the type of the payment method. Stripe's other methods fit into Oncely's default of 14 days.
+_PROCESSING_LIMITS: Final = {
+    "card": timedelta(days=3),
+    "sepa_debit": timedelta(days=23),  # 14 business days, and holidays
+}
 # The states of an intent that has taken the customer's money, or may still.
 MONEY_MOVING_STATES: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
-def intent_owner(intent: stripe.PaymentIntent) -> tuple[str | None, str | None]:
-    """Return the deployment and the job key in the metadata of an intent."""
-    metadata = getattr(intent, "metadata", None)
+def metadata_owner(
+    effect: stripe.PaymentIntent | stripe.Charge | stripe.Refund,
+) -> tuple[str | None, str | None]:
+    """Return the deployment and the job key in the metadata of an intent, charge or refund."""
+    metadata = getattr(effect, "metadata", None)
     return getattr(metadata, "deployment", None), getattr(metadata, "job_key", None)
 
 
@@ -52,7 +59,7 @@ def intent_mismatch(
     A reference proves nothing: a row may contain the id of an unrelated intent. If the mode of
     our API key is unknown (`livemode` is None), the mode is not compared.
     """
-    deployment, job_key = intent_owner(intent)
+    deployment, job_key = metadata_owner(intent)
     compared: dict[str, tuple[object, object]] = {
         "deployment": (deployment, payment.deployment),
         "job_key": (job_key, payment.job_key),
@@ -78,7 +85,7 @@ def outcome_from_intent(
         case "succeeded":
             return _succeeded_outcome(intent, payment)
         case "processing":
-            return Pending(f"Stripe is still processing {intent.id}")
+            return _pending_outcome(intent)
         case "requires_confirmation":
             return NotFound(f"{intent.id} was not confirmed, so nothing was charged")
         case "requires_payment_method" if intent.last_payment_error is not None:
@@ -98,11 +105,12 @@ def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
         case "canceled":
             return _canceled_outcome(intent)
         case "succeeded" if isinstance(charge, stripe.Charge) and charge.refunded:
-            return Declined(f"{intent.id} was refunded in full", code="refunded")
+            result = {**_result_fields(intent), "charge_id": charge.id}
+            return Declined(f"{intent.id} was refunded in full", "refunded", result)
         case "succeeded":
             return Succeeded(f"{intent.id} has taken the money", intent.id)
         case "processing":
-            return Pending(f"Stripe is still processing {intent.id}")
+            return _pending_outcome(intent)
         case "requires_capture":
             return Anomalous(f"{intent.id} holds the money and is not captured", intent.id)
         case _:
@@ -112,19 +120,19 @@ def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
 def flag_duplicate_payments(outcome: EffectOutcome, ref: str, others: Sequence[str]) -> Anomalous:
     """Return the outcome of a job with more than one payment, which needs review."""
     reason = f"{outcome.reason}; and {', '.join(others)} was made for the same job as {ref}"
-    result = outcome.result if isinstance(outcome, Succeeded) else {}
+    result = outcome.result if isinstance(outcome, Succeeded | Anomalous) else {}
     return Anomalous(reason, ref, {**result, "also_found": list(others)})
 
 
-def not_sent_outcome(error: stripe.StripeError) -> EffectOutcome | None:
+def not_sent_outcome(error: stripe.StripeError) -> NotSent | None:
     """Return `NotSent` if Stripe certainly did nothing. Returns None if it may have."""
-    if isinstance(error, stripe.APIConnectionError) and _was_never_sent(error):
+    if isinstance(error, stripe.APIConnectionError) and was_never_sent(error.__cause__):
         return NotSent(f"Stripe could not be reached: {describe_error(error)}")
     if rejects_api_key(error):
         reason = f"Stripe rejects our API key: {describe_error(error)}"
         return NotSent(reason, credentials_rejected=True)
     # An earlier call of ours that still runs may hold the lock.
-    if error.http_status == _RATE_LIMITED and _error_code(error) != _LOCK_TIMEOUT:
+    if error.http_status == _RATE_LIMITED and error_code(error) != _LOCK_TIMEOUT:
         return NotSent(f"Stripe limits our request rate: {describe_error(error)}")
     return None
 
@@ -134,7 +142,7 @@ def error_outcome(error: stripe.StripeError) -> EffectOutcome:
     if not_sent := not_sent_outcome(error):
         return not_sent
     if error.http_status == _CARD_DECLINED:
-        return Declined(f"declined: {describe_error(error)}", code=_error_code(error))
+        return Declined(f"declined: {describe_error(error)}", code=error_code(error))
     if is_definitive(error):
         return Anomalous(f"Stripe rejects the payment: {describe_error(error)}")
     return Ambiguous(f"preparing the payment: {describe_error(error)}")
@@ -150,29 +158,26 @@ def is_definitive(error: stripe.StripeError) -> bool:
     return error.http_status in _REJECTED_STATUSES
 
 
+def is_answer(error: stripe.StripeError) -> bool:
+    """Return whether Stripe executed the request and stored this error under its key.
+
+    Then whatever still arrives under the key gets the same error. A conflict, a limit and a 503
+    are stored by nobody: an earlier request may still be executed.
+    """
+    return error.http_status in _STORED_STATUSES
+
+
 def describe_error(error: stripe.StripeError) -> str:
     """Describe an error in one line, with the request id that Stripe's support needs."""
     status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
     request = f" (request {error.request_id})" if error.request_id else ""
-    return f"{status} {_error_code(error)}: {str(error.user_message or error)[:200]}{request}"
+    return f"{status} {error_code(error)}: {str(error.user_message or error)[:200]}{request}"
 
 
-def _error_code(error: stripe.StripeError) -> str:
+def error_code(error: stripe.StripeError) -> str:
+    """Return Stripe's code of an error."""
     # The SDK fills `.code` for some classes only.
     return str(error.code or (error.error.code if error.error else None) or "no_code")
-
-
-def _was_never_sent(error: stripe.APIConnectionError) -> bool:
-    # Connection refused, unknown host, connect timeout, or an untrusted certificate.
-    cause = error.__cause__
-    if isinstance(cause, ConnectTimeout):
-        return True
-    inner = cause.args[0] if cause is not None and cause.args else None
-    reason = inner.reason if isinstance(inner, MaxRetryError) else None
-    if isinstance(reason, NewConnectionError):
-        return True
-    # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
 
 
 def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> EffectOutcome:
@@ -183,17 +188,27 @@ def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> Effect
         "payment_intent": intent.id,
         "amount": intent.amount_received,
         "currency": intent.currency,
-        "request_id": _request_id(intent),
+        "request_id": request_id(intent),
     }
     money = payment.money
     if (intent.amount_received, intent.currency) != (money.amount, money.currency):
         reason = f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}"
         return Anomalous(reason, intent.id, result)
-    if isinstance(charge, stripe.Charge) and charge.amount_refunded:
+    if getattr(charge, "refunded", False):
         return Anomalous(f"{charge_id} was charged and refunded", intent.id, result)
+    if isinstance(charge, stripe.Charge) and charge.amount_refunded:
+        reason = f"{charge_id} was charged and refunded in part"
+        return Anomalous(reason, intent.id, result, effect_done=True)
     if getattr(charge, "disputed", False):
-        return Anomalous(f"{charge_id} was charged and is disputed", intent.id, result)
+        reason = f"{charge_id} was charged and is disputed"
+        return Anomalous(reason, intent.id, result, effect_done=True)
     return Succeeded(f"charged {money} as {charge_id}", intent.id, result)
+
+
+def _pending_outcome(intent: stripe.PaymentIntent) -> Pending:
+    details = getattr(intent.latest_charge, "payment_method_details", None)
+    limit = _PROCESSING_LIMITS.get(str(getattr(details, "type", None)))
+    return Pending(f"Stripe is still processing {intent.id}", limit)
 
 
 def _declined_outcome(intent: stripe.PaymentIntent) -> StillOpen:
@@ -218,15 +233,16 @@ def _payment_error(intent: stripe.PaymentIntent) -> tuple[str, str] | None:
 
 
 def _result_fields(intent: stripe.PaymentIntent) -> dict[str, Json]:
-    return {"payment_intent": intent.id, "request_id": _request_id(intent)}
+    return {"payment_intent": intent.id, "request_id": request_id(intent)}
 
 
-def is_replay(intent: stripe.PaymentIntent) -> bool:
-    """Return whether Stripe replays an earlier response, with the intent as it was then."""
-    response = intent.last_response
+def is_replay(effect: stripe.PaymentIntent | stripe.Refund) -> bool:
+    """Return whether Stripe replays an earlier response, with the object as it was then."""
+    response = effect.last_response
     return response is not None and response.headers.get("Idempotent-Replayed") == "true"
 
 
-def _request_id(intent: stripe.PaymentIntent) -> str | None:
-    response = intent.last_response
+def request_id(effect: stripe.PaymentIntent | stripe.Refund) -> str | None:
+    """Return the id of the request, which Stripe's support needs."""
+    response = effect.last_response
     return response.request_id if response is not None else None

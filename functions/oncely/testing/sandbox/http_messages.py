@@ -1,13 +1,13 @@
-"""The HTTP requests and responses of the sandbox, and the interface of a provider's API."""
+"""The HTTP requests and responses of the sandbox."""
 
 import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 NowFunction = Callable[[], datetime]
@@ -58,31 +58,18 @@ class SandboxRequest:
 
 @dataclass(frozen=True)
 class SandboxResponse:
-    """An HTTP response with a JSON body."""
+    """An HTTP response with a JSON body, or with a text of another type."""
 
     status: int
     body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None  # instead of `body`
+    content_type: str = "application/json"
 
     def with_headers(self, **more: str) -> "SandboxResponse":
         """Add headers. A `_` in a name stands for `-`."""
         named = {name.replace("_", "-"): value for name, value in more.items()}
-        return SandboxResponse(self.status, self.body, {**self.headers, **named})
-
-
-class ProviderApi(Protocol):
-    """The HTTP API of one provider."""
-
-    def serves(self, path: str) -> bool:
-        """Whether this path belongs to the provider."""
-
-    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
-        """Build an error response in the provider's format."""
-
-    def handle(
-        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
-    ) -> SandboxResponse:
-        """Handle the request. Everything with side effects runs inside `wrap`."""
+        return replace(self, headers={**self.headers, **named})
 
 
 def _parse_form(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:

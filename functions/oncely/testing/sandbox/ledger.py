@@ -1,13 +1,19 @@
-"""The ledger: every request, and what really happened at a provider."""
+"""The ledgers: every request, and what really happened at each provider."""
 
+import re
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from oncely.testing.sandbox.http_messages import SandboxRequest
+
+# The job key in an idempotency key: between the deployment and the step with its number.
+_JOB_KEY: Final = re.compile(r"(?:^|:)([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+:.+):[a-z_]+:\d+$")
 
 
 @dataclass(frozen=True)
@@ -23,19 +29,43 @@ class RecordedRequest:
     fault: str | None
 
 
-class RequestLedger:
-    """A thread-safe record. A read followed by a write must hold `lock`.
+class EffectState(StrEnum):
+    """How far an effect went."""
 
-    Each provider extends it with its own entries; a sandbox of several providers combines them.
-    """
+    DONE = "done"
+    PENDING = "pending"  # the provider has not decided yet
+    DECLINED = "declined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedEffect:
+    """An effect at a provider, as every provider's ledger reports it."""
+
+    kind: str  # in the plural, as reports count it: "charges"
+    key: str  # our id that may have one done effect of a kind: the job key, or an id in it
+    reference: str  # the provider's id
+    state: EffectState = EffectState.DONE
+    amount: int | None = None
+    currency: str | None = None
+    provider: str = ""  # set by the sandbox
+
+
+def job_key_in(idempotency_key: str) -> str:
+    """Return the job key in an idempotency key, or all of it if it is a digest."""
+    found = _JOB_KEY.search(idempotency_key)
+    return found[1] if found else idempotency_key
+
+
+class RequestLedger:
+    """Every request to a sandbox, thread-safe."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self._lock = threading.Lock()
         self._requests: list[RecordedRequest] = []
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        with self.lock:
+        with self._lock:
             return tuple(self._requests)
 
     @property
@@ -53,17 +83,19 @@ class RequestLedger:
             request_id=request.request_id,
             fault=fault,
         )
-        with self.lock:
+        with self._lock:
             self._requests.append(entry)
 
-    def save(self, *entries: object, at: datetime) -> None:
-        with self.lock:
-            for entry in entries:
-                self._save_entry(entry, at)
-
-    def _save_entry(self, entry: object, at: datetime) -> None:
-        raise TypeError(f"no ledger at {at} keeps a {type(entry).__name__}")
-
     def to_dict(self) -> dict[str, Any]:
-        with self.lock:
-            return {"requests": [asdict(one) for one in self.requests], "paths": dict(self.paths)}
+        return {"requests": [asdict(one) for one in self.requests], "paths": dict(self.paths)}
+
+
+class ProviderLedger(ABC):
+    """What really happened at one provider. A read followed by a write must hold `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    @abstractmethod
+    def effects(self) -> Iterable[RecordedEffect]:
+        """The effects of jobs, for reports and verdicts."""

@@ -9,22 +9,19 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from oncely.provider import AnyProvider
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
-from oncely.testing.sandbox.http_messages import (
-    NowFunction,
-    ProviderApi,
-    SandboxRequest,
-    SandboxResponse,
-    now,
-)
-from oncely.testing.sandbox.ledger import RequestLedger
+from oncely.testing.sandbox.http_messages import SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.ledger import RecordedEffect, RequestLedger
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions, sandbox_type
+from oncely.testing.sandbox.rate_limit import EndpointRateLimit
 
 HOST: Final = "127.0.0.1"
 # Closing a socket with zero linger sends a reset.
@@ -34,64 +31,35 @@ JOIN_SECONDS: Final = 5.0
 TRICKLE_SECONDS: Final = 0.5
 NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
 CONTROL_PREFIX: Final = "/_sandbox/"
-ControlAction = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-L = TypeVar("L", bound=RequestLedger)
 
 
-@dataclass(frozen=True)
-class SandboxControl:
-    """The control API for other processes. Not recorded, and never hit by a fault."""
-
-    ledger: RequestLedger
-    faults: FaultSet
-    actions: Mapping[str, ControlAction]
-
-    def handle(self, request: SandboxRequest) -> SandboxResponse:
-        """Handle a request. Errors are returned to the caller."""
-        try:
-            return self._handle(request)
-        except Exception as error:  # noqa: BLE001  # another process cannot see a traceback
-            return SandboxResponse(400, {"error": f"{type(error).__name__}: {error}"})
-
-    def _handle(self, request: SandboxRequest) -> SandboxResponse:
-        name = request.path.removeprefix(CONTROL_PREFIX)
-        match request.method, name:
-            case "GET", "ledger":
-                return SandboxResponse(200, self.ledger.to_dict())
-            case "GET", "faults":
-                return SandboxResponse(200, {"faults": self.faults.to_dicts()})
-            case "POST", "faults":
-                return SandboxResponse(201, asdict(self.faults.add(**request.params)))
-            case "DELETE", "faults":
-                self.faults.clear()
-                return SandboxResponse(200, {"faults": []})
-            case "POST", _ if name in self.actions:
-                return SandboxResponse(200, self.actions[name](request.params))
-            case _:
-                error = f"unknown endpoint: {request.method} {request.path}"
-                return SandboxResponse(404, {"error": error})
-
-
-class Sandbox(Generic[L]):
-    """Provider APIs at one address, used in a `with` block."""
+class Sandbox:
+    """Providers at one address, used in a `with` block."""
 
     def __init__(
         self,
-        apis: Sequence[ProviderApi],
+        plugins: Iterable[AnyProvider],
         *,
-        ledger: L,
-        faults: FaultSet,
         port: int = 0,
-        clock: NowFunction = now,
-        actions: Mapping[str, ControlAction] | None = None,
+        seed: int = 0,
+        options: SandboxOptions | None = None,
     ) -> None:
-        self.ledger, self.faults, self.clock = ledger, faults, clock
-        self.control = SandboxControl(ledger, faults, actions or {})
+        self.options = options or SandboxOptions()
+        self.ledger, self.faults = RequestLedger(), FaultSet(seed=seed)
+        self.providers = {one.name: sandbox_type(one)(self.options) for one in plugins}
+        self.rate_limit = EndpointRateLimit(self.options.requests_per_second)
         self.generation = 0  # of connections; older ones get no responses
-        self._apis = tuple(apis)
         self._server = _Server((HOST, port), partial(_Handler, self))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+
+    def effects(self) -> tuple[RecordedEffect, ...]:
+        """What really happened at the providers."""
+        return tuple(
+            replace(one, provider=name)
+            for name, provider in self.providers.items()
+            for one in provider.ledger.effects()
         )
 
     @property
@@ -118,8 +86,31 @@ class Sandbox(Generic[L]):
         """
         self.generation += 1
 
-    def api_for(self, path: str) -> ProviderApi | None:
-        return next((api for api in self._apis if api.serves(path)), None)
+    def provider_for(self, path: str) -> ProviderSandbox | None:
+        return next((one for one in self.providers.values() if one.serves(path)), None)
+
+    def control(self, request: SandboxRequest) -> SandboxResponse:
+        """Handle a request of another process. Not recorded, and never hit by a fault."""
+        try:
+            return self._control(request)
+        except Exception as error:  # noqa: BLE001  # another process cannot see a traceback
+            return SandboxResponse(400, {"error": f"{type(error).__name__}: {error}"})
+
+    def _control(self, request: SandboxRequest) -> SandboxResponse:
+        match request.method, request.path.removeprefix(CONTROL_PREFIX):
+            case "GET", "ledger":
+                effects = [asdict(one) for one in self.effects()]
+                return SandboxResponse(200, {**self.ledger.to_dict(), "effects": effects})
+            case "GET", "faults":
+                return SandboxResponse(200, {"faults": self.faults.to_dicts()})
+            case "POST", "faults":
+                return SandboxResponse(201, asdict(self.faults.add(**request.params)))
+            case "DELETE", "faults":
+                self.faults.clear()
+                return SandboxResponse(200, {"faults": []})
+            case _:
+                error = f"unknown endpoint: {request.method} {request.path}"
+                return SandboxResponse(404, {"error": error})
 
     def __enter__(self) -> Self:
         return self.start()
@@ -174,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body leave together
     disable_nagle_algorithm = True
 
-    def __init__(self, sandbox: Sandbox[Any], *args: Any) -> None:  # noqa: ANN401  # as inherited
+    def __init__(self, sandbox: Sandbox, *args: Any) -> None:  # noqa: ANN401  # as inherited
         self._sandbox = sandbox
         self._generation = sandbox.generation  # a handler serves one connection
         super().__init__(*args)
@@ -185,33 +176,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._ignore()
             return
         if request.path.startswith(CONTROL_PREFIX):
-            self._send(self._sandbox.control.handle(request))
+            self._send(self._sandbox.control(request))
             return
-        if (api := self._sandbox.api_for(request.path)) is None:
+        if (provider := self._sandbox.provider_for(request.path)) is None:
             self._send(SandboxResponse(404, {"error": f"no provider serves {request.path}"}))
+            return
+        if not self._sandbox.rate_limit.admits(request):
+            self._sandbox.ledger.record(request, fault=FaultKind.RATE_LIMIT.value)
+            self._send(provider.error_response(request, status=429))
             return
         fault = self._sandbox.faults.next_for(request)
         self._sandbox.ledger.record(request, fault=fault.kind.value if fault else None)
         if fault is None:
-            self._send(api.handle(request, wrap=lambda execute: execute()))
+            self._send(provider.handle(request, wrap=lambda execute: execute()))
         else:
-            self._serve_with_fault(fault, api, request)
+            self._serve_with_fault(fault, provider, request)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  # names of the base class
 
     def _serve_with_fault(
-        self, fault: SandboxFault, api: ProviderApi, request: SandboxRequest
+        self, fault: SandboxFault, provider: ProviderSandbox, request: SandboxRequest
     ) -> None:
         if fault.kind is FaultKind.DROP_BEFORE:
             self._reset()
             return
         if fault.kind in REFUSAL_STATUSES:
-            refusal = api.error_response(request, status=REFUSAL_STATUSES[fault.kind])
+            refusal = provider.error_response(request, status=REFUSAL_STATUSES[fault.kind])
             waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
             self._send(refusal.with_headers(**waits))
             return
-        error = partial(api.error_response, request, status=500)
-        response = api.handle(request, wrap=partial(fault.wrap, error=error))
+        error = partial(provider.error_response, request, status=500)
+        response = provider.handle(request, wrap=partial(fault.wrap, error=error))
         match fault.kind:
             case FaultKind.ACCEPT_THEN_DROP:
                 self._reset()
@@ -234,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
         return SandboxRequest(
             method=self.command,
             path=address.path,
-            at=self._sandbox.clock(),
+            at=self._sandbox.options.clock(),
             query=address.query,
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self.rfile.read(length),
@@ -243,11 +238,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, response: SandboxResponse, *, body: bytes | None = None, cut: bool = False
     ) -> None:
-        content = json.dumps(response.body, default=str).encode() if body is None else body
+        text = json.dumps(response.body, default=str) if response.text is None else response.text
+        content = text.encode() if body is None else body
         self.send_response(response.status)
         for name, value in response.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", response.content_type)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if cut else content)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, unquote
 
 from oncely.providers.hubspot.paths import CONTACTS
@@ -24,7 +24,9 @@ from oncely.providers.hubspot.sandbox.records import (
     format_timestamp,
     page_body,
 )
+from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 
 TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
@@ -43,11 +45,28 @@ OWN_ERRORS: Final = {
 }
 
 
-class HubSpotApi:
+class HubSpotSandbox(ProviderSandbox):
     """The part of HubSpot that sync jobs use."""
 
-    def __init__(self, contacts: HubSpotContacts, ledger: HubSpotLedger) -> None:
-        self._contacts, self._ledger = contacts, ledger
+    requests: ClassVar = {
+        "get_contact": {"method": "GET", "path": f"{CONTACTS}/*"},
+        "list_contacts": {"method": "GET", "path": CONTACTS},
+        "list_changed": {"method": "POST", "path": "*/search"},
+        "upsert_contact": {"method": "P*", "path": f"{CONTACTS}/*"},
+        "find_by_external_id": {"method": "GET", "path": f"{CONTACTS}/*"},
+    }
+    api_key = f"{TOKEN_PREFIX}oncely"
+    fault_rates = (
+        (FaultKind.ACCEPT_THEN_DROP, "upsert_contact", 5),
+        (FaultKind.RATE_LIMIT, "upsert_contact", 2),
+        (FaultKind.OUTAGE, "list_contacts", 3),
+        (FaultKind.OUTAGE, "get_contact", 3),
+    )
+
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.ledger: HubSpotLedger = HubSpotLedger()
+        self.contacts = HubSpotContacts(self.ledger, options.clock)
         self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
             ("GET", CONTACTS, self._list),
             ("POST", rf"{CONTACTS}/search", self._search),
@@ -59,6 +78,9 @@ class HubSpotApi:
     def serves(self, path: str) -> bool:
         return path.startswith("/crm/")
 
+    def add_samples(self, number: int) -> list[str]:
+        return self.contacts.add_contacts(number)
+
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         return _with_headers(request, _own_error(status).to_response(request))
 
@@ -68,7 +90,7 @@ class HubSpotApi:
         try:
             _check_size(request)
             _check_credentials(request)
-            if self._contacts.is_daily_limit_reached:
+            if self.contacts.is_daily_limit_reached:
                 raise rate_limit_error(DAILY_POLICY, "You have reached your daily limit.")
             response = wrap(self._with_lock(request, self._endpoint(request)))
         except HubSpotApiError as error:
@@ -84,7 +106,7 @@ class HubSpotApi:
 
     def _with_lock(self, request: SandboxRequest, execute: SandboxHandler) -> SandboxHandler:
         def locked() -> SandboxResponse:
-            with self._ledger.lock:
+            with self.ledger.lock:
                 try:
                     return execute()
                 except HubSpotApiError as error:
@@ -99,7 +121,7 @@ class HubSpotApi:
         archived = _last_value(query, "archived") == "true"
 
         def execute() -> SandboxResponse:
-            found = self._contacts.find(value, by=by)
+            found = self.contacts.find(value, by=by)
             if found is None or found.archived != archived:
                 raise not_found_error(value)
             return SandboxResponse(200, contact_body(found, _requested_properties(query)))
@@ -117,7 +139,7 @@ class HubSpotApi:
         def execute() -> SandboxResponse:
             found = [
                 one
-                for one in self._ledger.contacts
+                for one in self.ledger.contacts
                 if one.archived == archived and int(one.contact_id) > behind
             ]
             shown = [contact_body(one, _requested_properties(query)) for one in found[:limit]]
@@ -133,7 +155,7 @@ class HubSpotApi:
         wanted: Sequence[str] = document.get("properties") or ()
 
         def execute() -> SandboxResponse:
-            found = [one for one in self._ledger.contacts if not one.archived and matches(one)]
+            found = [one for one in self.ledger.contacts if not one.archived and matches(one)]
             shown = search.sort_contacts(found, document.get("sorts") or ())[first:end]
             after = str(end) if len(found) > end else None
             page = page_body([contact_body(one, wanted) for one in shown], after=after)
@@ -145,7 +167,7 @@ class HubSpotApi:
         properties = check_properties(request.params.get("properties"))
 
         def execute() -> SandboxResponse:
-            written = self._contacts.patch(contact_id, properties)
+            written = self.contacts.patch(contact_id, properties)
             return SandboxResponse(200, contact_body(written, tuple(properties)))
 
         return execute
@@ -164,10 +186,10 @@ class HubSpotApi:
             for one in inputs:
                 try:
                     given = one["properties"]
-                    written, new = self._contacts.upsert(one["id"], given, by=one["idProperty"])
+                    written, new = self.contacts.upsert(one["id"], given, by=one["idProperty"])
                     results.append({**contact_body(written, tuple(given)), "new": new})
                 except HubSpotApiError as error:
-                    if error.status == CONFLICT and not self._contacts.reports_conflicting_property:
+                    if error.status == CONFLICT and not self.contacts.reports_conflicting_property:
                         raise  # the usual error covers the whole batch
                     errors.append({**error.body, "context": {"ids": [one["id"]]}})
             at = format_timestamp(request.at)

@@ -12,11 +12,11 @@ from oncely.providers.hubspot.sandbox.errors import (
     not_found_error,
     unknown_property_error,
 )
-from oncely.providers.hubspot.sandbox.records import Contact, HubSpotLedger
+from oncely.providers.hubspot.sandbox.records import ID_PROPERTY, Contact, HubSpotLedger
 from oncely.testing.sandbox.http_messages import NowFunction
 
 # Properties whose values are unique among contacts.
-UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
+UNIQUE_PROPERTIES: Final = ("email", ID_PROPERTY)
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
 UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"  # such properties do not exist
 
@@ -101,7 +101,7 @@ class HubSpotContacts:
             # Archiving releases the unique values.
             if not contact.archived and (value := contact.properties.get(name)):
                 self._holders[name, value] = contact.contact_id
-        self._ledger.save(contact, at=contact.updated)
+        self._ledger.save(contact)
         return contact
 
     def _now(self) -> datetime:

@@ -1,12 +1,13 @@
 """HubSpot's contacts in the ledger, and their JSON."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from oncely.testing.sandbox.ledger import RequestLedger
+from oncely.testing.sandbox.ledger import ProviderLedger, RecordedEffect
 
+ID_PROPERTY: Final = "oncely_id"  # the plug-in's default
 # HubSpot always returns these, and the defaults only if the caller names no properties.
 ALWAYS_RETURNED: Final = ("hs_object_id", "createdate", "lastmodifieddate")
 RETURNED_BY_DEFAULT: Final = (*ALWAYS_RETURNED, "email", "firstname", "lastname")
@@ -24,7 +25,7 @@ class Contact:
     writes: int = 0  # through the API, without edits by users
 
 
-class HubSpotLedger(RequestLedger):
+class HubSpotLedger(ProviderLedger):
     """What happened at HubSpot."""
 
     def __init__(self) -> None:
@@ -41,15 +42,14 @@ class HubSpotLedger(RequestLedger):
         with self.lock:
             return self._contacts.get(contact_id)
 
-    def _save_entry(self, entry: object, at: datetime) -> None:
-        if isinstance(entry, Contact):
-            self._contacts[entry.contact_id] = entry
-        else:
-            super()._save_entry(entry, at)
-
-    def to_dict(self) -> dict[str, Any]:
+    def save(self, contact: Contact) -> None:
         with self.lock:
-            return {**super().to_dict(), "contacts": [asdict(one) for one in self.contacts]}
+            self._contacts[contact.contact_id] = contact
+
+    def effects(self) -> Iterator[RecordedEffect]:
+        for one in self.contacts:
+            if own := one.properties.get(ID_PROPERTY):
+                yield RecordedEffect(kind="contacts", key=own, reference=one.contact_id)
 
 
 def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """Amazon SES's HTTP API, version 2: sending an email."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from oncely.domain.text import format_time
+from oncely.providers.ses.events import SET_TAG
 from oncely.providers.ses.sandbox.records import SentEmail, SesLedger
+from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import (
-    NowFunction,
     SandboxHandler,
     SandboxRequest,
     SandboxResponse,
     new_id,
 )
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 
 SEND_PATH: Final = "/v2/email/outbound-emails"
 SIGNATURE_PREFIX: Final = "AWS4-HMAC-SHA256 "
@@ -54,11 +57,16 @@ class SesApiError(Exception):
         self.response = SandboxResponse(status, {"message": message}, {"x-amzn-ErrorType": code})
 
 
-class SesApi:
+class SesSandbox(ProviderSandbox):
     """The part of SES that email jobs use."""
 
-    def __init__(self, ledger: SesLedger, clock: NowFunction) -> None:
-        self._ledger, self._clock = ledger, clock
+    requests: ClassVar = {"send": {"method": "POST", "path": SEND_PATH}}
+    settings: ClassVar = {"sender_address": "receipts@example.com"}
+    fault_rates = ((FaultKind.ACCEPT_THEN_DROP, "send", 1), (FaultKind.RATE_LIMIT, "send", 2))
+
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.ledger: SesLedger = SesLedger()
 
     def serves(self, path: str) -> bool:
         return path.startswith("/v2/email/")
@@ -84,7 +92,9 @@ class SesApi:
         _check_addresses(mail)
 
         def execute() -> SandboxResponse:
-            self._ledger.save(mail, at=mail.at)
+            self.ledger.save(mail)
+            if mail.configuration_set is not None:
+                self.on_event(sent_event(mail))
             return SandboxResponse(200, {"MessageId": mail.message_id})
 
         return execute
@@ -100,10 +110,28 @@ class SesApi:
                 text=simple["Body"]["Text"]["Data"],
                 headers={one["Name"]: one["Value"] for one in simple.get("Headers", ())},
                 tags={one["Name"]: one["Value"] for one in document.get("EmailTags", ())},
-                at=self._clock(),
+                configuration_set=document.get("ConfigurationSetName"),
+                at=self.options.clock(),
             )
         except (KeyError, TypeError) as error:
             raise SesApiError("BadRequestException", f"Missing: {error}") from error
+
+
+def sent_event(mail: SentEmail) -> dict[str, Any]:
+    """The event of an email that SES accepted, with the type that EventBridge names it by."""
+    tags = {SET_TAG: [mail.configuration_set], **{name: [tag] for name, tag in mail.tags.items()}}
+    return {
+        "type": "Email Sent",
+        "eventType": "Send",
+        "mail": {
+            "timestamp": format_time(mail.at),
+            "source": mail.sender,
+            "messageId": mail.message_id,
+            "destination": list(mail.to),
+            "tags": tags,
+        },
+        "send": {},
+    }
 
 
 def _check_credentials(request: SandboxRequest) -> None:

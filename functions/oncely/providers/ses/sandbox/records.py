@@ -1,11 +1,11 @@
 """SES's emails in the ledger."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from oncely.testing.sandbox.ledger import RequestLedger
+from oncely.providers.ses.mailer import KEY_HEADER
+from oncely.testing.sandbox.ledger import ProviderLedger, RecordedEffect, job_key_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +19,11 @@ class SentEmail:
     text: str
     headers: Mapping[str, str]
     tags: Mapping[str, str]
+    configuration_set: str | None
     at: datetime
 
 
-class SesLedger(RequestLedger):
+class SesLedger(ProviderLedger):
     """What happened at SES."""
 
     def __init__(self) -> None:
@@ -34,12 +35,11 @@ class SesLedger(RequestLedger):
         with self.lock:
             return tuple(self._mails)
 
-    def _save_entry(self, entry: object, at: datetime) -> None:
-        if isinstance(entry, SentEmail):
-            self._mails.append(entry)
-        else:
-            super()._save_entry(entry, at)
-
-    def to_dict(self) -> dict[str, Any]:
+    def save(self, mail: SentEmail) -> None:
         with self.lock:
-            return {**super().to_dict(), "mails": [asdict(one) for one in self.mails]}
+            self._mails.append(mail)
+
+    def effects(self) -> Iterator[RecordedEffect]:
+        for one in self.mails:
+            key = job_key_in(one.headers.get(KEY_HEADER, ""))
+            yield RecordedEffect(kind="emails", key=key, reference=one.message_id)

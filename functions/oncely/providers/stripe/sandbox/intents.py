@@ -1,13 +1,12 @@
 """The PaymentIntents endpoints. Each validates its parameters and returns what to execute."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from oncely.providers.stripe.sandbox import rules
 from oncely.providers.stripe.sandbox.errors import StripeValidationError, not_found_error
 from oncely.providers.stripe.sandbox.ledger import IntentStatus, PaymentIntent, StripeLedger
-from oncely.providers.stripe.sandbox.params import Params, parse_filter
+from oncely.providers.stripe.sandbox.params import Params
 from oncely.providers.stripe.sandbox.serializers import error_body, intent_body, list_body
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
@@ -43,8 +42,8 @@ NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
 class PaymentIntents:
     """The endpoints under /v1/payment_intents, over one ledger."""
 
-    def __init__(self, ledger: StripeLedger, clock: NowFunction, *, search_lag: timedelta) -> None:
-        self._ledger, self._clock, self._search_lag = ledger, clock, search_lag
+    def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
+        self._ledger, self._clock = ledger, clock
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
         params = Params(request.params, known=CREATE_PARAMS)
@@ -58,7 +57,7 @@ class PaymentIntents:
             message = "This sandbox captures automatically."
             raise StripeValidationError(message, param="capture_method")
         draft, attempt = self._draft(params), self._attempt(request, params)
-        expand = params.expands_charge()
+        expand = params.expands("latest_charge")
 
         def execute() -> SandboxResponse:
             rules.check_customer(draft.customer)
@@ -70,12 +69,12 @@ class PaymentIntents:
 
     def confirm(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
         params = Params(request.params, known=(*CONFIRM_PARAMS, "amount_to_confirm"))
-        attempt, expand = self._attempt(request, params), params.expands_charge()
+        attempt, expand = self._attempt(request, params), params.expands("latest_charge")
         return lambda: self._commit(rules.confirm(self._find(intent_id), attempt), expand=expand)
 
     def cancel(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
         params = Params(request.params, known=["cancellation_reason"])
-        reason, expand = params.text("cancellation_reason"), params.expands_charge()
+        reason, expand = params.text("cancellation_reason"), params.expands("latest_charge")
 
         def execute() -> SandboxResponse:
             after = rules.cancel(self._find(intent_id), reason=reason, at=self._clock())
@@ -84,13 +83,13 @@ class PaymentIntents:
         return execute
 
     def retrieve(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
-        expand = Params(request.params, known=["client_secret"]).expands_charge()
+        expand = Params(request.params, known=["client_secret"]).expands("latest_charge")
         return lambda: self._intent_response(self._find(intent_id), expand=expand)
 
     def list(self, request: SandboxRequest) -> SandboxHandler:
         params = Params(request.params, known=["customer", "limit", "starting_after"])
         customer, after = params.text("customer"), params.text("starting_after")
-        limit, expand = params.limit(), params.expands_charge()
+        limit, expand = params.limit(), params.expands("latest_charge")
 
         def execute() -> SandboxResponse:
             newest = self._ledger.intents[::-1]
@@ -98,20 +97,6 @@ class PaymentIntents:
                 newest = newest[newest.index(self._find(after)) + 1 :]
             found = [one for one in newest if customer in {None, one.customer}]
             return SandboxResponse(200, self._page(request, found, limit=limit, expand=expand))
-
-        return execute
-
-    def search(self, request: SandboxRequest) -> SandboxHandler:
-        """Search intents, in an index that lags behind."""
-        params = Params(request.params, known=["query", "limit", "page"])
-        matches = parse_filter(params.required("query"))
-        limit, expand = params.limit(), params.expands_charge()
-
-        def execute() -> SandboxResponse:
-            indexed = self._ledger.intents_as_of(self._clock() - self._search_lag)
-            found = [one for one in indexed[::-1] if matches(one)]
-            page = self._page(request, found, limit=limit, expand=expand)
-            return SandboxResponse(200, {**page, "object": "search_result", "next_page": None})
 
         return execute
 
@@ -161,7 +146,7 @@ class PaymentIntents:
 
     def _commit(self, outcome: rules.ConfirmResult, *, expand: bool) -> SandboxResponse:
         charges = [outcome.charge] if outcome.charge else []
-        self._ledger.save(outcome.intent, *charges, at=self._clock())
+        self._ledger.save(outcome.intent, *charges)
         if outcome.error is not None:
             return SandboxResponse(outcome.error.status, error_body(outcome.error))
         return self._intent_response(outcome.intent, expand=expand)

@@ -1,12 +1,12 @@
-"""Stripe's part of the ledger: intents, charges and refunds."""
+"""Stripe's part of the ledger: intents, charges, refunds and disputes."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from oncely.testing.sandbox.ledger import RequestLedger
+from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect
 
 
 class IntentStatus(StrEnum):
@@ -26,6 +26,22 @@ class ChargeStatus(StrEnum):
     SUCCEEDED = "succeeded"
     PENDING = "pending"
     FAILED = "failed"
+
+
+# Payment methods that stay processing until `complete_pending`, with their type.
+PROCESSING_METHODS: Final = {"pm_processing": "us_bank_account", "pm_sepa": "sepa_debit"}
+
+_EFFECT_STATES: Final = {
+    ChargeStatus.SUCCEEDED: EffectState.DONE,
+    ChargeStatus.PENDING: EffectState.PENDING,
+    ChargeStatus.FAILED: EffectState.DECLINED,
+}
+
+_REFUND_STATES: Final = {
+    "succeeded": EffectState.DONE,
+    "pending": EffectState.PENDING,
+    "failed": EffectState.DECLINED,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +83,13 @@ class Charge:
     amount_refunded: int = 0
     disputed: bool = False
 
+    @property
+    def object_id(self) -> str:
+        return self.charge_id
+
 
 @dataclass(frozen=True, kw_only=True)
-class Refund:
+class RecordedRefund:
     """A refund of a charge."""
 
     refund_id: str
@@ -79,21 +99,49 @@ class Refund:
     currency: str
     created: datetime
     metadata: Mapping[str, str]
+    status: str = "succeeded"  # or pending, or failed: then the charge has its amount again
+
+    @property
+    def object_id(self) -> str:
+        return self.refund_id
 
 
-class StripeLedger(RequestLedger):
+@dataclass(frozen=True, kw_only=True)
+class Dispute:
+    """A dispute of a charge, opened by the customer's bank."""
+
+    dispute_id: str
+    charge_id: str
+    intent_id: str
+    amount: int
+    currency: str
+    created: datetime
+    status: str = "needs_response"
+
+    @property
+    def object_id(self) -> str:
+        return self.dispute_id
+
+
+SandboxEntry: TypeAlias = PaymentIntent | Charge | RecordedRefund | Dispute
+
+
+class StripeLedger(ProviderLedger):
     """What happened at Stripe."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._intents: dict[str, list[tuple[datetime, PaymentIntent]]] = {}
+        self.on_change: Callable[[SandboxEntry | None, SandboxEntry], None] = lambda _, __: None
+        self._intents: dict[str, PaymentIntent] = {}
         self._charges: dict[str, Charge] = {}
-        self._refunds: list[Refund] = []
+        self._refunds: dict[str, RecordedRefund] = {}
+        self._disputes: list[Dispute] = []
+        self.emails: dict[str, str] = {}  # of customers
 
     @property
     def intents(self) -> tuple[PaymentIntent, ...]:
         with self.lock:
-            return tuple(versions[-1][1] for versions in self._intents.values())
+            return tuple(self._intents.values())
 
     @property
     def attempts(self) -> tuple[Charge, ...]:
@@ -106,9 +154,14 @@ class StripeLedger(RequestLedger):
         return tuple(one for one in self.attempts if one.status is ChargeStatus.SUCCEEDED)
 
     @property
-    def refunds(self) -> tuple[Refund, ...]:
+    def refunds(self) -> tuple[RecordedRefund, ...]:
         with self.lock:
-            return tuple(self._refunds)
+            return tuple(self._refunds.values())
+
+    @property
+    def disputes(self) -> tuple[Dispute, ...]:
+        with self.lock:
+            return tuple(self._disputes)
 
     def charges_for(self, reference: str) -> tuple[Charge, ...]:
         """The charges that moved money for a job key or order id in their metadata."""
@@ -120,35 +173,52 @@ class StripeLedger(RequestLedger):
 
     def intent(self, intent_id: str) -> PaymentIntent | None:
         with self.lock:
-            versions = self._intents.get(intent_id)
-            return versions[-1][1] if versions else None
-
-    def intents_as_of(self, moment: datetime) -> tuple[PaymentIntent, ...]:
-        """The PaymentIntents at an earlier time, as a lagging search index has them."""
-        with self.lock:
-            seen = (
-                [intent for at, intent in versions if at <= moment]
-                for versions in self._intents.values()
-            )
-            return tuple(versions[-1] for versions in seen if versions)
+            return self._intents.get(intent_id)
 
     def charge(self, charge_id: str | None) -> Charge | None:
         with self.lock:
             return self._charges.get(charge_id) if charge_id else None
 
-    def _save_entry(self, entry: object, at: datetime) -> None:
+    def save(self, *entries: SandboxEntry) -> None:
+        with self.lock:
+            for entry in entries:
+                self.on_change(self._replace(entry), entry)
+
+    def _replace(self, entry: SandboxEntry) -> SandboxEntry | None:
+        """Store an entry. Returns the one before."""
+        before: SandboxEntry | None = None
         match entry:
             case PaymentIntent():
-                self._intents.setdefault(entry.intent_id, []).append((at, entry))
+                before = self._intents.get(entry.intent_id)
+                self._intents[entry.intent_id] = entry
             case Charge():
+                before = self._charges.get(entry.charge_id)
                 self._charges[entry.charge_id] = entry
-            case Refund():
-                self._refunds.append(entry)
-            case _:
-                super()._save_entry(entry, at)
+            case RecordedRefund():
+                before = self._refunds.get(entry.refund_id)
+                self._refunds[entry.refund_id] = entry
+            case Dispute():
+                self._disputes.append(entry)
+        return before
 
-    def to_dict(self) -> dict[str, Any]:
-        names = ("intents", "attempts", "charges", "refunds")
-        with self.lock:
-            lists = {name: [asdict(one) for one in getattr(self, name)] for name in names}
-            return {**super().to_dict(), **lists}
+    def effects(self) -> Iterator[RecordedEffect]:
+        for one in self.attempts:
+            yield RecordedEffect(
+                kind="charges",
+                key=one.metadata.get("job_key", ""),
+                reference=one.charge_id,
+                state=_EFFECT_STATES[one.status],
+                amount=one.amount,
+                currency=one.currency,
+            )
+        for refund in self.refunds:
+            # One that somebody made by hand is no job's.
+            if key := refund.metadata.get("job_key"):
+                yield RecordedEffect(
+                    kind="refunds",
+                    key=key,
+                    reference=refund.refund_id,
+                    state=_REFUND_STATES[refund.status],
+                    amount=refund.amount,
+                    currency=refund.currency,
+                )

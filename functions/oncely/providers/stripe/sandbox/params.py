@@ -1,24 +1,16 @@
-"""Parses and validates the parameters and search queries of Stripe requests."""
+"""Parses and validates the parameters of Stripe requests."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from oncely.providers.stripe.sandbox.errors import StripeValidationError
-from oncely.providers.stripe.sandbox.ledger import PaymentIntent
 
 CURRENCY: Final = re.compile(r"[a-z]{3}")
 MAX_AMOUNT: Final = 99_999_999
 MAX_METADATA_ENTRIES, MAX_METADATA_KEY_LENGTH, MAX_METADATA_VALUE_LENGTH = 50, 40, 500
-EXPANDABLE: Final = frozenset({"latest_charge", "data.latest_charge"})
+EXPANDABLE: Final = frozenset({"latest_charge", "payment_intent"})
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 100
-
-_CLAUSE: Final = re.compile(
-    r"""(?:metadata\[(?P<mark>["'])(?P<key>.+?)(?P=mark)\]|(?P<field>status|customer|currency))
-        :(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)""",
-    re.VERBOSE,
-)
-_AND: Final = re.compile(r"\s+AND\s+")
 
 
 class Params:
@@ -91,12 +83,19 @@ class Params:
             raise StripeValidationError(message, param="metadata")
         return entries
 
-    def expands_charge(self) -> bool:
-        wanted = self._values.get("expand", [])
-        if unknown := set(wanted) - EXPANDABLE:
+    def created(self) -> tuple[float, float]:
+        """The first time of a list, and the first time after it."""
+        given = self.mapping("created")
+        if unknown := set(given) - {"gte", "lt"}:
+            raise StripeValidationError(f"Invalid range: {min(unknown)}", param="created")
+        return float(given.get("gte", 0)), float(given.get("lt", "inf"))
+
+    def expands(self, name: str) -> bool:
+        wanted = {one.removeprefix("data.") for one in self._values.get("expand", [])}
+        if unknown := wanted - EXPANDABLE:
             message = f"This property cannot be expanded ({min(unknown)})."
             raise StripeValidationError(message, param="expand")
-        return bool(wanted)
+        return name in wanted
 
     @staticmethod
     def _integer(name: str, value: str, *, maximum: int) -> int:
@@ -109,28 +108,3 @@ class Params:
         else:
             return int(value)
         raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-
-
-def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
-    """Parse a search query of the form `field:'value' AND …` into a predicate."""
-    wanted: list[tuple[str | None, str | None, str]] = []
-    position = 0
-    while True:
-        if (clause := _CLAUSE.match(query, position)) is None:
-            message = f"We were unable to parse your search query: {query}"
-            raise StripeValidationError(message, param="query")
-        value = re.sub(r"\\(.)", r"\1", clause["value"])
-        wanted.append((clause["key"], clause["field"], value))
-        position = clause.end()
-        if position == len(query.rstrip()):
-            break
-        joint = _AND.match(query, position)
-        position = joint.end() if joint else len(query)
-
-    def matches(intent: PaymentIntent) -> bool:
-        return all(
-            intent.metadata.get(key) == value if key else getattr(intent, str(field)) == value
-            for key, field, value in wanted
-        )
-
-    return matches

@@ -1,4 +1,4 @@
-"""The refunds endpoints: create, and list by charge or intent."""
+"""The endpoint that creates refunds, and their later states."""
 
 from dataclasses import replace
 
@@ -7,9 +7,14 @@ from oncely.providers.stripe.sandbox.errors import (
     StripeValidationError,
     not_found_error,
 )
-from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, Refund, StripeLedger
+from oncely.providers.stripe.sandbox.ledger import (
+    Charge,
+    ChargeStatus,
+    RecordedRefund,
+    StripeLedger,
+)
 from oncely.providers.stripe.sandbox.params import Params
-from oncely.providers.stripe.sandbox.serializers import list_body, refund_body
+from oncely.providers.stripe.sandbox.serializers import refund_body
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
     SandboxHandler,
@@ -26,6 +31,19 @@ class Refunds:
 
     def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
         self._ledger, self._clock = ledger, clock
+        self.status = "succeeded"  # of new refunds
+
+    def complete(self, refund_id: str, *, succeeded: bool) -> None:
+        """Decide a refund, also one that succeeded before: a bank can return the money."""
+        with self._ledger.lock:
+            (refund,) = (one for one in self._ledger.refunds if one.refund_id == refund_id)
+            after = replace(refund, status="succeeded" if succeeded else "failed")
+            entries: list[Charge | RecordedRefund] = [after]
+            charge = self._ledger.charge(refund.charge_id)
+            if charge and not succeeded and refund.status != "failed":
+                left = charge.amount_refunded - refund.amount
+                entries.append(replace(charge, amount_refunded=left))
+            self._ledger.save(*entries)
 
     def create(self, request: SandboxRequest) -> SandboxHandler:
         params = Params(request.params, known=REFUND_PARAMS)
@@ -37,12 +55,15 @@ class Refunds:
 
         def execute() -> SandboxResponse:
             charge = self._paid(charge_id, intent_id)
+            if charge.disputed:
+                message = f"Charge {charge.charge_id} has been charged back."
+                raise StripeApiError(message, code="charge_disputed")
             left = charge.amount - charge.amount_refunded
             wanted = left if amount is None else amount
             if not 0 < wanted <= left:
                 message = f"Charge {charge.charge_id} has already been refunded."
                 raise StripeApiError(message, code="charge_already_refunded")
-            refund = Refund(
+            refund = RecordedRefund(
                 refund_id=new_id("re"),
                 charge_id=charge.charge_id,
                 intent_id=charge.intent_id,
@@ -50,27 +71,11 @@ class Refunds:
                 currency=charge.currency,
                 created=self._clock(),
                 metadata=metadata,
+                status=self.status,
             )
             after = replace(charge, amount_refunded=charge.amount_refunded + wanted)
-            self._ledger.save(after, refund, at=refund.created)
+            self._ledger.save(after, refund)
             return SandboxResponse(200, refund_body(refund))
-
-        return execute
-
-    def list(self, request: SandboxRequest) -> SandboxHandler:
-        params = Params(request.params, known=("charge", "limit", "payment_intent"))
-        limit = params.limit()
-        charge_id, intent_id = params.text("charge"), params.text("payment_intent")
-
-        def execute() -> SandboxResponse:
-            found = [
-                refund
-                for refund in reversed(self._ledger.refunds)
-                if charge_id in {None, refund.charge_id} and intent_id in {None, refund.intent_id}
-            ]
-            items = [refund_body(refund) for refund in found[:limit]]
-            page = list_body(items, url=request.path, has_more=len(found) > limit)
-            return SandboxResponse(200, page)
 
         return execute
 

@@ -10,7 +10,13 @@ from oncely.providers.stripe.sandbox.errors import (
     not_found_error,
     unexpected_state_error,
 )
-from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
+from oncely.providers.stripe.sandbox.ledger import (
+    PROCESSING_METHODS,
+    Charge,
+    ChargeStatus,
+    IntentStatus,
+    PaymentIntent,
+)
 
 # The states in which an intent can also be canceled.
 CONFIRMABLE: Final = frozenset(one for one in IntentStatus if one.startswith("requires_"))
@@ -22,7 +28,6 @@ DECLINES: Final = {
     "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
 }
 NEEDS_AUTHENTICATION: Final = "pm_card_authenticationRequired"
-PROCESSING_METHOD: Final = "pm_processing"
 MISSING_METHOD: Final = "pm_missing"
 MISSING_CUSTOMER: Final = "cus_missing"
 
@@ -94,7 +99,7 @@ def _attempt_charge(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmRe
             reason = "authentication_required"
             return _decline(intent, attempt, code=reason, decline_code=reason)
         return ConfirmResult(replace(intent, status=IntentStatus.REQUIRES_ACTION))
-    if method == PROCESSING_METHOD:
+    if method in PROCESSING_METHODS:
         status, charge = IntentStatus.PROCESSING, _charge(intent, attempt, ChargeStatus.PENDING)
     else:
         status, charge = IntentStatus.SUCCEEDED, _charge(intent, attempt, ChargeStatus.SUCCEEDED)

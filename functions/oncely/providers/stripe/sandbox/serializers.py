@@ -1,17 +1,22 @@
-"""Stripe's JSON of payment intents, charges, refunds, lists and errors."""
+"""Stripe's JSON of payment intents, charges, refunds, disputes, lists and errors."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from oncely.providers.stripe.sandbox.errors import StripeApiError
 from oncely.providers.stripe.sandbox.ledger import (
+    PROCESSING_METHODS,
     Charge,
     ChargeStatus,
+    Dispute,
     IntentStatus,
     PaymentIntent,
-    Refund,
+    RecordedRefund,
 )
+
+# In which the seller of a disputed payment may respond.
+RESPONSE_TIME: Final = timedelta(days=7)
 
 
 def _seconds(moment: datetime | None) -> int | None:
@@ -73,12 +78,13 @@ def charge_body(charge: Charge) -> dict[str, Any]:
         "paid": paid,
         "payment_intent": charge.intent_id,
         "payment_method": charge.payment_method,
+        "payment_method_details": {"type": PROCESSING_METHODS.get(charge.payment_method, "card")},
         "refunded": charge.amount_refunded == charge.amount,
         "status": charge.status.value,
     }
 
 
-def refund_body(refund: Refund) -> dict[str, Any]:
+def refund_body(refund: RecordedRefund) -> dict[str, Any]:
     """Serialize a refund."""
     return {
         "id": refund.refund_id,
@@ -89,7 +95,26 @@ def refund_body(refund: Refund) -> dict[str, Any]:
         "currency": refund.currency,
         "metadata": dict(refund.metadata),
         "payment_intent": refund.intent_id,
-        "status": "succeeded",
+        "failure_reason": "declined" if refund.status == "failed" else None,
+        "status": refund.status,
+    }
+
+
+def dispute_body(dispute: Dispute) -> dict[str, Any]:
+    """Serialize a dispute."""
+    return {
+        "id": dispute.dispute_id,
+        "object": "dispute",
+        "amount": dispute.amount,
+        "charge": dispute.charge_id,
+        "created": _seconds(dispute.created),
+        "currency": dispute.currency,
+        "evidence_details": {"due_by": _seconds(dispute.created + RESPONSE_TIME)},
+        "livemode": False,
+        "metadata": {},
+        "payment_intent": dispute.intent_id,
+        "reason": "fraudulent",
+        "status": dispute.status,
     }
 
 

@@ -1,0 +1,155 @@
+"""`oncely rejects`: messages that could not be processed, and how to send them corrected."""
+
+import json as json_module
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode, usage_error
+from oncely.cli.options import (
+    ActorOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    parse_time_argument,
+    with_stack,
+)
+from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
+from oncely.domain.actors import operator_actor
+from oncely.domain.headlines import sentence
+
+if TYPE_CHECKING:
+    from oncely.domain.effect_outcomes import Json
+    from oncely.operate.rejects import RejectView
+
+app: Final = typer.Typer(help="List rejected messages, and resend them.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the message, as the list shows it.")]
+
+
+@app.command("list")
+@with_stack
+def list_rejects(
+    stack: StackConnection,
+    *,
+    since: Annotated[
+        str | None, typer.Option(help="Only rejects after this time: a duration (24h) or a date.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number to show.")] = 25,
+    json: JsonOption = False,
+) -> None:
+    """List rejected messages, newest first (default: the last 7 days).
+
+    Examples:
+    - `oncely rejects list --since 24h`
+    """
+    start = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
+    found = stack.app.rejected_messages.recent(since=start, limit=limit)
+    if json:
+        for view in found:
+            console.print_json(view.to_json())
+    elif not found:
+        console.print_line("No rejected messages.")
+    else:
+        for view in found:
+            _print_reject(view)
+        console.print_line(f"Resend one with: oncely rejects resend NAME{stack.cli_options}")
+
+
+@app.command()
+@with_stack
+def show(stack: StackConnection, name: NameArgument, *, json: JsonOption = False) -> None:
+    """Show one rejected message, with its body.
+
+    Examples:
+    - `oncely rejects show 2026/11/16/4f7b`
+    """
+    view = stack.app.rejected_messages.get(name)
+    if json:
+        console.print_json(view.to_json())
+        return
+    _print_reject(view)
+    console.print_line("")
+    console.print_line(str(view.to_json()["body"]))
+
+
+@app.command()
+@with_stack
+def resend(
+    stack: StackConnection,
+    name: NameArgument,
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(help="Corrected fields: name=value, or name= to remove one."),
+    ] = None,
+    *,
+    again: Annotated[
+        bool, typer.Option("--again", help="Resend it although it was resent before.")
+    ] = False,
+    actor: ActorOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Send a rejected message again, corrected.
+
+    It is checked like any message: an invalid one is refused, a duplicate is harmless. A rejected
+    message that was resent before is refused without `--again`.
+
+    Examples:
+    - `oncely rejects resend 2026/11/16/4f7b amount=1250`
+    """
+    from oncely.operate.rejects import ResentBefore
+
+    service = stack.app.rejected_messages
+    corrected = _parse(changes or [])
+    message = service.corrected(name, corrected)
+    if not json:
+        console.print_line(json_module.dumps(message))
+    if dry_run:
+        return
+    if not yes:
+        console.confirm("Send this message?")
+    who = operator_actor(actor_name(caller_identity(stack), actor))
+    seen = service.get(name).resends if again else 0
+    result = service.resend(name, message, actor=who, seen=seen)
+    if isinstance(result, ResentBefore):
+        raise CommandError(f"Refused: {result.reason}, then pass --again.", ExitCode.REFUSED)
+    if json:
+        told = {"job_key": result.job_key, "status": result.status, "conflict": result.conflict}
+        console.print_json({**told, "sent": result.sent})
+    elif not result.conflict:
+        console.print_line(f"Sent: {result.job_key} is {result.status.label}.")
+    if result.conflict:
+        raise CommandError(
+            f"Refused: {result.job_key} has other values. {sentence(result.conflict)}",
+            ExitCode.REFUSED,
+        )
+
+
+def _parse(words: "list[str]") -> "dict[str, Json]":
+    changes: dict[str, Json] = {}
+    for word in words:
+        field, separator, text = word.partition("=")
+        if not separator or not field:
+            raise usage_error(f"Invalid change {word!r}: write name=value, or name= to remove it.")
+        try:
+            changes[field] = json_module.loads(text) if text else None
+        except ValueError:
+            changes[field] = text
+    return changes
+
+
+def _print_reject(view: "RejectView") -> None:
+    shown = view.to_json()
+    console.print_line(shown["name"], style="bold")
+    pairs = {
+        "time": f"{str(shown['at'])[:19].replace('T', ' ')} UTC",
+        "queue": shown["queue"],
+        "job": shown["job_key"],
+        "reason": sentence(str(shown["reason"])),
+        "resends": view.resends,
+    }
+    console.print_pairs((label, value) for label, value in pairs.items() if value)

@@ -1,0 +1,54 @@
+"""What a provider reports in its events, as the row keeps it: bounded, and beside the history.
+
+Saving one changes neither version nor status of a job, so no process loses its write to an event.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+# One email has a few. A provider that reports more must not fill the row.
+MAX_EVENT_RECORDS: Final = 10
+
+
+class EventMark(StrEnum):
+    """What an event is worth. The values are stored, so never rename them."""
+
+    HINT = "hint"  # it is worth asking now; never the outcome itself
+    PROOF = "proof"  # the effect happened, under the claim that its tag names
+    REPORT = "report"  # what became of it later, such as a bounce
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRecord:
+    """An event of a provider. It holds ids and codes only, so nothing personal."""
+
+    at: datetime  # when we received it
+    provider: str
+    name: str  # as the provider calls it
+    mark: EventMark
+    fence: int | None = None  # the claim that its tag names
+    ref: str | None = None  # the provider reference
+    code: str | None = None  # such as the type of a bounce
+
+    @property
+    def proves(self) -> bool:
+        """Whether it proves that the effect happened."""
+        return self.mark is EventMark.PROOF
+
+    def equals_except_time(self, other: "EventRecord") -> bool:
+        """Whether the two are deliveries of one event."""
+        return replace(self, at=other.at) == other
+
+
+def add_record(events: tuple[EventRecord, ...], event: EventRecord) -> tuple[EventRecord, ...]:
+    """Add an event, unless it is there already. In a full list, a proof replaces a report."""
+    if any(event.equals_except_time(one) for one in events):
+        return events
+    if len(events) < MAX_EVENT_RECORDS:
+        return (*events, event)
+    reports = [one for one in events if not one.proves]
+    if not event.proves or not reports:
+        return events
+    return (*(one for one in events if one is not reports[-1]), event)

@@ -1,0 +1,323 @@
+"""The gate of a provider: its rate, its circuit breaker, and pauses.
+
+A gate can only delay. No status of a job depends on it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+# The lease of slots takes this long, so the first slot of an idle gate lies behind it.
+SLOT_LEAD: Final = timedelta(milliseconds=20)
+# A job waits this long for its slot. With more jobs ahead of it, it waits outside.
+MAX_SLOT_WAIT: Final = timedelta(seconds=20)
+# A job waits this long in any case. A call checks again whether there is time for it.
+MIN_SLOT_WAIT: Final = timedelta(seconds=1)
+# A request on the way to an effect waits this long. The pause was checked before, in a snapshot of
+# at most 5 seconds, and must be effective within 10.
+MAX_WAIT_IN_EFFECT: Final = timedelta(seconds=4)
+# The slots of one lease: the messages of a batch. More slots than threads would pass unused.
+MAX_LEASE: Final = 10
+# A process needs this long to wake up. Up to 200 a second, the time between two slots is longer.
+MIN_SLOT_LENGTH: Final = timedelta(milliseconds=5)
+# AWS refuses requests of a clock that is off by more. A time that lies farther ahead than the
+# rules allow was written by hand or by mistake, and would hold a provider for as long.
+MAX_CLOCK_ERROR: Final = timedelta(minutes=5)
+# Requests per second. One item of a table can lease no more slots than the highest.
+MIN_RATE: Final = 0.001
+MAX_RATE: Final = 10_000.0
+# Of the last results of a process within this time, so many failures open the circuit.
+FAILURE_WINDOW: Final = timedelta(seconds=30)
+MIN_FAILURES: Final = 5
+MIN_FAILURE_SHARE: Final = 0.5
+# An open circuit is probed after this time, then after a quarter of the time it has been open.
+FIRST_PROBE_AFTER: Final = timedelta(seconds=10)
+MAX_PROBE_INTERVAL: Final = timedelta(seconds=30)
+# Longer than a request may take. If the process of the probe dies, another one probes after this.
+PROBE_LEASE: Final = timedelta(seconds=30)
+# A circuit that closes begins at a fifth of the rate.
+SLOW_START: Final = timedelta(seconds=10)
+SLOW_START_SHARE: Final = 0.2
+# What an age still needs: jobs live for a day, and more only while they are held.
+MAX_PERIODS: Final = 50
+QUEUE_PREFIX: Final = "queue:"
+PROVIDER_PREFIX: Final = "provider:"
+
+
+class EndpointGroup(StrEnum):
+    """The requests that share a gate. The values are stored."""
+
+    EFFECTS = "effects"
+    LOOKUPS = "lookups"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateLimit:
+    """What a provider accepts on an endpoint group.
+
+    A slot allows one request to each endpoint of the group.
+    """
+
+    per_second: float | None = None  # None: not limited
+    max_in_flight: int | None = None  # requests at the same time, of all functions together
+
+    def __post_init__(self) -> None:
+        if self.per_second is not None:
+            check_rate(self.per_second)
+        if self.max_in_flight is not None and self.max_in_flight < 1:
+            raise ValueError("at least 1 request must be allowed at the same time")
+
+
+def check_rate(per_second: float) -> float:
+    """Return a rate that slots can be made for; infinity is no limit. Raises ValueError."""
+    if per_second != math.inf and not MIN_RATE <= per_second <= MAX_RATE:
+        raise ValueError(f"a rate is from {MIN_RATE:g} to {MAX_RATE:g} a second, or inf for none")
+    return per_second
+
+
+def shared_limit(per_second: float, *, lookup_share: float) -> dict[EndpointGroup, RateLimit]:
+    """The limits of a provider that counts all requests together. Lookups have a share of it."""
+    lookups = per_second * lookup_share
+    return {
+        EndpointGroup.EFFECTS: RateLimit(per_second=per_second - lookups),
+        EndpointGroup.LOOKUPS: RateLimit(per_second=lookups),
+    }
+
+
+def gate_name(provider: str, group: EndpointGroup) -> str:
+    """The name of a gate, which is the key of its item."""
+    return f"{provider}:{group}"
+
+
+@dataclass(frozen=True)
+class Period:
+    """A time in which jobs were held."""
+
+    start: datetime
+    end: datetime
+
+
+class Circuit(Enum):
+    """Whether a gate lets requests through."""
+
+    CLOSED = auto()
+    OPEN = auto()
+    HALF_OPEN = auto()  # one request may probe
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateState:
+    """A gate as its item holds it."""
+
+    next_slot: datetime | None = None  # the first slot that nobody has leased
+    opened_at: datetime | None = None  # None while the circuit is closed
+    probe_at: datetime | None = None  # when the open circuit may be probed, by one process
+    closed_at: datetime | None = None  # since then at a growing rate
+    outages: tuple[Period, ...] = ()
+
+    def circuit(self, now: datetime) -> Circuit:
+        """Whether requests may be sent now."""
+        if self.opened_at is None:
+            return Circuit.CLOSED
+        if self.probe_at is not None and now < self.probe_at <= now + PROBE_LEASE + MAX_CLOCK_ERROR:
+            return Circuit.OPEN
+        return Circuit.HALF_OPEN
+
+    def interval(self, per_second: float, now: datetime) -> timedelta:
+        """The time between two slots, which is longer after an outage."""
+        share = 1.0
+        if self.closed_at is not None and abs(now - self.closed_at) < SLOW_START:
+            share = max((now - self.closed_at) / SLOW_START, SLOW_START_SHARE)
+        return timedelta(seconds=1 / (per_second * share))
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Leased slots: moments in time. One that has passed is void."""
+
+    first: datetime
+    interval: timedelta
+    count: int
+
+    def times(self) -> list[datetime]:
+        """The moments, the earliest first."""
+        return [self.first + self.interval * number for number in range(self.count)]
+
+
+def is_void(slot: datetime, interval: timedelta, now: datetime) -> bool:
+    """Whether a slot has passed.
+
+    Each slot is used before the next one begins, so no second has more than the limit and one. A
+    process that was frozen cannot use the slots of that time.
+    """
+    return now >= slot + max(interval, MIN_SLOT_LENGTH)
+
+
+def farthest_slot(interval: timedelta, now: datetime) -> datetime:
+    """The farthest time that leases can have reached, those at the rate after an outage too."""
+    return now + MAX_SLOT_WAIT + interval * (MAX_LEASE / SLOW_START_SHARE) + MAX_CLOCK_ERROR
+
+
+def lease_slots(
+    state: GateState, *, count: int, interval: timedelta, now: datetime, latest: datetime
+) -> tuple[GateState, Slots | None]:
+    """The gate after a lease. Without slots, those before `latest` are all taken.
+
+    Stores do exactly this, atomically.
+    """
+    first = state.next_slot
+    if first is None or not now <= first <= farthest_slot(interval, now):
+        first = now + SLOT_LEAD
+    elif first > latest:
+        return state, None
+    slots = Slots(first, interval, count)
+    return replace(state, next_slot=first + interval * count), slots
+
+
+def must_open(results: Iterable[tuple[datetime, bool]], now: datetime) -> bool:
+    """Whether the last results of a process, each with whether it failed, open the circuit."""
+    recent = [failed for at, failed in results if now - at < FAILURE_WINDOW]
+    failures = sum(recent)
+    return failures >= MIN_FAILURES and failures >= MIN_FAILURE_SHARE * len(recent)
+
+
+def open_circuit(state: GateState, now: datetime) -> GateState | None:
+    """The gate with an open circuit. Returns None if it is open already."""
+    if state.opened_at is not None:
+        return None
+    return replace(state, opened_at=now, probe_at=now + FIRST_PROBE_AFTER, closed_at=None)
+
+
+def take_probe(state: GateState, now: datetime) -> GateState | None:
+    """The gate while one process probes. Returns None if it may not, or another one does."""
+    if state.circuit(now) is not Circuit.HALF_OPEN:
+        return None
+    return replace(state, probe_at=now + PROBE_LEASE)
+
+
+def after_failed_probe(state: GateState, now: datetime) -> GateState | None:
+    """The gate after a probe that failed. Returns None if it was closed since."""
+    if state.opened_at is None:
+        return None
+    wait = min(max((now - state.opened_at) / 4, FIRST_PROBE_AFTER), MAX_PROBE_INTERVAL)
+    return replace(state, probe_at=now + wait)
+
+
+def close_circuit(state: GateState, now: datetime) -> GateState | None:
+    """The gate with a closed circuit, at a low rate. Returns None if it is closed already."""
+    if state.opened_at is None:
+        return None
+    outages = (*state.outages, Period(state.opened_at, now))[-MAX_PERIODS:]
+    return replace(state, opened_at=None, probe_at=None, closed_at=now, outages=outages)
+
+
+class PauseAction(StrEnum):
+    """What an operator did. The values are stored."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseEntry:
+    """One line of the audit trail of a pause."""
+
+    at: datetime
+    action: PauseAction
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """A job type, queue or provider that was paused at least once."""
+
+    target: str  # payment.charge, queue:payments or provider:acme
+    entries: tuple[PauseEntry, ...] = ()  # the audit trail, the oldest first
+    revision: object = field(default=None, compare=False)  # what a write expects, as it was read
+
+    @property
+    def current(self) -> PauseEntry | None:
+        """The entry that pauses it now. Returns None if it was resumed."""
+        last = self.entries[-1] if self.entries else None
+        return last if last is not None and last.action is PauseAction.PAUSE else None
+
+    def periods(self, now: datetime) -> tuple[Period, ...]:
+        """When it was paused. The last period may go on."""
+        ends = [entry.at for entry in self.entries[1:]]
+        return tuple(
+            Period(entry.at, end)
+            for entry, end in zip(self.entries, [*ends, now], strict=False)
+            if entry.action is PauseAction.PAUSE
+        )
+
+    def with_entry(self, entry: PauseEntry) -> "Pause":
+        """The pause after an operator's action. No clock makes it end before it began."""
+        at = max(one.at for one in (*self.entries[-1:], entry))
+        return replace(self, entries=(*self.entries, replace(entry, at=at))[-MAX_PERIODS:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """What wants to pass: a run or a lookup of one job type at one provider."""
+
+    job_type: str
+    queue: str
+    provider: str | None
+    group: EndpointGroup
+
+    @property
+    def gate(self) -> str | None:
+        """The name of its gate. Returns None if it calls no provider."""
+        return None if self.provider is None else gate_name(self.provider, self.group)
+
+    @property
+    def pause_targets(self) -> tuple[str, ...]:
+        """What an operator may have paused."""
+        provider = () if self.provider is None else (f"{PROVIDER_PREFIX}{self.provider}",)
+        return (self.job_type, f"{QUEUE_PREFIX}{self.queue}", *provider)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSnapshot:
+    """All gates and pauses, as read at one time."""
+
+    gates: Mapping[str, GateState] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()  # the names of gates whose items were changed by hand
+
+    def state(self, passage: Passage) -> GateState:
+        """The gate of a passage."""
+        return self.gates.get(passage.gate or "", GateState())
+
+    def pause_of(self, passage: Passage) -> Pause | None:
+        """The pause that holds a run. Returns None if there is none. Lookups are never paused."""
+        if passage.group is EndpointGroup.LOOKUPS:
+            return None
+        pauses = (self.pauses.get(target) for target in passage.pause_targets)
+        return next((one for one in pauses if one is not None and one.current is not None), None)
+
+    def held_time(self, passage: Passage, *, since: datetime, now: datetime) -> timedelta:
+        """How long jobs like this one were held since then. That time is not age."""
+        pauses = (self.pauses.get(target) for target in passage.pause_targets)
+        periods = [period for one in pauses if one is not None for period in one.periods(now)]
+        for group in EndpointGroup if passage.provider is not None else ():
+            gate = self.gates.get(gate_name(passage.provider or "", group), GateState())
+            periods += gate.outages
+            if gate.opened_at is not None:
+                periods.append(Period(gate.opened_at, now))
+        return total_time(periods, since=since, until=now)
+
+
+def total_time(periods: Iterable[Period], *, since: datetime, until: datetime) -> timedelta:
+    """The time that the periods cover between two times. Periods that overlap count once."""
+    total, covered = timedelta(0), since
+    for period in sorted(periods, key=lambda one: one.start):
+        start, end = max(period.start, covered), min(period.end, until)
+        if end > start:
+            total += end - start
+            covered = end
+    return total

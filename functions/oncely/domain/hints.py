@@ -1,0 +1,106 @@
+"""Hints: a provider's event says that it is worth asking now. It is never the outcome itself.
+
+Events come late, twice, in any order, forged, or for a job of another deployment. So a hint can
+only bring a lookup forward, and the lookup decides.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.lifecycle import Event
+
+
+class ReportedState(StrEnum):
+    """What an event says became of an effect."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PROCESSING = "processing"
+
+
+class HintAction(StrEnum):
+    """What an event about a job leads to."""
+
+    ASK_NOW = "lookup brought forward"
+    CHECK_END = "end checked"  # it contradicts the recorded result, so the provider is asked
+    KEEP = "kept on the row"
+    RECORD = "change recorded"  # of an effect that had succeeded
+    WAIT = "worker still runs"  # the event stays in the queue until the worker is done
+
+
+class DropReason(StrEnum):
+    """Why an event leads to nothing. Each is counted under this name."""
+
+    UNREADABLE = "unreadable"
+    OTHER_SOURCE = "other source"
+    OTHER_ACCOUNT = "other account"
+    OTHER_DEPLOYMENT = "other deployment"
+    OTHER_OBJECT = "other object"  # not the one that the job's row names
+    UNKNOWN_TYPE = "unknown type"
+    NO_JOB = "no job"  # also an event before its job
+    NOT_NEEDED = "not needed"  # a duplicate, a late event, or one that agrees with the row
+
+
+def action_for_hint(
+    row: Job | None, reported: ReportedState, *, deployment: str | None, object_id: str
+) -> HintAction | DropReason:
+    """What to do about an event of an object at the provider.
+
+    A ready job is not sent early, and one in review raises no second alert. A worker that still
+    runs gets the answer itself, or leaves the job unknown.
+    """
+    if row is None:
+        return DropReason.NO_JOB
+    if row.deployment != deployment:
+        return DropReason.OTHER_DEPLOYMENT
+    if row.provider_ref not in {None, object_id}:
+        return DropReason.OTHER_OBJECT
+    if row.allows(Event.RECHECK):
+        return HintAction.ASK_NOW
+    if row.allows(Event.MARK_UNKNOWN):
+        return HintAction.WAIT
+    not_done = row.status.is_failed or row.status.is_cancelled
+    contradicts = (row.status.is_finished and reported is ReportedState.FAILED) or (
+        not_done and reported is ReportedState.SUCCEEDED
+    )
+    return HintAction.CHECK_END if contradicts else DropReason.NOT_NEEDED
+
+
+def apply_hint(row: Job, *, deployment: str | None, now: datetime) -> Job | None:
+    """The row after a hint: due now, and nothing else. Returns None if it stays as it is.
+
+    Version and history do not change, so no process loses its write to a hint. Stores do exactly
+    this, atomically.
+    """
+    if not row.allows(Event.RECHECK) or row.deployment != deployment:
+        return None
+    if row.hinted_at is not None and row.hinted_at >= now:
+        return None
+    return replace(row, hinted_at=now, due_at=now)
+
+
+def keep_hint(decision: Decision, *, seen: Job, row: Job) -> Decision:
+    """The decision for a row that was hinted since it was seen: its wait does not pass the hint."""
+    due_at = decision.changes.get("due_at")
+    unseen = row.hinted_at if row.hinted_at != seen.hinted_at else None
+    if decision.event is not Event.RECHECK or unseen is None or not isinstance(due_at, datetime):
+        return decision
+    return replace(decision, changes={**decision.changes, "due_at": min(due_at, unseen)})
+
+
+def misses_hint(row: Job, *, before: Job, after: Job) -> bool:
+    """Whether a write would move the due time past a hint that its process has not seen."""
+    waits = after.allows(Event.RECHECK) and after.due_at != before.due_at
+    return waits and row.hinted_at != before.hinted_at
+
+
+def with_hint(after: Job, *, before: Job, row: Job) -> Job:
+    """The row after a write that has not seen an event. What it does not change stays."""
+    if after.provider_events == before.provider_events:
+        after = replace(after, provider_events=row.provider_events)
+    if row.hinted_at == before.hinted_at:
+        return after
+    due_at = row.due_at if after.due_at == before.due_at else after.due_at
+    return replace(after, hinted_at=row.hinted_at, due_at=due_at)

@@ -1,0 +1,127 @@
+"""Second operator: above an amount, one operator requests a repair and another confirms it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.lifecycle import Event
+from oncely.domain.money import Money
+from oncely.domain.repairs import Repair
+from oncely.domain.text import format_minute, format_time, parse_time
+
+# A working day and its night: the other operator may be on the next shift.
+REQUEST_VALIDITY: Final = timedelta(hours=24)
+# These decide nothing about the effect.
+_HARMLESS: Final = frozenset({Repair.LOOK_UP, Repair.RESEND})
+
+
+@dataclass(frozen=True)
+class SecondOperatorRule:
+    """Amounts in minor units, by currency. Above one, a repair needs a second operator.
+
+    A currency that is not listed has no amount to stay below, so it always needs one. Without any
+    amounts, the rule is off.
+    """
+
+    above: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `eur:50000,usd:60000`. Raises ValueError."""
+        above: dict[str, int] = {}
+        for part in filter(None, text.split(",")):
+            currency, _, amount = part.partition(":")
+            if not amount.isascii() or not amount.isdecimal():
+                raise ValueError(_EXPECTED_FORM)
+            try:
+                # An amount of money is above 0, but 0 is a limit.
+                above[Money.parse(int(amount) or 1, currency.strip()).currency] = int(amount)
+            except InvalidMoneyError:
+                raise ValueError(_EXPECTED_FORM) from None
+        return cls(above)
+
+    def applies_to(self, repair: Repair, amounts: Iterable[Money], *, moves_money: bool) -> bool:
+        """Whether the repair needs a second operator. An unknown amount may be above."""
+        if not self.above or repair in _HARMLESS:
+            return False
+        known = tuple(amounts)
+        if not known:
+            return moves_money
+        return any(money.amount > self.above.get(money.currency, 0) for money in known)
+
+
+def check_amounts(text: str) -> str:
+    """Return the text of a setting if it can be parsed. Raises ValueError."""
+    SecondOperatorRule.parse(text)
+    return text
+
+
+_EXPECTED_FORM: Final = (
+    "second_operator_above lists amounts in minor units by currency, such as eur:50000,usd:60000"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingRepair:
+    """A repair that one operator requested, as the row holds it."""
+
+    repair: Repair
+    reference: str | None
+    operator: str  # the name that the evidence shows
+    identity: str  # who signed in; an operator can choose the name, but not this
+    until: datetime
+    version: int  # of the row that holds it: any later write voids the request
+
+    @classmethod
+    def from_row(cls, job: Job, now: datetime) -> Self | None:
+        """The request that is still valid. Returns None if there is none."""
+        held = job.pending_repair
+        try:
+            found = held and cls(
+                repair=Repair(str(held["repair"])),
+                reference=None if held["reference"] is None else str(held["reference"]),
+                operator=str(held["operator"]),
+                identity=str(held["identity"]),
+                until=parse_time(held["until"]),
+                version=int(str(held["version"])),
+            )
+        except (KeyError, ValueError):
+            return None  # edited by hand
+        return found if found and found.version == job.version and now < found.until else None
+
+    def objection_to(self, repair: Repair, reference: str | None, identity: str) -> str | None:
+        """Why this operator's repair does not confirm the request. Returns None if it does."""
+        if (repair, reference) != (self.repair, self.reference):
+            return f"{self}. Confirm exactly that, or look the job up: this voids the request"
+        if identity.casefold() == self.identity.casefold():
+            return f"you requested it yourself: another operator confirms it, until {self._end}"
+        return None
+
+    @property
+    def _end(self) -> str:
+        return format_minute(self.until)
+
+    def __str__(self) -> str:
+        named = f" with reference {self.reference}" if self.reference else ""
+        return f"{self.operator} requested {self.repair}{named}, valid until {self._end}"
+
+
+def request_second_operator(requested: PendingRepair, *, reason: str) -> Decision:
+    """Record the request. It changes nothing else about the job."""
+    held: dict[str, Json] = {
+        "repair": requested.repair,
+        "reference": requested.reference,
+        "operator": requested.operator,
+        "identity": requested.identity,
+        "until": format_time(requested.until),
+        "version": requested.version,
+    }
+    return Decision(
+        event=Event.NOTE,
+        reason=f"requested {requested.repair}: {reason}",
+        changes={"pending_repair": held},
+    )

@@ -1,0 +1,1 @@
+"""Flow control: rates, circuit breakers and pauses."""

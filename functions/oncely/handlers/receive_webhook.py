@@ -1,0 +1,34 @@
+"""Lambda: the HTTPS endpoint for events of providers, one path for each."""
+
+import os
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.aws.ports import app_from_env
+from oncely.job_names import jobs_from_env
+from oncely.lambda_init import once
+from oncely.reconcile.webhooks import WebhookReceiver
+from oncely.telemetry import instrumented, telemetry
+
+
+@once
+def get_receiver() -> WebhookReceiver:
+    """Build once per execution environment."""
+    return app_from_env(os.environ, jobs_from_env(os.environ)).webhook_receiver
+
+
+@instrumented
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Answer one request. The body of a response tells nothing."""
+    provider = str((event.get("pathParameters") or {}).get("provider"))
+    given = event.get("headers") or {}
+    headers = {str(name).lower(): str(value) for name, value in given.items()}
+    response = get_receiver().receive(
+        provider,
+        str(event.get("body") or ""),
+        headers,
+        is_base64=bool(event.get("isBase64Encoded")),
+    )
+    telemetry().webhook_answered(provider, response)
+    return {"statusCode": int(response), "body": ""}

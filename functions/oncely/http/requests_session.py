@@ -1,0 +1,46 @@
+"""Sessions of `requests`, for the SDKs that use it, within `request_deadline`."""
+
+from ssl import SSLCertVerificationError
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ConnectTimeout
+from urllib3 import PoolManager
+from urllib3.exceptions import MaxRetryError, NewConnectionError
+
+from oncely.http.request_deadline import apply_deadline
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """A session adapter that makes `request_deadline` apply to every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        apply_deadline(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return apply_deadline(super().proxy_manager_for(*args, **named))
+
+
+def deadline_session() -> requests.Session:
+    """Return a session that never retries, and that `request_deadline` applies to."""
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, DeadlineAdapter())
+    return session
+
+
+def was_never_sent(error: BaseException | None) -> bool:
+    """Return whether a request certainly never reached the provider.
+
+    Connection refused, unknown host, connect timeout, or an untrusted certificate.
+    """
+    if isinstance(error, ConnectTimeout):
+        return True
+    inner = error.args[0] if error is not None and error.args else None
+    reason = inner.reason if isinstance(inner, MaxRetryError) else None
+    if isinstance(reason, NewConnectionError):
+        return True
+    # Other TLS errors can occur after the request was sent, so they prove nothing.
+    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)

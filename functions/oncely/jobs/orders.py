@@ -1,0 +1,38 @@
+"""The order row and messages about it: the statuses of its payment, and types of fields."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, Job, Money
+
+PAID: Final = "paid"
+PAYMENT_FAILED: Final = "payment_failed"
+PAYMENT_PENDING: Final = "payment_pending"
+PAYMENT_PROCESSING: Final = "payment_processing"  # the bank takes longer, with some methods days
+UNPAID: Final = (PAYMENT_PENDING, PAYMENT_PROCESSING, PAYMENT_FAILED)
+
+BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+Amount = Annotated[int, Field(gt=0, description="in minor units: 1250 is 12.50")]
+Currency = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z]{3}$", description="three letters, such as eur"),
+    AfterValidator(str.lower),
+]
+
+
+def amount_label(job: Job) -> str:
+    """Return the amount of a job for a support agent."""
+    # From the claim or, if it is missing there, from the provider's response.
+    result = job.result or {}
+    amount, currency = job.amount or result.get("amount"), job.currency or result.get("currency")
+    try:
+        return str(Money.parse(amount, currency))
+    except InvalidMoneyError:
+        return "the order's amount"
+
+
+def withdraw_request(order_id: str) -> BusinessWrite:
+    """Take back the request for a charge of an order."""
+    key = {"order_id": order_id}
+    return BusinessWrite(table="orders", key=key, set={}, remove=("charge_requested_at",))

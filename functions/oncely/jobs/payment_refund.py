@@ -1,0 +1,249 @@
+"""payment.refund: refund a paid order, in full or in part, once for each refund id."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+from oncely import (
+    AlreadyResolved,
+    Anomalous,
+    BusinessWrite,
+    Contract,
+    DataOwner,
+    Description,
+    EffectCall,
+    EffectOutcome,
+    InvalidMoneyError,
+    Job,
+    JobKey,
+    Message,
+    Mismatch,
+    Money,
+    NotFound,
+    NotSent,
+    NotThereYet,
+    PrecheckResult,
+    Prepared,
+    Proceed,
+    Reserved,
+    Resources,
+    RetryLimits,
+    RetryPolicy,
+    RetrySafety,
+    job_key,
+)
+from oncely.jobs.orders import (
+    PAYMENT_FAILED,
+    PAYMENT_PENDING,
+    PAYMENT_PROCESSING,
+    Amount,
+    BusinessId,
+    Currency,
+    amount_label,
+)
+from oncely.jobs.payment_providers import DEFAULT_PROVIDER, REFUND_PROVIDERS
+from oncely.jobs.refund_ledger import RefundLedger, RefundState, end_entry
+from oncely.jobs.tables import ORDERS, REFUNDS
+from oncely.providers.interfaces import Refund, RefundProvider
+
+_JOB = "payment.refund"
+# The slowest payment that a refund waits for is a bank debit.
+_GRACE_PERIOD = timedelta(days=30)
+
+
+class RefundMessage(Message):
+    """A request to refund an order. Each `refund_id` is one refund, however often it is sent."""
+
+    job: Literal["payment.refund"]
+    v: Literal[1]
+    order_id: BusinessId
+    refund_id: BusinessId
+    amount: Amount | None = None  # None for the order's amount
+    currency: Currency | None = None
+
+
+@dataclass(frozen=True)
+class RefundFacts:
+    """The refund that the order row describes."""
+
+    refund: Refund
+    provider: str
+
+
+class PaymentRefund(Contract[RefundMessage, RefundFacts]):
+    """The job type that refunds an order."""
+
+    job_type = _JOB
+    message = RefundMessage
+    example = RefundMessage.model_construct(
+        job="payment.refund", v=1, order_id="18452", refund_id="rma_7"
+    )
+    policies: ClassVar = {
+        name: RetryPolicy(
+            safety=RetrySafety.KEYED,
+            profile=plugin.profile,
+            limits=RetryLimits(grace_period=_GRACE_PERIOD),
+            one_call=True,
+            may_fail_later=True,
+        )
+        for name, plugin in REFUND_PROVIDERS.items()
+    }
+    policy = policies[DEFAULT_PROVIDER]
+    returns_money = True
+    proof_retention = timedelta(days=7 * 365)  # as for a charge
+    owner = DataOwner.CUSTOMER
+    resources = Resources(
+        queue="payments",
+        reads=(ORDERS, REFUNDS),
+        writes=(REFUNDS,),
+        providers=tuple(REFUND_PROVIDERS.values()),
+    )
+    description = Description(
+        done_verb="refunded",
+        waits_for="its order to be paid",
+        effect="the order's customer gets the amount back, at most once for each refund id.",
+        business_rows="Oncely's own ledger of the charge. The order is not changed.",
+        success="the payment provider reports that this refund succeeded.",
+        failure="the provider declines the refund, or the customer's bank does.",
+        review_when=(
+            "when the order was not paid, or at a provider where Oncely makes no refunds",
+            "when less than the amount can be refunded, refunds by hand included",
+            "when the charge is disputed, or of another order or currency",
+            "when the provider reports later that a finished refund failed",
+            "when a request had no answer, nothing is found, and its key is no longer safe",
+        ),
+    )
+
+    @classmethod
+    def key(cls, message: RefundMessage) -> JobKey:
+        """Return `payment.refund:order_18452:rma_7`."""
+        return job_key(_JOB, message.order_id, message.refund_id, prefix="order_")
+
+    @classmethod
+    def subject(cls, message: RefundMessage) -> str:
+        return message.order_id
+
+    @classmethod
+    def success_summary(cls, job: Job) -> str:
+        return f"Refunded once: {amount_label(job)} ({job.provider_ref or 'reference unknown'})."
+
+    def precheck(self, message: RefundMessage) -> PrecheckResult[RefundFacts]:
+        """Read the order. What can be refunded is read later, by the owner of the job."""
+        order = self.dependencies.table("orders").get({"order_id": message.order_id})
+        if order is None:
+            return NotThereYet(waits_for=f"order {message.order_id} to exist")
+        if order.get("status") in {PAYMENT_PENDING, PAYMENT_PROCESSING}:
+            return NotThereYet(waits_for=f"order {message.order_id} to be paid")
+        facts = _facts(order, message)
+        if isinstance(facts, str):
+            reason = f"order {message.order_id} cannot be refunded: {facts}"
+            return AlreadyResolved(outcome=Anomalous(reason))
+        money = facts.refund.money
+        if message.currency not in {None, money.currency}:
+            return Mismatch(
+                f"the message has currency {message.currency}, but order {message.order_id} has "
+                f"{money.currency}"
+            )
+        customer_id = order.get("customer_id")
+        return Proceed(
+            facts=facts,
+            values={
+                "order_id": message.order_id,
+                "refund_id": message.refund_id,
+                "charge_id": facts.refund.charge_id,
+                "amount": money.amount,
+                "currency": money.currency,
+                "payment_provider": facts.provider,
+            },
+            provider=facts.provider,
+            customer_id=customer_id if isinstance(customer_id, str) else None,
+            money=money,
+        )
+
+    @property
+    def _client(self) -> RefundProvider:
+        return self.dependencies.provider(REFUND_PROVIDERS[self.provider or DEFAULT_PROVIDER])
+
+    def key_scope(self) -> str:
+        return self._client.key_scope() if self.provider else ""
+
+    def prepare(self, call: EffectCall[RefundFacts]) -> Prepared | Reserved | EffectOutcome | None:
+        """Reserve the amount, within what the provider says can be refunded now."""
+        refund = _refund(call)
+        ledger = self._ledger(refund)
+        match ledger.states.get(refund.refund_id):
+            case RefundState.RESERVED:
+                return None
+            case RefundState.DONE:
+                return Anomalous(f"our ledger of {refund.charge_id} has this refund as done")
+            case _:
+                pass
+        charge = self._client.read_charge(refund.charge_id)
+        if isinstance(charge, NotFound):
+            return Anomalous(charge.reason)
+        if isinstance(charge, NotSent):
+            return charge
+        reserved = Reserved(
+            f"reserved {refund.money} of {refund.charge_id}", (ledger.reserve(refund),)
+        )
+        return ledger.objection_to(refund, charge) or reserved
+
+    def execute(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
+        """Refund what is reserved. A forged row may have skipped the reservation."""
+        refund = _refund(call)
+        if self._ledger(refund).states.get(refund.refund_id) != RefundState.RESERVED:
+            return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
+        return self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
+
+    def lookup(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
+        return self._client.lookup_refund(_refund(call))
+
+    def on_success(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+        del job
+        return (end_entry(facts.refund, RefundState.DONE),)
+
+    def on_failure(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+        """Free the amount: it can be refunded again, under another refund id."""
+        del job
+        return (end_entry(facts.refund, RefundState.FAILED),)
+
+    def on_cancel(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+        """Free the amount, if an earlier run reserved it."""
+        return self.on_failure(facts, job) if job.was_claimed else ()
+
+    def _ledger(self, refund: Refund) -> RefundLedger:
+        row = self.dependencies.table(REFUNDS.name).get({"charge_id": refund.charge_id})
+        return RefundLedger.from_row(refund.charge_id, row)
+
+
+def _refund(call: EffectCall[RefundFacts]) -> Refund:
+    return replace(call.facts.refund, deployment=call.job.deployment)
+
+
+def _facts(order: Mapping[str, object], message: RefundMessage) -> RefundFacts | str:
+    """Return the refund as facts, or why the order cannot be refunded."""
+    if order.get("status") == PAYMENT_FAILED:
+        return "its payment failed, so there is nothing to refund"
+    provider = order.get("payment_provider", DEFAULT_PROVIDER)
+    if not isinstance(provider, str) or provider not in REFUND_PROVIDERS:
+        known = ", ".join(sorted(REFUND_PROVIDERS))
+        return (
+            f"it was paid at {provider!r}, and Oncely makes refunds at {known} only. Refund it in "
+            "that provider's console, and mark this job as failed"
+        )
+    charge_id = order.get("charge_id")
+    if not isinstance(charge_id, str) or not charge_id:
+        return "it has no charge_id"
+    try:
+        money = Money.parse(message.amount or order.get("amount"), order.get("currency"))
+    except InvalidMoneyError as error:
+        return str(error)
+    refund = Refund(
+        charge_id=charge_id,
+        money=money,
+        job_key=PaymentRefund.key(message),
+        order_id=message.order_id,
+        refund_id=message.refund_id,
+    )
+    return RefundFacts(refund, provider)

@@ -1,0 +1,359 @@
+"""Compares our jobs with the payment providers' own lists, in both directions.
+
+The history and the lists are compared first. What differs is then read again, from the row and from
+the provider, so that a job that ended during the audit is no difference.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Protocol, TypeVar
+
+from oncely.contract import AnyContract, providers_of
+from oncely.domain.effect_outcomes import Json, LookupFailed
+from oncely.domain.errors import InvalidInputError, NotConfiguredError, UnavailableError
+from oncely.domain.history import HistoryLine
+from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.keys import JobKey, is_job_type
+from oncely.domain.ledger import Difference, DifferenceKind, EntryKind, LedgerTotal
+from oncely.domain.lifecycle import ENDED, Status
+from oncely.domain.text import format_time, parse_time
+from oncely.operate.audit_book import AuditBook, AuditJob, AuditPeriod, ListedEntry
+from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
+from oncely.operate.set_up_table import IdentityTable
+from oncely.ports import Dependencies
+from oncely.provider import AnyProvider
+from oncely.registry import ContractRegistry
+from oncely.search_ports import HasLedger, HistoryReader, JobIndex, PaymentLedger
+
+# A book from before would mix two states of both sides.
+MAX_RESUME_AGE: Final = timedelta(hours=24)
+# A job may end, and reach the history, some time after its charge.
+_HISTORY_MARGIN: Final = timedelta(days=1)
+# Seconds before a failed request is repeated.
+_RETRY_DELAYS: Final = (1.0, 4.0)
+_STARTED: Final = "started"
+_DONE: Final = "done"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditProgress:
+    """How far a step is, from 0 to 1, and how many objects were read."""
+
+    step: str
+    share: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """The sums and the number of differences of each kind. The book yields the differences."""
+
+    period: AuditPeriod
+    deployment: str
+    totals: tuple[LedgerTotal, ...]
+    counts: Mapping[DifferenceKind, int]
+
+    @property
+    def number(self) -> int:
+        """The number of differences."""
+        return sum(self.counts.values())
+
+    def to_json(self) -> dict[str, Json]:
+        """The last line of the report."""
+        return {
+            "record": "summary",
+            "from": format_time(self.period.since),
+            "to": format_time(self.period.until),
+            "deployment": self.deployment,
+            "differences": self.number,
+            "counts": {str(kind): self.counts.get(kind, 0) for kind in DifferenceKind},
+        }
+
+
+ReportAudit = Callable[[AuditProgress], None]
+
+
+class AuditPorts(Dependencies, Protocol):
+    """What an audit reads."""
+
+    @property
+    def history_reader(self) -> HistoryReader: ...
+    @property
+    def job_index(self) -> JobIndex: ...
+    @property
+    def table_identity(self) -> IdentityTable: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaymentAuditor:
+    """Audits the jobs that take money. Read-only."""
+
+    registry: ContractRegistry
+    ports: AuditPorts
+    links: ConsoleLinks = NO_SETTINGS
+    pause: Callable[[float], None] = time.sleep
+
+    def run(self, book: AuditBook, *, report: ReportAudit = lambda _: None) -> AuditResult:
+        """Compare, continuing where an earlier run with this book stopped."""
+        deployment = self.deployment()
+        if book.progress(_STARTED) is None:
+            book.save(_STARTED, format_time(self.ports.clock.now()))
+        run = _AuditRun(
+            auditor=self,
+            book=book,
+            deployment=deployment,
+            ledgers=self.ledgers(),
+            report=report,
+        )
+        run.read_history()
+        run.list_providers()
+        run.read_missing_jobs()
+        run.read_refund_jobs()
+        run.read_suspects()
+        run.look_up_entries()
+        return AuditResult(
+            period=book.period,
+            deployment=deployment,
+            totals=tuple(book.totals()),
+            counts=Counter(one.kind for one in book.differences()),
+        )
+
+    def deployment(self) -> str:
+        """Return the identity that our payments carry at the providers."""
+        if (identity := self.ports.table_identity.identity()) is None:
+            raise NotConfiguredError(
+                "the job table has no identity item, so it is not known which payments are ours: "
+                "run `oncely doctor`"
+            )
+        return identity.deployment
+
+    def report_lines(self, book: AuditBook, result: AuditResult) -> Iterator[dict[str, Json]]:
+        """Yield the report: a line for each difference, the totals, and a summary."""
+        for one in book.differences():
+            yield {**one.to_json(), "provider_urls": self._urls(one)}
+        yield from (total.to_json() for total in result.totals)
+        yield result.to_json()
+
+    def _urls(self, difference: Difference) -> dict[str, Json]:
+        """The ids that the console of their provider can show."""
+        plugin, client = self._clients()[difference.provider]
+        scope, is_dispute = client.key_scope(), difference.kind is DifferenceKind.DISPUTE
+        found = {
+            one: self.links.of_plugin(plugin, one, key_scope=scope, is_dispute=is_dispute)
+            for one in difference.provider_ids
+        }
+        return {one: url for one, url in found.items() if url}
+
+    def can_resume(self, book: AuditBook) -> bool:
+        """Return whether a book is new enough to continue."""
+        started = book.progress(_STARTED)
+        return started is None or self.ports.clock.now() - parse_time(started) < MAX_RESUME_AGE
+
+    def ledgers(self) -> dict[str, PaymentLedger]:
+        """The ledgers of the payment providers that are configured, by name."""
+        return {name: client.ledger for name, (_, client) in self._clients().items()}
+
+    def _clients(self) -> dict[str, tuple[AnyProvider, HasLedger]]:
+        paying = [one for one in self.registry if _entry_kind(one) is not None]
+        configured = filter(self.ports.is_configured, providers_of(paying))
+        clients = ((plugin, self.ports.provider(plugin)) for plugin in configured)
+        return {one.name: (one, client) for one, client in clients if isinstance(client, HasLedger)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AuditRun:
+    auditor: PaymentAuditor
+    book: AuditBook
+    deployment: str
+    ledgers: Mapping[str, PaymentLedger]
+    report: ReportAudit
+
+    def read_history(self) -> None:
+        """Read our jobs from the history, one day of one job type at a time."""
+        first = self.book.period.since.astimezone(UTC).date()
+        last = (self.book.period.until + _HISTORY_MARGIN).astimezone(UTC).date()
+        days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+        for number, day in enumerate(days):
+            for contract_type in self.auditor.registry:
+                name = f"history {day} {contract_type.job_type}"
+                if _entry_kind(contract_type) and self.book.progress(name) is None:
+                    jobs = self._archived(day, contract_type.job_type)
+                    self.book.save(name, _DONE, jobs=jobs)
+            jobs_read, _ = self.book.counts()
+            self._report("reading the history", (number + 1) / len(days), jobs_read)
+
+    def list_providers(self) -> None:
+        """Read each provider's lists, page by page."""
+        for provider, ledger in self.ledgers.items():
+            for kind in EntryKind:
+                name = f"{provider} {kind}"
+                while (position := self.book.progress(name)) != _DONE:
+                    self._list_page(name, provider, ledger, kind, position)
+
+    def _list_page(  # one page of one list
+        self, name: str, provider: str, ledger: PaymentLedger, kind: EntryKind, after: str | None
+    ) -> None:
+        since, until = self.book.period.since, self.book.period.until
+        page = self._retried(
+            provider, lambda: ledger.list_entries(kind, since=since, until=until, after=after)
+        )
+        entries = [
+            ListedEntry(provider, one, one.deployment == self.deployment) for one in page.entries
+        ]
+        self.book.save(name, page.after or _DONE, entries=entries)
+        # A list may begin at either end.
+        share = abs((page.reached - (until if after is None else since)) / (until - since))
+        share = 1.0 if page.after is None else min(share, 1.0)
+        _, entries_read = self.book.counts()
+        self._report(f"listing {provider} {kind}s", share, entries_read)
+
+    def read_missing_jobs(self) -> None:
+        """Read the rows of charges whose jobs are not in the history of these days."""
+        index = self.auditor.ports.job_index
+        for chunk in self.book.orphans():
+            keys = [JobKey(label) for label, _ in chunk if _is_key(label)]
+            # A digest does not lead to the key, but the reference leads to the row.
+            refs = [ref for label, ref in chunk if ref is not None and not _is_key(label)]
+            keys += [key for ref in refs for key in index.by_reference(ref, limit=1)]
+            self.book.save("missing jobs", _DONE, jobs=self._rows(keys).values())
+
+    def read_refund_jobs(self) -> None:
+        """Read the jobs that our refunds name. A charge's own job made no refund."""
+        taking = {one.job_type for one in self.auditor.registry if one.takes_money}
+        for labels in self.book.refunds():
+            rows = self.auditor.ports.job_index.get_many(
+                [JobKey(one) for one in labels if _is_key(one)]
+            )
+            made = {
+                key
+                for key, row in rows.items()
+                if isinstance(row, Job) and row.job_type not in taking and not row.status.is_failed
+            }
+            self.book.mark_refunds(labels, made)
+
+    def read_suspects(self) -> None:
+        """Read the rows of jobs that differ: the history lags behind them."""
+        for keys in self.book.suspects():
+            self.book.refresh(keys, self._rows([JobKey(key) for key in keys]))
+
+    def look_up_entries(self) -> None:
+        """Look up each finished job that the lists do not show, at its provider."""
+        for number, job in enumerate(self.book.unmatched(), 1):
+            self._report("looking up what the lists do not show", 0.0, number)
+            found = self._find_entry(job)
+            period = self.book.period
+            if found is None or period.since <= found.entry.at < period.until:
+                self.book.save_lookup(job.job_key, found)
+            else:
+                self.book.save_lookup(job.job_key, None, other_period=True)
+
+    def _find_entry(self, job: AuditJob) -> ListedEntry | None:
+        provider, ref = job.provider or "", job.ref or job.charge_id
+        if (ledger := self.ledgers.get(provider)) is None or ref is None:
+            return None
+        find = ledger.find_refund if job.kind is EntryKind.REFUND else ledger.find_charge
+        found = self._retried(provider, lambda: find(ref))
+        if found is None or found.deployment != self.deployment:
+            return None
+        return ListedEntry(provider, found, ours=True)
+
+    def _retried(self, provider: str, request: Callable[[], T | LookupFailed]) -> T:
+        found = request()
+        for delay in _RETRY_DELAYS:
+            if not isinstance(found, LookupFailed):
+                break
+            self.auditor.pause(delay)
+            found = request()
+        if isinstance(found, LookupFailed):
+            raise UnavailableError(
+                f"the audit stopped: {provider} could not be read ({found.reason}). Run the same "
+                "command again to continue"
+            )
+        return found
+
+    def _archived(self, day: date, job_type: str) -> Iterator[AuditJob]:
+        for line in self.auditor.ports.history_reader.lines(
+            since=day, until=day, job_type=job_type
+        ):
+            # A removal says nothing about the payment, and a copied job's is not ours.
+            if line.status is not None and line.deployment in {None, self.deployment}:
+                yield self._from_line(line)
+
+    def _rows(self, keys: Sequence[JobKey]) -> dict[str, AuditJob]:
+        rows = self.auditor.ports.job_index.get_many(keys)
+        return {key: self._from_row(row) for key, row in rows.items() if isinstance(row, Job)}
+
+    def _from_line(self, line: HistoryLine) -> AuditJob:
+        return self._audit_job(
+            line, line.status or "", at=line.at, version=line.version or 0, result=line.result
+        )
+
+    def _from_row(self, job: Job) -> AuditJob:
+        return self._audit_job(
+            job, job.status, at=job.status_since, version=job.version, result=job.result
+        )
+
+    def _audit_job(
+        self,
+        job: Job | HistoryLine,
+        status: str,
+        *,
+        at: datetime,
+        version: int,
+        result: Mapping[str, object] | None,
+    ) -> AuditJob:
+        provider = job.provider or self._only_provider(job.job_type)
+        ledger = self.ledgers.get(provider or "")
+        known = Status(status) if status in set(Status) else None
+        result = result or {}
+        charge_id = result.get("charge_id")
+        created = "" if job.created_at is None else format_time(job.created_at)
+        return AuditJob(
+            job_key=job.job_key,
+            kind=_entry_kind(self.auditor.registry.contract(job.job_type)) or EntryKind.CHARGE,
+            position=f"{created} {version:012d}",
+            provider=provider,
+            label=job.job_key if ledger is None else ledger.job_label(job.job_key),
+            subject=job.subject or self._subject(job.message) or job.job_key,
+            finished=known is not None and known.is_finished,
+            ended=known in ENDED,
+            at=format_time(at),
+            ref=job.provider_ref,
+            charge_id=str(charge_id) if charge_id else None,
+            # A job that found its order paid has no reference, and a result with that charge.
+            expects_entry=job.provider_ref is not None
+            or "charge_id" not in result
+            or result.get("code") == MARKED_BY_OPERATOR,
+            amount=job.amount,
+            currency=job.currency,
+        )
+
+    def _only_provider(self, job_type: str) -> str | None:
+        plugins = self.auditor.registry.contract(job_type).resources.providers
+        return plugins[0].name if len(plugins) == 1 else None
+
+    def _subject(self, message: Mapping[str, object] | None) -> str | None:
+        try:
+            contract_type, parsed = self.auditor.registry.parse_mapping(dict(message or {}))
+        except InvalidInputError:
+            return None
+        return contract_type.subject(parsed)
+
+    def _report(self, step: str, share: float, count: int) -> None:
+        self.report(AuditProgress(step=step, share=share, count=count))
+
+
+def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
+    """What its jobs make at a payment provider. Returns None if they move no money."""
+    if contract_type.takes_money:
+        return EntryKind.CHARGE
+    return EntryKind.REFUND if contract_type.returns_money else None
+
+
+def _is_key(label: str) -> bool:
+    """Whether a label is a job key, and not a digest of one."""
+    return is_job_type(label.partition(":")[0])

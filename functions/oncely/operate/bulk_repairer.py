@@ -1,0 +1,279 @@
+"""Bulk repairs: one repair of many selected jobs, each once, however often the run is continued."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Final, assert_never
+
+from oncely.domain.bulk_runs import (
+    DEFAULT_STATUSES,
+    MAX_BULK_JOBS,
+    BulkRun,
+    SelectedJob,
+    check_bulk_repair,
+)
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.errors import InvalidInputError, InvalidRequestError, OncelyError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.repairs import Repair
+from oncely.domain.second_operator import PendingRepair
+from oncely.domain.text import support_text
+from oncely.operate.job_lists import ALL_ROWS, RowFilter
+from oncely.operate.job_queries import JobQueries
+from oncely.operate.job_view import JobView
+from oncely.operate.repair_request import (
+    BusinessRowConflict,
+    Contradicted,
+    JobNotFound,
+    NotAllowed,
+    ProviderUnavailable,
+    Repaired,
+    RepairOutcome,
+    RepairRequest,
+    RepairRequested,
+    StaleVersion,
+    WouldRepair,
+)
+from oncely.operate.repairer import Repairer
+from oncely.search_ports import BulkRuns
+
+EXAMPLES: Final = 5
+# An operator ticks them off on some pages of a list; more than that is a filter.
+MAX_CHOSEN_JOBS: Final = 500
+_CHANGED_SINCE: Final = "it changed since you saw it: reload the list"
+
+
+class BulkOutcome(StrEnum):
+    """What became of one job of a run."""
+
+    DONE = "done"
+    REQUESTED = "requested"  # another operator must confirm it
+    DONE_BEFORE = "done before"  # by this run, before it was interrupted
+    CHANGED = "changed"  # somebody or something else changed it since it was selected
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"  # AWS or the provider: continue the run later
+
+    @property
+    def needs_another_run(self) -> bool:
+        """Whether continuing the run may still repair the job."""
+        return self is BulkOutcome.UNREACHABLE
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkFilter:
+    """Which jobs to select. A field that is None selects all."""
+
+    status: str | None = None
+    job_type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    rows: RowFilter = ALL_ROWS
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkSelection:
+    """The jobs that match and allow the repair, and why others do not allow it."""
+
+    repair: Repair
+    jobs: tuple[JobView, ...] = ()
+    refused: Counter[str] = field(default_factory=Counter)  # by reason
+    is_complete: bool = True  # the scan reached the end of the list
+
+    @property
+    def examples(self) -> tuple[JobView, ...]:
+        return self.jobs[:EXAMPLES]
+
+
+@dataclass(frozen=True)
+class BulkResult:
+    """One job of a run."""
+
+    key: JobKey
+    outcome: BulkOutcome
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "job_key": self.key,
+            "outcome": self.outcome,
+            "detail": support_text(self.detail),
+        }
+
+
+@dataclass(frozen=True)
+class BulkRepairer:
+    """Selects jobs, saves the selection, and repairs each job as its version was selected."""
+
+    queries: JobQueries
+    repairer: Repairer
+    runs: BulkRuns
+    new_run_id: Callable[[], str]
+
+    def select(self, repair: Repair, wanted: BulkFilter) -> BulkSelection:
+        """Select the jobs that the repair is allowed for now."""
+        status = wanted.status or DEFAULT_STATUSES[check_bulk_repair(repair)].value
+        pages = self.queries.iter_pages(
+            status=status,
+            job_type=wanted.job_type,
+            since=wanted.since,
+            until=wanted.until,
+            rows=wanted.rows,
+        )
+        jobs: list[JobView] = []
+        refused: Counter[str] = Counter()
+        is_complete = True
+        for page in pages:
+            _sort_into(jobs, refused, page.jobs, repair)
+            if len(jobs) > MAX_BULK_JOBS:
+                raise InvalidRequestError(
+                    f"more than {MAX_BULK_JOBS} jobs match: narrow the filters"
+                )
+            is_complete = page.cursor is None
+        return BulkSelection(
+            repair=repair, jobs=tuple(jobs), refused=refused, is_complete=is_complete
+        )
+
+    def select_jobs(self, repair: Repair, chosen: Sequence[SelectedJob]) -> BulkSelection:
+        """Select these jobs, if they are still as the operator saw them."""
+        check_bulk_repair(repair)
+        if len(chosen) > MAX_CHOSEN_JOBS:
+            raise InvalidRequestError(
+                f"at most {MAX_CHOSEN_JOBS} jobs can be chosen one by one: use filters"
+            )
+        versions = {one.key: one.version for one in chosen}
+        found = self.queries.by_keys("", dict.fromkeys(versions, "selection")).jobs
+        same = [view for view in found if view.job.version == versions[view.job.job_key]]
+        jobs: list[JobView] = []
+        refused: Counter[str] = Counter()
+        if changed := len(versions) - len(same):
+            refused[_CHANGED_SINCE] = changed
+        _sort_into(jobs, refused, same, repair)
+        return BulkSelection(repair=repair, jobs=tuple(jobs), refused=refused)
+
+    def preview(self, selection: BulkSelection, *, reason: str, actor: str) -> list[BulkResult]:
+        """Say what would become of the first few jobs. Changes nothing."""
+        return [
+            self._result(one.key, self._repair_once(one))
+            for view in selection.examples
+            for one in [_preview_request(view, selection.repair, reason=reason, actor=actor)]
+        ]
+
+    def start(self, selection: BulkSelection, *, reason: str, actor: str) -> BulkRun:
+        """Save the selection. Nothing is repaired yet."""
+        run = BulkRun(
+            run_id=self.new_run_id(),
+            repair=selection.repair,
+            reason=reason,
+            actor=actor,
+            created_at=self.queries.clock.now(),
+            jobs=tuple(SelectedJob(view.job.job_key, view.job.version) for view in selection.jobs),
+        )
+        self.runs.save(run)
+        return run
+
+    def load(self, run_id: str) -> BulkRun:
+        """Read a saved run. Raises InvalidRequestError if there is none."""
+        if (run := self.runs.get(run_id)) is None:
+            raise InvalidRequestError(f"no bulk run {run_id[:40]!r}: check the id")
+        return run
+
+    def perform(
+        self,
+        run: BulkRun,
+        *,
+        actor: str,
+        identity: str | None = None,
+        start: int = 0,
+        limit: int | None = None,
+    ) -> Iterator[BulkResult]:
+        """Repair the jobs of a run, one after the other. Jobs that it has repaired are skipped."""
+        for job in islice(run.jobs, start, None if limit is None else start + limit):
+            request = RepairRequest(
+                key=job.key,
+                repair=run.repair,
+                version=job.version,
+                reason=run.evidence_reason,
+                actor=actor,
+                signed_in_as=identity,
+            )
+            yield self._perform_one(run, request)
+
+    def _perform_one(self, run: BulkRun, request: RepairRequest) -> BulkResult:
+        outcome = self._repair_once(request)
+        if not isinstance(outcome, StaleVersion):
+            return self._result(request.key, outcome)
+        row = outcome.current
+        if not run.changed(row):
+            return BulkResult(request.key, BulkOutcome.CHANGED, f"it is {row.status} now")
+        if not self._is_half_done(row, run.repair):
+            return BulkResult(request.key, BulkOutcome.DONE_BEFORE)
+        return self._result(request.key, self._repair_once(replace(request, version=row.version)))
+
+    def _is_half_done(self, row: Job, repair: Repair) -> bool:
+        """Whether it waits for a second operator, or the run ended before its new job was written.
+
+        Every other repair is one write. If its message was not sent, the row is due and sends it.
+        """
+        pending = PendingRepair.from_row(row, self.queries.clock.now())
+        if pending is not None and pending.repair is repair:
+            return True
+        if repair is not Repair.RESUBMIT:
+            return False
+        try:
+            contract_type, message = self.queries.registry.parse_row(row)
+        except InvalidInputError:
+            return False
+        another = contract_type.resubmission(message)
+        return another is not None and self.queries.store.get(contract_type.key(another)) is None
+
+    def _repair_once(self, request: RepairRequest) -> "RepairOutcome | OncelyError":
+        try:
+            return self.repairer.repair(request)
+        except OncelyError as error:
+            return error
+
+    @staticmethod
+    def _result(key: JobKey, outcome: "RepairOutcome | OncelyError") -> BulkResult:
+        match outcome:
+            case RepairRequested(details=details):
+                return BulkResult(key, BulkOutcome.REQUESTED, str(details))
+            case Repaired(details=details) | WouldRepair(details=details):
+                return BulkResult(key, BulkOutcome.DONE, str(details))
+            case StaleVersion(current=now):
+                return BulkResult(key, BulkOutcome.CHANGED, f"it is {now.status} now")
+            case JobNotFound():
+                return BulkResult(key, BulkOutcome.CHANGED, "its row has expired")
+            case NotAllowed() | Contradicted() | BusinessRowConflict():
+                return BulkResult(key, BulkOutcome.REFUSED, outcome.reason)
+            case ProviderUnavailable(reason=why):
+                return BulkResult(key, BulkOutcome.UNREACHABLE, why)
+            case OncelyError():
+                return BulkResult(key, BulkOutcome.UNREACHABLE, str(outcome))
+            case unreachable:
+                assert_never(unreachable)
+
+
+def _sort_into(
+    jobs: list[JobView], refused: Counter[str], views: Iterable[JobView], repair: Repair
+) -> None:
+    for view in views:
+        option = next(one for one in view.repairs if one.repair is repair)
+        if option.allowed:
+            jobs.append(view)
+        else:
+            refused[option.reason] += 1
+
+
+def _preview_request(view: JobView, repair: Repair, *, reason: str, actor: str) -> RepairRequest:
+    return RepairRequest(
+        key=view.job.job_key,
+        repair=repair,
+        version=view.job.version,
+        reason=reason,
+        actor=actor,
+        dry_run=True,
+    )

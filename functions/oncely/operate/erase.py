@@ -1,0 +1,319 @@
+"""Erases personal data: in job rows, business rows, the history and rejected messages.
+
+Safe to interrupt and to repeat. The log is written first, and every later step follows from it or
+from the person's ids.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from oncely.contract import AnyContract
+from oncely.domain.actors import operator_actor
+from oncely.domain.erasure import DataOwner, RecordEraser, is_complete, request_erasure
+from oncely.domain.erasure_log import ErasedJobs, ErasureEntry, Person
+from oncely.domain.errors import InvalidInputError, InvalidRequestError, UnavailableError
+from oncely.domain.history import proof_of_line
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.message import Message
+from oncely.operate.job_view import contract_for
+from oncely.operate.open_jobs import open_job_keys
+from oncely.ports import (
+    BusinessTable,
+    Clock,
+    Dependencies,
+    DueIndex,
+    JobStore,
+    Swapped,
+    TableBlocked,
+    TableGuard,
+    VersionConflict,
+)
+from oncely.publish.archive_history import ErasureLog
+from oncely.registry import ContractRegistry
+from oncely.search_ports import JobIndex, UnreadableRow
+from oncely.table_schema import TableSchema
+
+# Each retry lost a race with another writer of the row.
+_MAX_CAS_RETRIES: Final = 20
+# More jobs than a person has. The index returns them page by page.
+_ALL: Final = 1_000_000
+
+
+class ErasableTable(BusinessTable, Protocol):
+    """A business table whose rows can be deleted."""
+
+    def delete_partition(self, partition: Mapping[str, str], *, sort: str, dry_run: bool) -> int:
+        """Delete the rows of one partition. Returns how many there were."""
+
+
+class ErasableArchive(Protocol):
+    """The archive with all versions of its objects. A dry run only reads."""
+
+    def redact_history(
+        self, redact: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, dry_run: bool
+    ) -> Iterator[bool]:
+        """Rewrite the lines that `redact` changes. Yields for each object whether it had any."""
+
+    def delete_rejects(
+        self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
+    ) -> Iterator[bool]:
+        """Delete the rejects that match. Yields for each whether it did."""
+
+
+class AuditedErasureLog(ErasureLog, Protocol):
+    """The erasure log, with an entry for each run."""
+
+    def record_run(self, run: Mapping[str, object], *, at: datetime) -> None:
+        """Write the audit entry of one erasure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erasure:
+    """What an erasure did so far, or would do."""
+
+    erased: tuple[JobKey, ...] = ()  # ended jobs, which now hold only the proof
+    marked: tuple[JobKey, ...] = ()  # open jobs, which drop the data when they end
+    unreadable: tuple[JobKey, ...] = ()  # rows of a newer version: not erased
+    records: int = 0
+    events: int = 0
+    history_read: int = 0  # objects
+    history: int = 0
+    rejects_read: int = 0
+    rejects: int = 0
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether nothing names the person."""
+        found = (self.erased, self.marked, self.unreadable, self.records, self.events)
+        return not any((*found, self.history, self.rejects))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "erased": list(self.erased),
+            "marked": list(self.marked),
+            "unreadable": list(self.unreadable),
+            "records": self.records,
+            "import_events": self.events,
+            "history_objects": self.history,
+            "rejects": self.rejects,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eraser:
+    """Erases in two parts: the tables at once, the archive once no older write can reach it."""
+
+    registry: ContractRegistry
+    dependencies: Dependencies
+    erasable_table: Callable[[str], ErasableTable]
+    store: JobStore
+    job_index: JobIndex
+    due_index: DueIndex
+    log: AuditedErasureLog
+    guard: TableGuard
+    archive: ErasableArchive
+    clock: Clock
+    report: Callable[[Erasure], None] = lambda _: None
+
+    def erase_tables(self, person: Person, *, actor: str, dry_run: bool = False) -> Erasure:
+        """Erase job rows and business rows. The log comes first: it forbids older writes."""
+        self._require_declared_table()
+        jobs, unreadable = self._rows(person)
+        for job in jobs:
+            if not dry_run and job.erasure_requested_at is None:
+                self.record_job(job.job_key, operator_actor(actor))
+        done, open_records = Erasure(unreadable=unreadable), set[str]()
+        for job in jobs:
+            row = job if dry_run else self._mark(job, actor)
+            if row is None:
+                continue  # it has expired
+            if is_complete(row):
+                done = replace(done, erased=(*done.erased, row.job_key))
+            else:
+                done = replace(done, marked=(*done.marked, row.job_key))
+                open_records.add(row.subject or "")
+            self.report(done)
+        return self._erase_business_rows(person, done, open_records, dry_run=dry_run)
+
+    def archive_ready_at(self) -> datetime | None:
+        """From when `erase_archive` finds everything. Returns None if it does now."""
+        at = self.log.erased().effective_at
+        return None if at is None or at <= self.clock.now() else at
+
+    def erase_archive(
+        self, person: Person, done: Erasure, *, actor: str, dry_run: bool = False
+    ) -> Erasure:
+        """Erase the history of every job in the log, and the person's rejected messages.
+
+        A run that was interrupted has erased rows that no longer name the person.
+        """
+        self._require_declared_table()
+        planned = (*done.erased, *done.marked) if dry_run else ()
+        redact = _Redaction(self, person, self._erased(planned), operator_actor(actor), dry_run)
+        for had_data in self.archive.redact_history(redact, dry_run=dry_run):
+            history = done.history + had_data
+            done = replace(done, history_read=done.history_read + 1, history=history)
+            self.report(done)
+        erased = self._erased((*planned, *redact.found))
+
+        def matches(reject: Mapping[str, Any]) -> bool:
+            texts = [str(value) for value in reject.values()]  # the reason quotes business rows
+            body = str(reject.get("body", ""))
+            return any(map(person.is_named_in, texts)) or self._is_of_erased_job(body, erased)
+
+        for matched in self.archive.delete_rejects(matches, dry_run=dry_run):
+            rejects = done.rejects + matched
+            done = replace(done, rejects_read=done.rejects_read + 1, rejects=rejects)
+            self.report(done)
+        return done
+
+    def record_run(self, done: Erasure, *, actor: str) -> None:
+        """Write who erased what and when. It names jobs, never the person."""
+        now = self.clock.now()
+        self.log.record_run({"actor": operator_actor(actor), **done.to_json()}, at=now)
+
+    def record_job(self, key: JobKey, actor: str) -> None:
+        """Record a job in the log, before its data is erased anywhere."""
+        now = self.clock.now()
+        self.log.record(ErasureEntry(job_key=key, requested_at=now, actor=actor))
+
+    def _erased(self, planned: Iterable[JobKey]) -> ErasedJobs:
+        """The jobs in the log, and those that this run adds or would add."""
+        now, log = self.clock.now(), self.log.erased()
+        names = (ErasureEntry(job_key=key, requested_at=now, actor="").name for key in planned)
+        added = ErasedJobs.from_names(names)
+        return ErasedJobs({**log.requested_at, **added.requested_at})
+
+    def _require_declared_table(self) -> None:
+        # A restored table lacks rows of the person until its proofs are restored.
+        if isinstance(table := self.guard.check(), TableBlocked):
+            raise InvalidRequestError(table.reason)
+
+    def _rows(self, person: Person) -> tuple[list[Job], tuple[JobKey, ...]]:
+        """The person's rows, and the keys of those that this version cannot read."""
+        keys: list[JobKey] = []
+        if person.customer_id is not None:
+            keys += self.job_index.by_customer(person.customer_id, limit=_ALL)
+        for record_id in person.record_ids:
+            keys += self.job_index.by_subject(record_id, limit=_ALL)
+        indexed = self.job_index.get_many(keys)
+        unreadable = (key for key, row in indexed.items() if isinstance(row, UnreadableRow))
+        rows = indexed | self.job_index.get_many(list(self._open_keys(person)))
+        jobs = (row for row in rows.values() if isinstance(row, Job))
+        return [job for job in jobs if self._is_of(job, person)], tuple(unreadable)
+
+    def _open_keys(self, person: Person) -> Iterator[JobKey]:
+        """Before its first claim, only the message of an open job names the customer."""
+        if person.customer_id is None:
+            return
+        yield from open_job_keys(self.due_index, self.job_index)
+
+    def _is_of(self, row: Job, person: Person) -> bool:
+        names = {row.customer_id, row.message.get("customer_id")}
+        if person.customer_id is not None and person.customer_id in names:
+            return True
+        contract = contract_for(row, self.registry)
+        # A job type that is no longer deployed may hold data of the record.
+        is_owner = contract is None or contract.owner is DataOwner.RECORD
+        return is_owner and row.subject in person.record_ids
+
+    def _mark(self, job: Job, actor: str) -> Job | None:
+        """Mark a row. The store drops the data of an ended one in the same write."""
+        row: Job | None = job
+        for _ in range(_MAX_CAS_RETRIES):
+            if row is None or row.erasure_requested_at is not None:
+                return row
+            now = self.clock.now()
+            after = request_erasure(now).apply_to(row, now=now, actor=operator_actor(actor))
+            match self.store.compare_and_swap(row, after):
+                case Swapped(job=written):
+                    return written
+                case VersionConflict(row=newer):
+                    row = newer
+                case _:
+                    break
+        raise UnavailableError(f"the row of {job.job_key} kept changing; run the erasure again")
+
+    def _erase_business_rows(
+        self, person: Person, done: Erasure, open_records: set[str], *, dry_run: bool
+    ) -> Erasure:
+        for contract_type in self.registry:
+            if contract_type.owner is not DataOwner.RECORD:
+                continue
+            contract = contract_type(self.dependencies)
+            for record_id in person.record_ids:
+                is_open = record_id in open_records
+                erased = self._erase_record(contract, record_id, is_open=is_open, dry_run=dry_run)
+                events = sum(
+                    self._delete_partition(table, record_id, dry_run=dry_run)
+                    for table in contract_type.resources.tables
+                    if isinstance(table, TableSchema) and table.erased_by_partition
+                )
+                done = replace(done, records=done.records + erased, events=done.events + events)
+                self.report(done)
+        return done
+
+    def _erase_record(
+        self, contract: AnyContract, record_id: str, *, is_open: bool, dry_run: bool
+    ) -> bool:
+        if not isinstance(contract, RecordEraser):
+            return False
+        for _ in range(_MAX_CAS_RETRIES):
+            now = self.clock.now()
+            write = contract.erase_record(record_id, now=now, has_open_jobs=is_open)
+            if write is None:
+                return False
+            if dry_run or self.erasable_table(write.table).update(write):
+                return True
+        raise UnavailableError(f"record {record_id} kept changing; run the erasure again")
+
+    def _delete_partition(self, table: TableSchema, record_id: str, *, dry_run: bool) -> int:
+        return self.erasable_table(table.name).delete_partition(
+            {table.key.partition: record_id}, sort=str(table.key.sort), dry_run=dry_run
+        )
+
+    def _is_of_erased_job(self, body: str, erased: ErasedJobs) -> bool:
+        key = self._intended_key(body)
+        return key is not None and erased.has_key(key)
+
+    def _intended_key(self, body: str) -> JobKey | None:
+        """The key of a message that was rejected, as far as its fields tell."""
+        try:
+            fields = json.loads(body)
+            contract = self.registry.contract(fields["job"])
+            known = {name: fields[name] for name in contract.message.model_fields if name in fields}
+            message: Message = contract.message.model_construct(**known)
+            return contract.key(message)
+        except (InvalidInputError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+
+@dataclass(frozen=True)
+class _Redaction:
+    """Turns lines of erased jobs into proofs.
+
+    The row of a job that names the person may have expired, so that only its history is left. It is
+    recorded first: a backup of the table may still hold the row.
+    """
+
+    eraser: Eraser
+    person: Person
+    erased: ErasedJobs
+    actor: str
+    dry_run: bool
+    found: set[JobKey] = field(default_factory=set)  # by the person, not in the log
+
+    def __call__(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.erased.includes_line(line):
+            return proof_of_line(line)
+        if not self.person.is_owner_of(line):
+            return line
+        key = JobKey(line["job_key"])
+        if not self.dry_run and key not in self.found:
+            self.eraser.record_job(key, self.actor)
+        self.found.add(key)
+        return proof_of_line(line)

@@ -1,0 +1,215 @@
+"""The overview of the admin page: outcomes by hour, queues, providers, and reviews by reason."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from oncely.contract import providers_of
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.gate import (
+    PROVIDER_PREFIX,
+    EndpointGroup,
+    GateSnapshot,
+    GateState,
+    gate_name,
+)
+from oncely.domain.headlines import review_cause
+from oncely.domain.lifecycle import Status
+from oncely.domain.text import format_time
+from oncely.operate.job_queries import MAX_PAGE_SIZE, JobQueries
+from oncely.operate.job_view import JobView
+from oncely.operate.pauses import entry_to_json, gates_to_json
+from oncely.provider import AnyProvider
+from oncely.registry import ContractRegistry
+
+if TYPE_CHECKING:
+    from oncely.app_ports import Ports
+
+HOUR: Final = timedelta(hours=1)
+# Both windows come from one request: CloudWatch bills metrics, not their values.
+WINDOWS_HOURS: Final = (24, 168)
+# The reviews that are read and grouped, the newest first.
+MAX_REVIEWS: Final = MAX_PAGE_SIZE
+# Each shows a job, and each shown job is a line of the access log.
+MAX_REVIEW_GROUPS: Final = 8
+
+
+class Series(StrEnum):
+    """What is charted by hour. A page asks CloudWatch for one metric of each."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    NEEDS_REVIEW = "needs_review"
+    DUPLICATES = "duplicates"
+    REJECTED = "rejected"
+    DEAD_LETTERS = "dead_letters"
+    OLDEST_AGE = "oldest_unresolved_seconds"  # the highest of the hour; the others are sums
+
+
+class HourlyMetrics(Protocol):
+    """The reader of our metrics."""
+
+    def by_hour(
+        self, *, since: datetime, until: datetime
+    ) -> Mapping[Series, Mapping[datetime, float]]:
+        """Return the values by the hour that they begin in. Hours without any are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedMessages:
+    """The messages of a queue, as SQS estimates them."""
+
+    queue: str
+    waiting: int
+    in_flight: int  # received and not yet acknowledged
+    delayed: int
+
+
+class QueueDepths(Protocol):
+    """The reader of queue depths."""
+
+    def depths(self) -> Sequence[QueuedMessages]:
+        """Return the depth of each queue of the jobs, of the dead letters and of the rejects."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsView:
+    """The charts: a value for each hour, the latest hour last, which is not over yet."""
+
+    at: datetime
+    hours: tuple[datetime, ...]
+    values: Mapping[Series, tuple[float, ...]]
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "at": format_time(self.at),
+            "hours": [format_time(one) for one in self.hours],
+            "series": {name: list(self.values[name]) for name in Series},
+            "windows": {f"{hours}h": self._summary(hours) for hours in WINDOWS_HOURS},
+        }
+
+    def _summary(self, hours: int) -> dict[str, Json]:
+        shown = {name: self.values[name][-hours:] for name in Series}
+        totals = {name: sum(values) for name, values in shown.items()}
+        totals[Series.OLDEST_AGE] = max(shown[Series.OLDEST_AGE])
+        ended = totals[Series.FINISHED] + totals[Series.FAILED]
+        messages = ended + totals[Series.DUPLICATES]
+        passed = (self.at - self.hours[-hours]) / HOUR
+        return {
+            "totals": {str(name): total for name, total in totals.items()},
+            "ended_per_hour": ended / passed if passed else 0.0,
+            # The same share as that of the alarm. None without messages: 0 would be a finding.
+            "duplicate_share": totals[Series.DUPLICATES] / messages if messages else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewGroup:
+    """Jobs in review with the same cause. `newest` is the one to open first."""
+
+    cause: str
+    job_type: str
+    count: int
+    newest: JobView
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "cause": self.cause,
+            "job_type": self.job_type,
+            "count": self.count,
+            "newest": self.newest.job.job_key,
+            "since": format_time(self.newest.job.status_since),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewState:
+    """What is so now. `is_partial`: more jobs are in review, or have more causes, than shown."""
+
+    queues: tuple[QueuedMessages, ...]
+    providers: tuple[dict[str, Json], ...]
+    gates: GateSnapshot
+    reviews: tuple[ReviewGroup, ...]
+    reviews_read: int
+    is_partial: bool
+
+    def to_json(self) -> dict[str, Json]:
+        held = gates_to_json(self.gates)
+        return {
+            "queues": [dict(vars(one)) for one in self.queues],
+            "providers": list(self.providers),
+            "paused": held["paused"],
+            "open": held["open"],
+            "reviews": [one.to_json() for one in self.reviews],
+            "reviews_read": self.reviews_read,
+            "reviews_partial": self.is_partial,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """Reads a bounded number of metrics and items, however many jobs there are."""
+
+    registry: ContractRegistry
+    ports: "Ports"
+    queries: JobQueries
+
+    def metrics(self) -> MetricsView:
+        """Read the charts, in one request."""
+        now = self.ports.clock.now().astimezone(UTC)
+        last = now.replace(minute=0, second=0, microsecond=0)
+        count = max(WINDOWS_HOURS)
+        hours = tuple(last - HOUR * back for back in range(count - 1, -1, -1))
+        found = self.ports.hourly_metrics.by_hour(since=hours[0], until=now)
+        values = {
+            name: tuple(found.get(name, {}).get(hour, 0.0) for hour in hours) for name in Series
+        }
+        return MetricsView(at=now, hours=hours, values=values)
+
+    def state(self) -> OverviewState:
+        """Read queues, providers and reviews."""
+        snapshot = self.ports.gate_table.read()
+        page = self.queries.list_page(status=Status.NEEDS_REVIEW, limit=MAX_REVIEWS)
+        groups = _group_reviews(page.jobs)
+        return OverviewState(
+            queues=tuple(self.ports.queue_depths.depths()),
+            providers=tuple(self._providers(snapshot)),
+            gates=snapshot,
+            reviews=groups[:MAX_REVIEW_GROUPS],
+            reviews_read=len(page.jobs),
+            is_partial=page.cursor is not None or len(groups) > MAX_REVIEW_GROUPS,
+        )
+
+    def _providers(self, snapshot: GateSnapshot) -> Iterator[dict[str, Json]]:
+        for plugin in filter(self.ports.is_configured, providers_of(self.registry)):
+            pause = snapshot.pauses.get(f"{PROVIDER_PREFIX}{plugin.name}")
+            current = None if pause is None else pause.current
+            yield {
+                "name": plugin.profile.name,
+                "paused": None if current is None else entry_to_json(current, plugin.name),
+                "gates": [self._gate(plugin, group, snapshot) for group in EndpointGroup],
+            }
+
+    def _gate(self, plugin: AnyProvider, group: EndpointGroup, snapshot: GateSnapshot) -> Json:
+        state = snapshot.gates.get(gate_name(plugin.name, group), GateState())
+        return {
+            "group": group,
+            "circuit": state.circuit(self.ports.clock.now()).name.lower(),
+            "since": None if state.opened_at is None else format_time(state.opened_at),
+            "per_second": self.ports.gate.limit(plugin, group).per_second,
+        }
+
+
+def _group_reviews(jobs: Sequence[JobView]) -> tuple[ReviewGroup, ...]:
+    """Group jobs, the newest first, by type and cause. The largest group comes first."""
+    by_cause: dict[tuple[str, str], list[JobView]] = {}
+    for view in jobs:
+        by_cause.setdefault((view.job.job_type, review_cause(view.job)), []).append(view)
+    groups = (
+        ReviewGroup(cause=cause, job_type=job_type, count=len(views), newest=views[0])
+        for (job_type, cause), views in by_cause.items()
+    )
+    return tuple(sorted(groups, key=lambda one: -one.count))

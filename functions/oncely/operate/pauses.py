@@ -1,0 +1,118 @@
+"""Pauses and resumes a job type, a queue or a provider, and lists what is held."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from oncely.contract import providers_of
+from oncely.domain.actors import operator_actor, operator_name
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.errors import InvalidRequestError, UnavailableError
+from oncely.domain.gate import (
+    PROVIDER_PREFIX,
+    QUEUE_PREFIX,
+    GateSnapshot,
+    Pause,
+    PauseAction,
+    PauseEntry,
+)
+from oncely.domain.text import format_time, single_line
+from oncely.ports import Clock, GateTable
+from oncely.registry import ContractRegistry
+
+MAX_REASON_LENGTH: Final = 300
+# Each retry lost a race with another operator.
+_MAX_CAS_RETRIES: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseChange:
+    """What a command did. Nothing if it was so already."""
+
+    pause: Pause
+    is_changed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseSwitch:
+    """The operators' switch. It stops effects within ten seconds, and never lookups."""
+
+    registry: ContractRegistry
+    table: GateTable
+    clock: Clock
+
+    def snapshot(self) -> GateSnapshot:
+        """Read all gates and pauses."""
+        return self.table.read()
+
+    def targets(self) -> tuple[str, ...]:
+        """What can be paused: job types, queues and providers."""
+        types = {one.job_type for one in self.registry}
+        queues = {f"{QUEUE_PREFIX}{one.resources.queue}" for one in self.registry}
+        providers = {f"{PROVIDER_PREFIX}{one.name}" for one in providers_of(self.registry)}
+        return (*sorted(types), *sorted(queues), *sorted(providers))
+
+    def change(self, name: str, action: PauseAction, *, actor: str, reason: str) -> PauseChange:
+        """Pause or resume. Raises InvalidRequestError if nothing has this name."""
+        snapshot = self.table.read()
+        target = self._find(name, snapshot)
+        text = single_line(reason.strip(), MAX_REASON_LENGTH)
+        if action is PauseAction.PAUSE and not text:
+            raise InvalidRequestError("say why it is paused: others read the reason")
+        for _ in range(_MAX_CAS_RETRIES):
+            before = snapshot.pauses.get(target)
+            known = before or Pause(target=target)
+            if (known.current is not None) is (action is PauseAction.PAUSE):
+                return PauseChange(pause=known, is_changed=False)
+            entry = PauseEntry(
+                at=self.clock.now(), action=action, actor=operator_actor(actor), reason=text
+            )
+            after = known.with_entry(entry)
+            if self.table.write_pause(before, after):
+                return PauseChange(pause=after, is_changed=True)
+            snapshot = self.table.read()
+        raise UnavailableError(f"others pause and resume {target} at the same time; try again")
+
+    def _find(self, name: str, snapshot: GateSnapshot) -> str:
+        # What was paused before its job type was removed can still be resumed.
+        paused = [one.target for one in snapshot.pauses.values() if one.current is not None]
+        targets = dict.fromkeys((*self.targets(), *paused))
+        found = [one for one in targets if name in {one, one.partition(":")[2]}]
+        if len(found) > 1:
+            raise InvalidRequestError(f"{name!r} has several meanings: use {' or '.join(found)}")
+        if not found:
+            raise InvalidRequestError(
+                f"there is no job type, queue or provider {name!r}; use one of "
+                f"{', '.join(self.targets())}"
+            )
+        return found[0]
+
+
+def gates_to_json(snapshot: GateSnapshot) -> dict[str, Json]:
+    """What is held now and by whom, and the audit trail, for the admin page and `--json`."""
+    pauses = [one for _, one in sorted(snapshot.pauses.items())]
+    entries = [(entry, one.target) for one in pauses for entry in one.entries]
+    return {
+        "paused": [
+            entry_to_json(one.current, one.target) for one in pauses if one.current is not None
+        ],
+        "open": [
+            {"gate": name, "since": format_time(state.opened_at)}
+            for name, state in sorted(snapshot.gates.items())
+            if state.opened_at is not None
+        ],
+        "history": [
+            entry_to_json(entry, target)
+            for entry, target in sorted(entries, key=lambda one: one[0].at, reverse=True)
+        ],
+    }
+
+
+def entry_to_json(entry: PauseEntry, target: str) -> dict[str, Json]:
+    """One action of an operator."""
+    return {
+        "target": target,
+        "action": str(entry.action),
+        "at": format_time(entry.at),
+        "actor": operator_name(entry.actor),
+        "reason": entry.reason,
+    }

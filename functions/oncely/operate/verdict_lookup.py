@@ -1,0 +1,30 @@
+"""Asks the provider about one job, whatever its status. Changes nothing."""
+
+from dataclasses import dataclass
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.operate.repair_request import LookupAnswer
+from oncely.operate.repair_write import lookup_answer
+from oncely.ports import Dependencies, TableOpen
+from oncely.reconcile.lookup_effect import lookup_effect
+from oncely.registry import ContractRegistry
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictLookup:
+    """Looks up what a verdict rests on: refunds, disputes and second charges included."""
+
+    registry: ContractRegistry
+    dependencies: Dependencies
+
+    def look_up(self, key: str) -> LookupAnswer:
+        """Return what the provider says now."""
+        row = self.dependencies.job_store().get(JobKey(key))
+        if row is None:
+            raise InvalidRequestError(f"no job {key[:200]!r}: search by order or customer")
+        contract_type, message = self.registry.parse_row(row)
+        contract = contract_type(self.dependencies, row.provider)
+        table = TableOpen(deployment=row.deployment)
+        outcome = lookup_effect(row, contract, message, table).outcome
+        return lookup_answer(contract.policy.profile.name, outcome)

@@ -1,0 +1,105 @@
+"""The verdict on an order or a customer: was it charged, how often, and how certain is that."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from oncely.domain.charges import ChargeSummary
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.text import format_minute, format_time
+from oncely.domain.timeline import later_reports
+from oncely.operate.job_view import JobView
+
+_BASIS = "From our records, which the provider confirmed when each job ended."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One sentence about one order, or about all orders of a customer."""
+
+    about: str  # "Order 7120"
+    text: str  # "charged once, 49.00 EUR on 16 Nov 2026; receipt sent; no refund recorded"
+    certain: bool
+    is_duplicate: bool
+    at: datetime
+    job_keys: tuple[str, ...]  # charges first
+    charge_keys: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.about}: {self.text}."
+
+    @property
+    def basis(self) -> str:
+        """What the sentence rests on, and of when."""
+        return f"{_BASIS} Read {format_minute(self.at)}."
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "about": self.about,
+            "sentence": self.sentence,
+            "certain": self.certain,
+            "is_duplicate": self.is_duplicate,
+            "basis": self.basis,
+            "at": format_time(self.at),
+            "job_keys": list(self.job_keys),
+            "charge_keys": list(self.charge_keys),
+        }
+
+
+def verdicts(views: Sequence[JobView], *, at: datetime) -> tuple[Verdict, ...]:
+    """Return a verdict for each order with a job that takes money. Several get one together."""
+    subjects = dict.fromkeys(view.subject for view in views if view.takes_money)
+    found = tuple(
+        _verdict(subject, [view for view in views if view.subject == subject], at=at)
+        for subject in subjects
+    )
+    customers = {view.job.customer_id for view in views if view.job.customer_id}
+    if len(found) > 1 and len(customers) == 1:
+        return (_overall(customers.pop(), found, at=at), *found)
+    return found
+
+
+def _verdict(subject: str | None, views: Sequence[JobView], *, at: datetime) -> Verdict:
+    charging = [view for view in views if view.takes_money]
+    others = [view for view in views if not view.takes_money]
+    charges = ChargeSummary.from_jobs(view.job for view in charging)
+    certain = all(view.job.ended for view in charging) and not charges.marked
+    parts = [charges.summary or "nothing to charge", *(_outcome(view) for view in others)]
+    if charges.succeeded and not any(view.amount_label for view in others):
+        parts.append("no refund recorded")
+    text = "; ".join(parts)
+    return Verdict(
+        about=f"Order {subject}" if subject else "This order",
+        text=text if certain else f"not certain yet: {text}",
+        certain=certain,
+        is_duplicate=charges.is_duplicate,
+        at=at,
+        job_keys=tuple(view.job.job_key for view in (*charging, *others)),
+        charge_keys=tuple(view.job.job_key for view in charging),
+    )
+
+
+def _overall(customer: str, found: Iterable[Verdict], *, at: datetime) -> Verdict:
+    found = tuple(found)
+    twice = sum(one.is_duplicate for one in found)
+    open_ = sum(not one.certain for one in found)
+    text = f"{len(found)} orders, {twice or 'none'} charged more than once"
+    return Verdict(
+        about=f"Customer {customer}",
+        text=f"{text}; {open_} not certain yet" if open_ else text,
+        certain=not open_,
+        is_duplicate=bool(twice),
+        at=at,
+        job_keys=(),
+    )
+
+
+def _outcome(view: JobView) -> str:
+    """What another job of the order did: "receipt sent", "12.50 EUR refunded"."""
+    what = view.amount_label or view.job.job_type.partition(".")[0]
+    status = view.job.status
+    if status.is_finished:
+        reports = later_reports(view.job)
+        return f"{what} {view.done_verb}" + (f", reported later: {reports}" if reports else "")
+    return f"{what} not {view.done_verb}" + ("" if view.job.ended else " yet")

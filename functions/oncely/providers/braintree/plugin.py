@@ -1,0 +1,155 @@
+"""The Braintree plug-in."""
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from oncely.domain.errors import NotConfiguredError
+from oncely.domain.profiles import ProviderProfile
+from oncely.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
+
+if TYPE_CHECKING:
+    from oncely.providers.interfaces import PaymentProvider
+
+# Braintree documents no delay between a sale and its appearance in a search.
+SEARCH_LAG: Final = timedelta(minutes=5)
+
+PROFILE: Final = ProviderProfile(
+    name="Braintree",
+    request_timeout=timedelta(seconds=10),
+    # A first run: authorize, submit, and the read after an error. A lookup: the transaction, and
+    # the two requests of a search.
+    max_calls=4,
+    max_closing_calls=2,  # void, and the read after an error
+    key_scope="none: Braintree's SDK takes no idempotency keys",
+    lookup_lag=SEARCH_LAG,
+    facts=(
+        (
+            "Only a submitted transaction takes money, and a second submission of it is rejected. "
+            "Oncely authorizes first, saves the transaction id, and submits nothing else."
+        ),
+        (
+            "An authorization whose response was lost is searched for by `order_id`, which holds "
+            "the deployment and the job key. What is found is verified and submitted, or voided."
+        ),
+        (
+            "Braintree documents no delay of the search. Oncely authorizes again only after "
+            "5 minutes without a result. A longer delay cannot charge twice: it leaves an "
+            "authorization that a later run voids, or that expires."
+        ),
+        (
+            "`api_request_key` of newer SDKs is documented for GraphQL only, and the gateway's "
+            "check for duplicates is optional and covers 30 seconds. Oncely relies on neither."
+        ),
+        (
+            "A sale that is rejected as a duplicate proves that another transaction of the job "
+            "exists, so it is searched for."
+        ),
+        (
+            "A refund is one call without an idempotency key. If its response were lost, Oncely "
+            "could not repeat it safely, so `payment.refund` refuses orders that were paid here. "
+            "Refund them in the Control Panel."
+        ),
+        "A transaction that is submitted for settlement, settling or settled has taken the money.",
+        "`settlement_pending` is undecided; `settlement_declined` took nothing.",
+        (
+            "Soft and hard declines end the job; the result has the processor's code and type. "
+            "Only a resubmission tries again."
+        ),
+        (
+            "The currency is the merchant account's. `merchant_accounts` names one for each "
+            "currency, and an authorization in another currency is never submitted."
+        ),
+        ("A transaction is ours only with our deployment, job key, customer, amount and currency."),
+        "500, 503, 504 and timeouts prove nothing. 401, 403 and 429 create no transaction.",
+        (
+            "A repeated run searches and reads before it submits, with up to ten requests. If it "
+            "runs out of time, it is looked up as after a crash."
+        ),
+        "Each request opens a connection, since Lambda freezes a function with idle ones.",
+    ),
+)
+
+_ACCOUNT: Final = r"[a-z]{3}=[\w-]{1,100}"
+
+
+class BraintreeSettings(ProviderSettings):
+    """Braintree's address, environment and merchant accounts."""
+
+    api_base: str | None = None  # None for the environment's own
+    environment: Literal["production", "sandbox"] = "production"
+    merchant_id: Annotated[str, Field(pattern=r"^\w{1,64}$")] | None = None
+    # One for each currency: "eur=shop_eur,usd=shop_usd".
+    merchant_accounts: Annotated[str, Field(pattern=rf"^({_ACCOUNT}(,{_ACCOUNT})*)?$")] = ""
+
+    @model_validator(mode="after")
+    def _has_an_account(self) -> Self:
+        if self.merchant_id and not self.merchant_accounts:
+            raise ValueError(
+                "merchant_id needs merchant_accounts, one for each currency: eur=…,usd=…"
+            )
+        return self
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The merchant accounts by currency."""
+        pairs = (one.partition("=") for one in self.merchant_accounts.split(",") if one)
+        return {currency: account for currency, _, account in pairs}
+
+
+class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
+    """Payments through Braintree's transactions, with vaulted payment methods."""
+
+    name = "braintree"
+    profile = PROFILE
+    settings_type = BraintreeSettings
+    layer = "braintree"
+    sandbox = "oncely.providers.braintree.sandbox.api:BraintreeSandbox"
+    fake = "oncely.providers.braintree.fake:FakeBraintree"
+    preload = ("oncely.providers.braintree.payments",)
+
+    def connect(self, access: ProviderAccess[BraintreeSettings]) -> "PaymentProvider":
+        """Build the client from the SDK, which is only in the functions that charge."""
+        from oncely.providers.braintree.gateway import connect_gateway  # noqa: PLC0415
+        from oncely.providers.braintree.payments import BraintreePayments  # noqa: PLC0415
+
+        settings = access.settings
+        if settings.merchant_id is None:
+            raise NotConfiguredError(
+                f"Braintree is not configured: set {self.env_var('merchant_id')} and deploy again"
+            )
+        return BraintreePayments(
+            gateway=connect_gateway(access.api_key, settings, gate=access.gate),
+            accounts=settings.accounts,
+            scope=f"braintree:{settings.environment}:{settings.merchant_id}",
+        )
+
+    def is_configured(self, settings: BraintreeSettings) -> bool:
+        return settings.merchant_id is not None
+
+    def check_api_key(self, api_key: str, settings: BraintreeSettings) -> ApiKeyCheck | None:
+        """Read each merchant account, and compare its currency."""
+        from oncely.providers.braintree.api_key import check_api_key  # noqa: PLC0415
+
+        return check_api_key(api_key, settings)
+
+    def console_url(
+        self,
+        reference: str,
+        *,
+        key_scope: str,
+        settings: BraintreeSettings,
+        is_dispute: bool = False,
+    ) -> str | None:
+        del settings  # the row's scope names the merchant it was made with
+        scope = re.fullmatch(r"braintree:(production|sandbox):(\w{1,64})", key_scope, re.ASCII)
+        if scope is None or not re.fullmatch(r"\w{1,100}", reference, re.ASCII):
+            return None  # a row may have been edited
+        host = "www" if scope[1] == "production" else "sandbox"
+        page = "disputes" if is_dispute else "transactions"
+        return f"https://{host}.braintreegateway.com/merchants/{scope[2]}/{page}/{reference}"
+
+
+BRAINTREE: Final = BraintreePlugin()

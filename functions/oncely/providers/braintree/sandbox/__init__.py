@@ -1,0 +1,1 @@
+"""Braintree's XML API in the local sandbox."""

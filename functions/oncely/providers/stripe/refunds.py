@@ -1,0 +1,168 @@
+"""Refunds at Stripe: one call with our key, and a list that shows whether it arrived."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import stripe
+
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    Json,
+    LookupFailed,
+    NotFound,
+    NotSent,
+    Pending,
+    Succeeded,
+)
+from oncely.domain.keys import IdempotencyKey
+from oncely.domain.money import Money
+from oncely.domain.provider_events import EffectChange
+from oncely.providers.interfaces import ChargeState, Refund
+from oncely.providers.stripe.changes import read_change
+from oncely.providers.stripe.responses import (
+    describe_error,
+    error_code,
+    is_answer,
+    is_definitive,
+    is_replay,
+    metadata_owner,
+    not_sent_outcome,
+    request_id,
+)
+
+# More than Oncely makes for one charge.
+PAGE_SIZE: Final = 100
+MAX_PAGES: Final = 2
+_ALREADY_REFUNDED: Final = "charge_already_refunded"
+
+
+@dataclass(frozen=True)
+class StripeRefunds:
+    """Refunds of charges, each found again by the job key and deployment in its metadata."""
+
+    client: stripe.StripeClient
+    credential: str = ""
+    livemode: bool | None = None  # the mode of our API key; None if its prefix has none
+
+    def read_charge(self, charge_id: str) -> ChargeState | NotFound | NotSent:
+        """Read what was captured and refunded, by us or by hand."""
+        try:
+            charge = self.client.v1.charges.retrieve(charge_id)
+        except stripe.StripeError as error:
+            reason = f"reading {charge_id} failed: {describe_error(error)}"
+            if is_definitive(error):
+                return NotFound(reason)
+            return not_sent_outcome(error) or NotSent(reason)
+        return ChargeState(
+            captured=Money(charge.amount_captured, charge.currency),
+            refunded=charge.amount_refunded,
+            disputed=charge.disputed,
+            order_id=getattr(charge.metadata, "order_id", None),
+        )
+
+    def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
+        """Read a dispute or the refunds of a charge."""
+        return read_change(self.client, object_id)
+
+    def refund(self, refund: Refund, *, idempotency_key: IdempotencyKey) -> EffectOutcome:
+        """Create the refund. After an error, the list of the charge's refunds is the outcome."""
+        try:
+            made = self.client.v1.refunds.create(
+                {
+                    "charge": refund.charge_id,
+                    "amount": refund.money.amount,
+                    "metadata": _metadata(refund),
+                },
+                {"idempotency_key": idempotency_key},
+            )
+        except stripe.StripeError as error:
+            return not_sent_outcome(error) or self._refund_outcome_after_error(error, refund)
+        # A replayed response has the refund as it was then, and it may have failed since.
+        return self.lookup_refund(refund) if is_replay(made) else _outcome(made, refund)
+
+    def lookup_refund(self, refund: Refund) -> EffectOutcome:
+        """List the charge's refunds, and find ours by its metadata."""
+        owner = (refund.deployment, refund.job_key)
+        found: list[stripe.Refund] = []
+        request: dict[str, Any] = {"charge": refund.charge_id, "limit": PAGE_SIZE}
+        try:
+            for _ in range(MAX_PAGES):
+                page = self.client.v1.refunds.list(request)  # type: ignore[arg-type]  # its fields by name
+                found += [one for one in page.data if metadata_owner(one) == owner]
+                if not page.has_more or not page.data:
+                    return _single_outcome(found, refund)
+                request = {**request, "starting_after": page.data[-1].id}
+        except stripe.StripeError as error:
+            return LookupFailed(f"listing the refunds failed: {describe_error(error)}")
+        return Anomalous(
+            f"{refund.charge_id} has more than {PAGE_SIZE * MAX_PAGES} refunds: search for one of "
+            "this job in Stripe's dashboard"
+        )
+
+    def _refund_outcome_after_error(
+        self, error: stripe.StripeError, refund: Refund
+    ) -> EffectOutcome:
+        match self.lookup_refund(refund):
+            # Only now is it a no: the refund that it speaks of could have been ours.
+            case NotFound() if error_code(error) == _ALREADY_REFUNDED:
+                return Declined(f"declined: {describe_error(error)}", _ALREADY_REFUNDED)
+            case NotFound() if is_definitive(error):
+                return Anomalous(f"Stripe rejects the refund: {describe_error(error)}")
+            case NotFound() | LookupFailed():
+                reason = f"refunding {refund.charge_id}: {describe_error(error)}"
+                return Ambiguous(reason, answered=is_answer(error))
+            case outcome:
+                return outcome
+
+
+def _single_outcome(found: list[stripe.Refund], refund: Refund) -> EffectOutcome:
+    match found:
+        case []:
+            return NotFound(f"{refund.charge_id} has no refund of this job")
+        case [one]:
+            return _outcome(one, refund)
+        case several:
+            ids = ", ".join(one.id for one in several)
+            return Anomalous(f"{refund.charge_id} has several refunds of this job: {ids}")
+
+
+def _outcome(made: stripe.Refund, refund: Refund) -> EffectOutcome:
+    result: dict[str, Json] = {
+        "refund": made.id,
+        "charge_id": refund.charge_id,
+        "amount": made.amount,
+        "currency": made.currency,
+        "request_id": request_id(made),
+    }
+    compared = {
+        "charge": (getattr(made.charge, "id", made.charge), refund.charge_id),
+        "amount": (made.amount, refund.money.amount),
+        "currency": (made.currency, refund.money.currency),
+    }
+    for name, (theirs, ours) in compared.items():
+        if theirs != ours:
+            reason = f"{made.id} is not this job's refund: its {name} is {theirs}, not {ours}"
+            return Anomalous(reason, made.id, result)
+    match made.status:
+        case "succeeded":
+            return Succeeded(f"refunded {refund.money} as {made.id}", made.id, result)
+        case "pending":
+            return Pending(f"Stripe is still processing {made.id}")
+        case "failed" | "canceled" as status:
+            code = str(getattr(made, "failure_reason", None) or status)
+            return Declined(f"{made.id} {status}: {code}", code, result)
+        case other:
+            return Anomalous(f"{made.id} has the unexpected status {other}", made.id, result)
+
+
+def _metadata(refund: Refund) -> dict[str, str]:
+    named = {
+        "job_key": refund.job_key,
+        "order_id": refund.order_id,
+        "refund_id": refund.refund_id,
+        "deployment": refund.deployment,
+    }
+    return {name: value for name, value in named.items() if value}

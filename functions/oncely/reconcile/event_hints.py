@@ -1,0 +1,72 @@
+"""Takes a provider's event as a hint: asks sooner, or checks an end that the event contradicts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from oncely.domain.decisions import on_lookup_of_ended
+from oncely.domain.effect_outcomes import LookupFailed
+from oncely.domain.errors import InvalidInputError, UnavailableError
+from oncely.domain.gate import EndpointGroup
+from oncely.domain.hints import DropReason, HintAction, action_for_hint
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event
+from oncely.domain.provider_events import JobHint
+from oncely.ports import TableBlocked, TableOpen
+from oncely.reconcile.lookup_effect import lookup_effect
+from oncely.reconcile.reconciler import Reconciler
+
+
+@dataclass(frozen=True)
+class EventHints:
+    """Receives hints. None of them changes more than a due time, unless a lookup agrees."""
+
+    reconciler: Reconciler
+
+    def receive(
+        self, hint: JobHint, *, object_id: str, deadline: datetime | None = None
+    ) -> HintAction | DropReason:
+        """Do what an event about a job allows. Returns what was done.
+
+        Raises UnavailableError if the job table is blocked, or the provider cannot be asked now.
+        """
+        table = self.reconciler.guard.check()
+        if isinstance(table, TableBlocked):
+            raise UnavailableError(table.reason)
+        if table.deployment != hint.deployment:
+            return DropReason.OTHER_DEPLOYMENT
+        store, now = self.reconciler.store, self.reconciler.clock.now()
+        row = store.get(hint.job_key)
+        action = action_for_hint(
+            row, hint.reported, deployment=table.deployment, object_id=object_id
+        )
+        if action is HintAction.ASK_NOW and not store.hint(
+            hint.job_key, deployment=table.deployment, now=now
+        ):
+            return DropReason.NOT_NEEDED  # a newer hint, or the job moved on
+        if action is HintAction.CHECK_END and row is not None:
+            self._check_end(row, table, deadline)
+        return action
+
+    def _check_end(self, row: Job, table: TableOpen, deadline: datetime | None) -> None:
+        """Look up an ended job, and escalate it only if the provider contradicts its end."""
+        try:
+            contract_type, message = self.reconciler.registry.parse_row(row)
+        except InvalidInputError:
+            return  # without its message, nothing says what to ask for
+        contract = contract_type(self.reconciler.dependencies, row.provider)
+        gate, lookups = self.reconciler.gate, EndpointGroup.LOOKUPS
+        if hold := gate.enter(contract, lookups, deadline=deadline):
+            raise UnavailableError(hold.reason)
+        lookup = lookup_effect(row, contract, message, table)
+        if isinstance(lookup.outcome, LookupFailed):
+            raise UnavailableError(lookup.outcome.reason)
+        decision = on_lookup_of_ended(row, lookup.outcome, cause="after an event of the provider")
+        if decision.event is not Event.CONTRADICT:
+            return  # an event that is wrong, late or repeated leaves no trace
+        frees = contract.policy.may_fail_later and row.status.is_finished
+        self.reconciler.decision_writer().write(
+            row,
+            decision,
+            contract=contract,
+            business_writes=lambda after: contract.on_failure(lookup.facts, after) if frees else (),
+        )

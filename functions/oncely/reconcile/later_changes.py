@@ -1,0 +1,88 @@
+"""Records what happens to an effect after its job has ended: a refund by hand, or a dispute.
+
+The job's status and the business rows stay as they are. What they should show is the team's to say.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from oncely.contract import AnyContract
+from oncely.domain.effect_outcomes import LookupFailed, NotFound
+from oncely.domain.errors import UnavailableError
+from oncely.domain.hints import DropReason, HintAction
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.keys import JobKey, job_type_of
+from oncely.domain.lifecycle import Event
+from oncely.domain.provider_events import (
+    EffectChange,
+    ProviderEvent,
+    action_for_change,
+    is_recorded,
+)
+from oncely.ports import TableBlocked, VersionConflict
+from oncely.provider import AnyProvider
+from oncely.reconcile.resolve_group import GroupResolver
+from oncely.run import alert_texts
+
+# Each retry lost a race with another writer; such races are rare.
+_MAX_CAS_RETRIES: Final = 5
+
+
+def calls_provider(
+    contracts: Iterable[type[AnyContract]], key: JobKey, plugin: AnyProvider
+) -> bool:
+    """Whether it is the key of a job that calls this provider, and of no other item."""
+    types = {one.job_type: one for one in contracts}
+    contract_type = types.get(job_type_of(key))
+    return contract_type is not None and plugin in contract_type.resources.providers
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaterChanges:
+    """Asks the provider about a change, and records it once: alert, event, then evidence."""
+
+    resolver: GroupResolver
+    stack: str = ""
+
+    def receive(self, plugin: AnyProvider, event: ProviderEvent) -> HintAction | DropReason:
+        """Record a change. Raises UnavailableError if the provider cannot be asked now."""
+        reconciler = self.resolver.reconciler
+        table = reconciler.guard.check()
+        if isinstance(table, TableBlocked):
+            raise UnavailableError(table.reason)
+        change = plugin.read_change(reconciler.dependencies.provider(plugin), event)
+        if isinstance(change, LookupFailed):
+            raise UnavailableError(change.reason)
+        if isinstance(change, NotFound):
+            return DropReason.OTHER_OBJECT
+        if not calls_provider(reconciler.registry, change.job_key, plugin):
+            return DropReason.NO_JOB
+        row = reconciler.store.get(change.job_key)
+        dropped = action_for_change(row, change, deployment=table.deployment)
+        if row is None or dropped is not None:
+            return dropped or DropReason.NO_JOB
+        self._record(row, change)
+        return HintAction.RECORD
+
+    def _record(self, row: Job, change: EffectChange) -> None:
+        """The evidence is last: after a crash before it, the event does all of this again."""
+        alert = alert_texts.later_change_alert(row, change, stack=self.stack)
+        if not change.by_us and not self.resolver.notifier.notify(alert):
+            raise UnavailableError(f"the alert about {row.job_key} was not delivered")
+        reconciler = self.resolver.reconciler
+        reconciler.publisher.event_bus.publish_change(row, change)
+        self._note(row, change)
+
+    def _note(self, row: Job, change: EffectChange) -> None:
+        """Add the evidence, unless a duplicate of the event has done so by now."""
+        reconciler = self.resolver.reconciler
+        noted = Decision(event=Event.NOTE, reason=change.reason)
+        for _ in range(_MAX_CAS_RETRIES):
+            after = noted.apply_to(row, now=reconciler.clock.now(), actor=reconciler.actor)
+            match reconciler.store.compare_and_swap(row, after):
+                case VersionConflict(row=Job() as newer) if not is_recorded(newer, change):
+                    row = newer
+                case _:
+                    return
+        raise UnavailableError(f"the row of {row.job_key} changes all the time")

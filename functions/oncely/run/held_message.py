@@ -1,0 +1,62 @@
+"""A message of a job that the gate holds: the queue or the row keeps it until the gate opens."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from oncely.domain.claims import Claim, has_conflict
+from oncely.domain.decisions import on_held
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event
+from oncely.flow.local_gate import Hold
+from oncely.ports import Swapped
+from oncely.run.early_message import EarlyMessage
+from oncely.run.outcomes import Conflict, Held
+from oncely.run.review_alerts import ReviewAlerter
+
+# The row waits with another message, which may have the same values. Until its claim tells, this
+# one stays in the queue.
+_OTHER_MESSAGE_DELAY: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class HeldMessage:
+    """One message, which claims nothing, so that nothing can be sent."""
+
+    early: EarlyMessage
+    alerter: ReviewAlerter
+
+    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | Job:
+        """Let the queue or the row keep the job. Returns the row if that has the answer already.
+
+        A pause may last longer than the queue keeps a message, so the row keeps it.
+        """
+        held = Held(
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            until=hold.until,
+            reason=hold.reason,
+            row_resends=hold.is_pause or not can_nack,
+        )
+        if not held.row_resends:
+            return held
+        row = self.early.ensure_row(claim.now, hold.until, hold.reason)
+        is_ready = row.allows(Event.HOLD) and not row.runs_later(claim.now)
+        if not is_ready or has_conflict(row, claim):
+            return row
+        if row.fingerprint is None and dict(row.message) != dict(claim.message):
+            return self._wait_beside(held, claim, can_nack=can_nack)
+        if decision := on_held(row, hold.reason, until=hold.until):
+            after = decision.apply_to(row, now=claim.now, actor=self.early.actor)
+            if not isinstance(self.early.store.compare_and_swap(row, after), Swapped):
+                return row
+        return held
+
+    def _wait_beside(self, held: Held, claim: Claim, *, can_nack: bool) -> Held | Conflict:
+        if can_nack:
+            return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, row_resends=False)
+        reason = "another message waits under the same key"
+        alerted = self.alerter.alert_conflict(claim.job_key, reason)
+        return Conflict(
+            job_key=claim.job_key, job_type=claim.job_type, reason=reason, alerted=alerted
+        )

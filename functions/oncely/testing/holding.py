@@ -1,0 +1,86 @@
+"""The gate in a simulation: an operator pauses a job type, or the circuit of a provider opens."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from oncely.domain.gate import (
+    EndpointGroup,
+    GateState,
+    Pause,
+    PauseAction,
+    PauseEntry,
+    gate_name,
+    open_circuit,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event
+from oncely.testing.scenario import GateClosing
+from oncely.testing.tasks import SimulatedProcess, Task
+
+if TYPE_CHECKING:
+    from oncely.testing.world import Simulation  # which imports this module
+
+# Longer than a job may age.
+PAUSE_TIME: Final = timedelta(days=3)
+
+
+class SimulatedHold:
+    """The hold of a scenario. It begins at any time, or never."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self._simulation = simulation
+        self._begun = False
+        self._resume_at: datetime | None = None
+
+    def tasks(self) -> list[Task]:
+        """Return the task that holds jobs, or the one that resumes them."""
+        now = self._simulation.schedule.now
+        if self._simulation.scenario.closes_gate is not None and not self._begun:
+            return [Task("hold", now, self._begin, optional=True)]
+        if self._resume_at is not None:
+            return [Task("resume", max(self._resume_at, now), self._resume)]
+        return []
+
+    def due_at(self, job: Job) -> datetime | None:
+        """Return when a sweep can do something about a row. Held rows stay due."""
+        if self._resume_at is not None and job.allows(Event.HOLD):
+            return None
+        probes = [one.probe_at for one in self._simulation.ports.gates.gates.values()]
+        times = [at for at in (job.due_at, *probes) if at is not None]
+        return max(times) if job.due_at is not None and job.unresolved else job.due_at
+
+    def state(self) -> object:
+        """Return the state, for a digest."""
+        gates = self._simulation.ports.gates
+        return (self._begun, self._resume_at, gates.gates, gates.pauses)
+
+    def _begin(self) -> SimulatedProcess:
+        self._begun = True
+        is_pause = self._simulation.scenario.closes_gate is GateClosing.PAUSE
+        return self._simulation.new_process("g", self._pause if is_pause else self._open_circuits)
+
+    def _resume(self) -> SimulatedProcess:
+        self._resume_at = None
+        return self._simulation.new_process("g", lambda: self._change(PauseAction.RESUME))
+
+    def _pause(self) -> None:
+        self._resume_at = self._simulation.schedule.now + PAUSE_TIME
+        self._change(PauseAction.PAUSE)
+
+    def _change(self, action: PauseAction) -> None:
+        gates, job_type = self._simulation.ports.gates, self._simulation.scenario.contract.job_type
+        now = self._simulation.schedule.now
+        entry = PauseEntry(at=now, action=action, actor="ada", reason="wrong prices")
+        pause = gates.pauses.get(job_type, Pause(target=job_type))
+        gates.pauses[job_type] = pause.with_entry(entry)
+        self._simulation.interceptor.mutations += 1
+
+    def _open_circuits(self) -> None:
+        gates, now = self._simulation.ports.gates, self._simulation.schedule.now
+        for provider in self._simulation.providers:
+            for group in EndpointGroup:
+                name = gate_name(provider, group)
+                opened = open_circuit(gates.gates.get(name, GateState()), now)
+                if opened is not None:
+                    gates.gates[name] = opened
+        self._simulation.interceptor.mutations += 1

@@ -1,0 +1,18 @@
+"""What a project gives its local stack. `local` under `[tool.oncely]` names an instance."""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+
+class LocalFixtures:
+    """Sample rows, secrets and messages. A project overrides what its jobs need."""
+
+    # Rows by the short name of their table. Values are texts or integers.
+    rows: ClassVar[Mapping[str, Iterable[Mapping[str, str | int]]]] = {}
+    # Values of secrets by short name, beyond the API keys, which the sandboxes have.
+    secrets: ClassVar[Mapping[str, str]] = {}
+
+    def messages(self, number: int) -> Iterable[Mapping[str, object]]:
+        """Return the first messages of `number` jobs, each with its own key, for `oncely demo`."""
+        del number
+        return ()

@@ -1,0 +1,90 @@
+"""One provider in the sandbox. A plug-in names its subclass, which everything local reads."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pkgutil import resolve_name
+from typing import Any, ClassVar
+
+from oncely.provider import AnyProvider
+from oncely.testing.sandbox.faults import FaultKind
+from oncely.testing.sandbox.http_messages import (
+    NowFunction,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+    now,
+)
+from oncely.testing.sandbox.ledger import ProviderLedger
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxOptions:
+    """How the providers of a sandbox behave."""
+
+    clock: NowFunction = now
+    honors_idempotency_keys: bool = True
+    key_window: timedelta | None = None  # None for the provider's own
+    requests_per_second: float | None = None  # to each endpoint; None: not limited
+
+
+class ProviderSandbox(ABC):
+    """The HTTP API of one provider, its ledger, and what a local stack needs to use it."""
+
+    # The requests of each method of the client, as `FaultSet.add` takes them.
+    requests: ClassVar[Mapping[str, Mapping[str, str]]]
+    # The number of `lookup` requests that a method makes before its own.
+    reads_before: ClassVar[Mapping[str, int]] = {}
+    # For the local stack: an API key that the sandbox accepts, and the plug-in's settings.
+    api_key: ClassVar[str] = ""
+    signing_secret: ClassVar[str] = ""  # of its events at an HTTPS endpoint
+    settings: ClassVar[Mapping[str, str]] = {}
+    # Values for sample rows, by what happens to them, such as `paid` and `declined`.
+    samples: ClassVar[Mapping[str, str]] = {}
+    # The faults of the demo: kind, method of the client, and percentage of its requests.
+    fault_rates: ClassVar[tuple[tuple[FaultKind, str, float], ...]] = ()
+    # The method whose response never ends now and then. None to let none hang.
+    hanging_call: ClassVar[str | None] = None
+
+    ledger: ProviderLedger
+    # Takes the events that the provider makes, as its API shows them. Must not block.
+    on_event: Callable[[Mapping[str, Any]], None] = staticmethod(lambda _: None)
+
+    def __init__(self, options: SandboxOptions) -> None:
+        self.options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Who takes the events belongs to a running stack, not to what is kept of one.
+        return {name: value for name, value in vars(self).items() if name != "on_event"}
+
+    @abstractmethod
+    def serves(self, path: str) -> bool:
+        """Whether this path belongs to the provider."""
+
+    @abstractmethod
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
+        """Build an error response in the provider's format."""
+
+    @abstractmethod
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
+        """Handle the request. Everything with side effects runs inside `wrap`."""
+
+    def add_samples(self, number: int) -> list[str]:
+        """Add records for jobs to read, such as contacts. Returns their ids."""
+        del number
+        return []
+
+    def complete_pending_since(self, moment: datetime) -> None:
+        """Decide the effects that have been pending since before this time."""
+        del moment
+
+
+def sandbox_type(plugin: AnyProvider) -> type[ProviderSandbox]:
+    """The sandbox that a plug-in names."""
+    if plugin.sandbox is None:
+        raise ValueError(f"the plug-in {plugin.name} names no sandbox: set `sandbox`")
+    found: type[ProviderSandbox] = resolve_name(plugin.sandbox)
+    return found

@@ -1,0 +1,212 @@
+"""The intake of providers' events: rules, an HTTPS endpoint, one queue and one function.
+
+Created only if the stage turns events of a provider on.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from oncely.domain.provider_events import EventRule
+from oncely.settings import pascal_case
+from oncely_cdk import job_items
+from oncely_cdk.alarms import PERIOD, AlarmSpec
+from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.shared_resources import SharedResources
+from oncely_cdk.webhook_api import WebhookApi
+
+BATCH_SIZE: Final = 10
+# The minimum that Lambda accepts. A lookup takes a second, and the gate limits all of them.
+MAX_CONCURRENCY: Final = 2
+
+
+class EventIntakeConstruct(Construct):
+    """Receives events. They can only lead to lookups, evidence and alerts."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, shared: SharedResources, engine: str | None
+    ) -> None:
+        super().__init__(scope, id_)
+        self._shared = shared
+        self.dead_letters = self._queue("DeadLetters", days=shared.stage.dead_letter_retention_days)
+        self.queue = self._queue(
+            "Queue",
+            days=shared.stage.queue_retention_days,
+            dead_letters=sqs.DeadLetterQueue(
+                queue=self.dead_letters, max_receive_count=shared.stage.max_receive_count
+            ),
+        )
+        self.receiver = self._create_receiver()
+        rules = [
+            self._add_rule(f"{pascal_case(plugin.name)}{rule.name}", rule)
+            for plugin in shared.required.providers
+            for rule in plugin.event_rules(shared.stage.settings_of(plugin))
+            # The local engine has no events of AWS services and partners.
+            if not shared.stage.is_local
+        ]
+        served = shared.stage.webhook_providers(shared.required)
+        self.webhook = (
+            WebhookApi(
+                self, "Webhook", shared=shared, plugins=served, queue=self.queue, engine=engine
+            )
+            if served
+            else None
+        )
+        self._refuse_others(rules)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        urls = self.webhook.urls if self.webhook else {}
+        queues = {
+            "EventsQueueUrl": self.queue.queue_url,
+            "EventsDeadLetterQueueUrl": self.dead_letters.queue_url,
+        }
+        return {**queues, **urls}
+
+    def _queue(
+        self, id_: str, *, days: int, dead_letters: sqs.DeadLetterQueue | None = None
+    ) -> sqs.Queue:
+        stage = self._shared.stage
+        return sqs.Queue(
+            self,
+            id_,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=stage.tls_only,
+            visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
+            retention_period=Duration.days(days),
+            dead_letter_queue=dead_letters,
+        )
+
+    def _create_receiver(self) -> OncelyFunction:
+        """Its rights, jobs, secrets and layers are those of the providers whose events are on."""
+        stage, required = self._shared.stage, self._shared.required
+        shared = replace(self._shared, required=required.calling(stage.event_providers(required)))
+        function = OncelyFunction(
+            self,
+            "Receive",
+            entry="receive_events",
+            description="receives the events of providers",
+            layers=shared.layers,
+            memory_mb=shared.stage.worker_memory_mb,
+            providers=shared.required.providers,
+            environment={
+                **shared.lookup_env_vars(),
+                **shared.alerts.env_vars(),
+                "ARCHIVE_BUCKET": shared.archive.name,  # named in digests
+                "EVENT_ACCOUNT": Stack.of(self).account,
+                "QUEUE_URL": self.queue.queue_url,
+                "MAX_RECEIVE_COUNT": str(shared.stage.max_receive_count),
+            },
+        )
+        shared.grant_lookup(function, leading_keys=job_items.job_rows(shared.required.job_types))
+        shared.grant_jobs(function, "UpdateItem", leading_keys=[job_items.ANY_ALERT_BUDGET])
+        shared.grant_publish(function)
+        function.grant("events:PutEvents", resources=[shared.bus.event_bus_arn])
+        shared.alerts.grant_publish(function)
+        function.add_queue_source(
+            self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
+        )
+        return function
+
+    def _add_rule(self, id_: str, rule: EventRule) -> str:
+        """Send the ids in matching events to the queue. Returns the ARN of the rule."""
+        created = events.CfnRule(
+            self,
+            id_,
+            description="Oncely: events of a provider",
+            event_bus_name=rule.bus,
+            event_pattern=rule.pattern,
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="Intake",
+                    arn=self.queue.queue_arn,
+                    input_transformer=events.CfnRule.InputTransformerProperty(**transformer(rule)),
+                    dead_letter_config=events.CfnRule.DeadLetterConfigProperty(
+                        arn=self.dead_letters.queue_arn
+                    ),
+                )
+            ],
+        )
+        for queue in (self.queue, self.dead_letters):
+            queue.add_to_resource_policy(
+                iam.PolicyStatement(
+                    sid=f"Allow{id_}",
+                    principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                    actions=["sqs:SendMessage"],
+                    resources=[queue.queue_arn],
+                    conditions={"ArnEquals": {"aws:SourceArn": created.attr_arn}},
+                )
+            )
+        return created.attr_arn
+
+    def _refuse_others(self, rules: Sequence[str]) -> None:
+        """Let nobody else send, whatever their own rights are. Operators resend at the provider."""
+        allowed: dict[str, Any] = {}
+        if rules:
+            allowed["aws:SourceArn"] = list(rules)
+        if self.webhook is not None:
+            allowed["aws:PrincipalArn"] = [self.webhook.function.role.role_arn]
+        if self._shared.stage.is_local:
+            return  # the sandbox sends with the credentials of the account
+        self.queue.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="OnlyRulesAndEndpoint",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["sqs:SendMessage"],
+                resources=[self.queue.queue_arn],
+                # All of these must differ: a request has one of them at most.
+                conditions={"ArnNotEquals": allowed},
+            )
+        )
+
+
+def event_alarms(intake: EventIntakeConstruct | None) -> Iterator[AlarmSpec]:
+    """The alarm on events that could not be processed, if events are on."""
+    if intake is None:
+        return
+    yield AlarmSpec(
+        name="EventsNotProcessed",
+        metric=intake.dead_letters.metric_approximate_number_of_messages_visible(
+            period=PERIOD, statistic="Maximum"
+        ),
+        impact=(
+            "No job is lost: the reconciler resolves jobs without events. But the alert of a "
+            "dispute or of a refund by hand may be missing."
+        ),
+        runbook_section="events-not-processed",
+    )
+
+
+def transformer(rule: EventRule) -> dict[str, Any]:
+    """The input transformer of a rule: the envelope with these fields of the detail alone."""
+    paths = {path.replace(".", "-"): f"$.detail.{path}" for path in rule.fields}
+    named = {"source": "$.source", "account": "$.account", "type": "$.detail-type"}
+    envelope = {
+        "source": "<source>",
+        "account": "<account>",
+        "detail-type": "<type>",
+        "detail": _nested(rule.fields),
+    }
+    # Without quotes, EventBridge puts in the value as JSON.
+    template = json.dumps(envelope).replace('"<', "<").replace('>"', ">")
+    keys = {f"detail-{key}": path for key, path in paths.items()}
+    return {"input_paths_map": {**named, **keys}, "input_template": template}
+
+
+def _nested(fields: Sequence[str]) -> Mapping[str, Any]:
+    nested: dict[str, Any] = {}
+    for path in fields:
+        *parents, last = path.split(".")
+        inner = nested
+        for name in parents:
+            inner = inner.setdefault(name, {})
+        inner[last] = f"<detail-{path.replace('.', '-')}>"
+    return nested

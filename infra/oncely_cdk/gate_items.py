@@ -1,0 +1,15 @@
+"""The items of the gate table, as IAM conditions name them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from oncely.aws.dynamodb_gates import PAUSE_KEY_PREFIX
+from oncely.domain.gate import EndpointGroup, gate_name
+from oncely.provider import AnyProvider
+
+PAUSES: Final = [f"{PAUSE_KEY_PREFIX}*"]
+
+
+def gates(providers: Iterable[AnyProvider]) -> list[str]:
+    """The gates of these providers."""
+    return [gate_name(plugin.name, group) for plugin in providers for group in EndpointGroup]

@@ -1,0 +1,151 @@
+"""What a stack gives the construct: settings, existing tables and secrets, its own variables."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
+
+from oncely.job_names import JOBS_ENV_VAR
+from oncely.settings import (
+    Settings,
+    columns_env_var,
+    queue_env_var,
+    secret_env_var,
+    table_env_var,
+)
+from oncely_cdk.job_setting_values import JobSettingValues
+from oncely_cdk.required_resources import RequiredResources
+from oncely_cdk.stage_file import suggest
+from oncely_cdk.stages import OncelySettings, StageError
+from oncely_cdk.table_schemas import JOBS
+
+_TEXT: Final = dynamodb.AttributeType.STRING
+
+
+@dataclass(frozen=True)
+class GivenResources:
+    """Existing resources by short name. A name that no job uses is refused: it is misspelled."""
+
+    required: RequiredResources
+    settings: OncelySettings
+    tables: Mapping[str, dynamodb.ITable]
+    secrets: Mapping[str, secretsmanager.ISecret]
+    queues: Mapping[str, sqs.IQueue]
+    workers: Mapping[str, lambda_.IFunction]
+    archive_bucket: s3.IBucket | None
+    environment: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        settings, required = self.settings, self.required
+        tables = (JOBS, *required.tables)
+        self._refuse_unknown("tables", self.tables, tables)
+        self._refuse_unknown("existing_tables", settings.existing_tables, tables)
+        secrets = (*required.secrets, *required.signing_secrets)
+        self._refuse_unknown("secrets", self.secrets, secrets)
+        self._refuse_unknown("existing_secrets", settings.existing_secrets, secrets)
+        self._refuse_unknown("read_only_secrets", settings.read_only_secrets, required.secrets)
+        self._refuse_unknown("queues", self.queues, required.queues)
+        self._refuse_unknown("workers", self.workers, required.queues)
+        concurrency = settings.queue_worker_concurrency
+        self._refuse_unknown("queue_worker_concurrency", concurrency, required.queues)
+        retention = settings.table_retention_days
+        self._refuse_unknown("table_retention_days", retention, required.default_retention_days)
+        of_providers = required.provider_settings
+        self._refuse_unknown("provider_settings", settings.provider_settings, of_providers)
+        for plugin in required.providers:
+            settings.settings_of(plugin)
+        if self.archive_bucket is not None and settings.existing_archive_bucket is not None:
+            raise settings.error(
+                "existing_archive_bucket and archive_bucket are both given: use one"
+            )
+        self._check_keys()
+        _check_columns(settings, required, self.tables)
+        self._refuse_unknown("job_settings", settings.job_settings, self.job_settings.variables)
+        self.job_settings.check(set(_own_variables(required)))
+        if taken := sorted(set(self.environment) & set(_own_variables(required))):
+            raise StageError(
+                f"environment sets {', '.join(taken)}, which Oncely sets itself: rename it, or use "
+                "the argument or setting for it"
+            )
+
+    @cached_property
+    def job_settings(self) -> JobSettingValues:
+        """The settings that the jobs declare."""
+        return JobSettingValues(self.required, self.settings, self.environment)
+
+    def _check_keys(self) -> None:
+        settings = self.settings
+        keys, tables = settings.existing_keys, {*self.tables, *settings.existing_tables}
+        secrets, read_only = {*self.secrets, *settings.existing_secrets}, settings.read_only_secrets
+        self._refuse_unused("tables", keys.tables, tables, "existing_tables")
+        self._refuse_unused("secrets", keys.secrets, secrets, "existing_secrets")
+        reading = "read_only_secrets"
+        self._refuse_unused(reading, keys.read_only_secrets, read_only, reading)
+        existing = settings.existing_archive_bucket or self.archive_bucket
+        if keys.archive_bucket is not None and existing is None:
+            raise settings.error(
+                "existing_keys.archive_bucket is set, but the stack creates the archive bucket: "
+                "name yours as existing_archive_bucket"
+            )
+
+    def _refuse_unused(
+        self, group: str, given: Iterable[str], existing: Iterable[str], setting: str
+    ) -> None:
+        if unknown := sorted(set(given) - set(existing)):
+            raise self.settings.error(
+                f"existing_keys.{group} has {unknown[0]}, which the stack creates or no job uses: "
+                f"name yours as {setting}.{unknown[0]}"
+            )
+
+    def _refuse_unknown(self, key: str, given: Iterable[str], known: Iterable[str]) -> None:
+        if unknown := sorted(set(given) - set(known)):
+            raise self.settings.error(
+                f"{key} has {unknown[0]}, which no job uses{suggest(unknown[0], known)}"
+            )
+
+
+def _check_columns(
+    settings: OncelySettings, required: RequiredResources, given: Mapping[str, dynamodb.ITable]
+) -> None:
+    """Refuse a mapping that fits no existing table, and a table whose key the jobs cannot use."""
+    existing = {*given, *settings.existing_tables}
+    for name, mapping in settings.table_columns.items():
+        schema = required.table_schemas.get(name)
+        if schema is None or name not in existing:
+            raise settings.error(
+                f"table_columns has {name}, which is no existing table with columns of the jobs: "
+                f"name yours as existing_tables.{name}"
+            )
+        if fault := next(schema.mapping_faults(mapping), None):
+            raise settings.error(f"table_columns.{name}: {fault}")
+    for name, table in given.items():
+        schema = required.table_schemas.get(name)
+        if schema is not None and isinstance(table, dynamodb.Table):
+            columns = settings.table_columns.get(name, {})
+            wanted = [columns.get(one, one) for one in schema.key.names]
+            key = table.schema()
+            parts = [one for one in (key.partition_key, key.sort_key) if one is not None]
+            actual = [one.name for one in parts]
+            if actual != wanted or any(one.type is not _TEXT for one in parts):
+                types = ", ".join(f"{one.name} ({one.type.name.lower()})" for one in parts)
+                raise settings.error(
+                    f"tables has {name} with the key {types}, but the jobs use "
+                    f"{', '.join(wanted)} (string): map the columns under [table_columns.{name}]"
+                )
+
+
+def _own_variables(required: RequiredResources) -> Iterator[str]:
+    yield from (JOBS_ENV_VAR, "POWERTOOLS_SERVICE_NAME")
+    yield from (name.upper() for name in Settings.model_fields)
+    yield from map(table_env_var, required.tables)
+    yield from map(columns_env_var, required.tables)
+    yield from map(secret_env_var, (*required.secrets, *required.signing_secrets))
+    yield from map(queue_env_var, required.queues)
+    for plugin in required.configured_providers:
+        yield from map(plugin.env_var, plugin.settings_type.model_fields)

@@ -1,0 +1,63 @@
+"""The items of the job table, as IAM conditions name them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from oncely.aws.deployment_identity import IDENTITY_KEY
+from oncely.aws.dynamodb_job_inserter import WINDOW_KEY_PREFIX, window_values
+from oncely.aws.dynamodb_sweep_leases import LEASE_KEY_PREFIX
+from oncely.aws.job_rows import serialize_job
+from oncely.domain.alert_budget import ALERT_KEY_PREFIX
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import JobKey
+from oncely.ports import UniqueWindow
+
+IDENTITY: Final = IDENTITY_KEY
+SWEEP_LEASES: Final = f"{LEASE_KEY_PREFIX}*"
+# Every job type has a dot. The identity item and the sweep leases have none.
+ANY_JOB: Final = "*.*:*"
+ANY_ALERT_BUDGET: Final = f"{ALERT_KEY_PREFIX}*"
+
+
+def new_row_attributes() -> list[str]:
+    """The attributes of a row that was enqueued. Only our functions write the others."""
+    return sorted(serialize_job(_enqueued_job()))
+
+
+def window_attributes() -> list[str]:
+    """The attributes of a unique window. With others, it could pass for a job."""
+    job = _enqueued_job()
+    window = UniqueWindow(name="any", now=job.created_at, until=job.created_at)
+    return sorted(["job_key", *window_values(job, window)])
+
+
+def _enqueued_job() -> Job:
+    at = datetime.now(tz=UTC)
+    return new_job(
+        JobKey("any.job:1"),
+        "any.job",
+        {},
+        now=at,
+        due_at=at,
+        actor="producer",
+        reason="enqueued",
+        owner="token",
+        subject="order",
+        run_at=at,
+    )
+
+
+def job_rows(job_types: Iterable[str]) -> list[str]:
+    """The rows of these job types."""
+    return [f"{job_type}:*" for job_type in job_types]
+
+
+def unique_windows(job_types: Iterable[str]) -> list[str]:
+    """The unique windows of these job types."""
+    return [f"{WINDOW_KEY_PREFIX}{job_type}:*" for job_type in job_types]
+
+
+def alert_budgets(job_types: Iterable[str]) -> list[str]:
+    """The items that count the alerts of these job types, whatever their cause."""
+    return [f"{ALERT_KEY_PREFIX}*:{job_type}:*" for job_type in job_types]

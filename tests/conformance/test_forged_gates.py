@@ -1,0 +1,98 @@
+"""Items of the gate table that no gate wrote: they stop no provider, and no pause is overlooked."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.aws.dynamodb_gates import PAUSE_KEY_PREFIX, DynamoGateTable
+from oncely.aws.job_rows import serialize
+from oncely.domain.errors import UnavailableError
+from oncely.domain.gate import SLOT_LEAD, Pause, PauseAction, PauseEntry, Slots
+from tests.conformance.samples import time_at
+from tests.support.dynamo import DynamoFixture
+
+GATE = "acme:effects"
+INTERVAL = timedelta(milliseconds=40)
+ENTRY = {"at": "2026-11-16T03:00:00.000Z", "action": "pause", "actor": "ada", "reason": "prices"}
+
+
+def put(dynamo: DynamoFixture, name: str, **fields: object) -> DynamoGateTable:
+    table = dynamo.gates()
+    item = {"gate": serialize(name)} | {name: serialize(value) for name, value in fields.items()}
+    table.client.put_item(TableName=table.table, Item=item)
+    return table
+
+
+@pytest.mark.parametrize("next_slot", [10**30, -5, None])
+def test_next_slot_is_replaced_by_next_lease(dynamo: DynamoFixture, next_slot: object) -> None:
+    table, now = put(dynamo, GATE, next_slot=next_slot), time_at(0)
+    table.read()
+    _, slots = table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
+    assert slots == Slots(now + SLOT_LEAD, INTERVAL, 1)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"opened_at": "2026-11-16T03:00:00Z"},  # in another form, so that no change would match it
+        {"opened_at": 5},
+        {"opened_at": "2026-11-16T03:00:00.000Z", "probe_at": "tomorrow"},
+        {"outages": 7},
+        {"outages": [["2026-11-16T03:00:00.000Z"]]},
+    ],
+)
+def test_unreadable_gate_is_named_and_hides_no_other(
+    dynamo: DynamoFixture, forged: dict[str, object]
+) -> None:
+    put(dynamo, "other:effects", next_slot=1)
+    table, now = put(dynamo, GATE, **forged), time_at(0)
+
+    found = table.read()
+
+    assert (list(found.gates), found.unreadable) == (["other:effects"], (GATE,))
+    with pytest.raises(UnavailableError, match=GATE):  # the gate falls back to its local rate
+        table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {},
+        {"entries": 1, "changed_at": 7},
+        {"entries": [{**ENTRY, "at": "today"}], "changed_at": "x"},
+        {"entries": [{**ENTRY, "action": "stop"}]},
+        {"entries": [ENTRY["at"]]},
+    ],
+)
+def test_unreadable_pause_holds_until_it_is_resumed(
+    dynamo: DynamoFixture, forged: dict[str, object]
+) -> None:
+    put(dynamo, f"{PAUSE_KEY_PREFIX}sync.push", entries=[ENTRY], changed_at="x")
+    table = put(dynamo, f"{PAUSE_KEY_PREFIX}payment.charge", **forged)
+
+    found = table.read().pauses
+
+    assert found["sync.push"].current is not None
+    paused = found["payment.charge"]
+    assert paused.current is not None
+    assert "cannot be read" in paused.current.reason
+    resume = PauseEntry(at=time_at(0), action=PauseAction.RESUME, actor="bo", reason="")
+    assert table.write_pause(paused, paused.with_entry(resume))
+    assert table.read().pauses["payment.charge"].current is None
+    assert not table.write_pause(paused, paused), "another operator was first"
+
+
+def test_more_pauses_than_a_page_are_all_read(dynamo: DynamoFixture) -> None:
+    table = dynamo.gates()
+    entries = [{**ENTRY, "reason": "x" * 60_000}] * 6
+    for number in range(4):
+        put(dynamo, f"{PAUSE_KEY_PREFIX}queue:{number}", entries=entries, changed_at="x")
+    assert set(table.read().pauses) == {f"queue:{number}" for number in range(4)}
+    assert dynamo.calls.by_operation()["Scan"] > 1
+
+
+def test_table_of_another_stack_holds_nothing_that_is_not_paused_there(
+    dynamo: DynamoFixture,
+) -> None:
+    table = put(dynamo, "pause:payment.charge", entries=[], job_types=["sync.push"])
+    assert table.read().pauses == {"payment.charge": Pause(target="payment.charge")}

@@ -1,0 +1,76 @@
+"""Rejected messages, in memory and on S3: which job each names, and how often it was resent."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import count
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from oncely.aws.s3_archive import S3Archive
+from oncely.operate.rejects import StoredRejects
+from tests.support.fakes import START, MemoryRejects
+
+KEY = "payment.charge:order_1"
+DAY = f"{START:%Y/%m/%d}"
+Save = Callable[[str, str | None], None]
+
+
+@pytest.fixture(params=["memory", "moto"])
+def archive(
+    request: pytest.FixtureRequest, no_profile: None
+) -> Iterator[tuple[StoredRejects, Save]]:
+    if request.param == "memory":
+        memory = MemoryRejects()
+
+        def remember(name: str, key: str | None, at: datetime = START) -> None:
+            memory.add(f"{DAY}/{name}", "{}", at=at)
+            memory.of_jobs.setdefault(key or "", []).append(f"{DAY}/{name}")
+
+        yield memory, remember
+        return
+    with mock_aws():
+        client = boto3.client(
+            "s3", region_name="us-east-1", aws_access_key_id="1", aws_secret_access_key="1"
+        )
+        client.create_bucket(Bucket="archive")
+        stored = S3Archive(client, "archive")
+
+        times = count()
+
+        def save(name: str, key: str | None) -> None:
+            reject = {"body": "{}", "reason": "no", "queue": "payments"}
+            named = {} if key is None else {"job_key": key}
+            stored.save_reject(name, reject | named, at=START + timedelta(seconds=next(times)))
+
+        yield stored, save
+
+
+def test_rejects_are_found_by_their_job(archive: tuple[StoredRejects, Save]) -> None:
+    rejects, save = archive
+    save("a", KEY)
+    save("b", "payment.charge:order_2")
+    save("c", None)
+    save("0", KEY)
+
+    found = rejects.job_rejects(KEY, limit=10)
+
+    assert [one.name for one in found] == [f"{DAY}/0", f"{DAY}/a"]
+    assert [one.name for one in rejects.job_rejects(KEY, limit=1)] == [f"{DAY}/0"]
+    assert rejects.job_rejects("payment.charge:none", limit=10) == []
+
+
+def test_each_resend_is_reserved_once(archive: tuple[StoredRejects, Save]) -> None:
+    rejects, save = archive
+    names = [f"{DAY}/{name}" for name in "ab"]
+    for name in "ab":
+        save(name, KEY)
+
+    assert rejects.reserve_resend(names[0], 1, actor="operator:ada")
+    assert not rejects.reserve_resend(names[0], 1, actor="operator:bob")
+    assert rejects.reserve_resend(names[0], 2, actor="operator:bob")
+
+    assert rejects.count_resends(names) == {names[0]: 2, names[1]: 0}
+    assert rejects.count_resends(names[:1]) == {names[0]: 2}
+    assert rejects.count_resends([]) == {}

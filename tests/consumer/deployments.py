@@ -1,0 +1,93 @@
+"""Deploys the shop into the local AWS: an upgrade over unfinished jobs, and the three ways."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from oncely_local.engine import running_engine
+from tests.consumer.deployed_shop import CAMPAIGN, DeployedShop, LocalAws
+from tests.consumer.shell import expect, step
+from tests.consumer.voucher_provider import VoucherServer, running_provider
+
+# The attribute of a row that the first wheel does not know.
+NEW_ATTRIBUTE: Final = "provider"
+# Vouchers whose jobs the upgrade meets. The campaign `summer` does not exist yet.
+UNFINISHED: Final = ("unknown", "busy", "slow", "early")
+CAMPAIGNS: Final = {"early": "summer"}
+OWN_STACK: Final = "ShopJobs-local"
+WAYS: Final = ("ShopConstruct-local", OWN_STACK, "ShopFunction-local")
+
+
+def check_deployments(project: Path, oncely: Path, *, first: Path, ways: Path) -> None:
+    """Deploy the first wheel, and then the three ways over it, in one engine."""
+    with (
+        running_provider() as (provider, address),
+        running_engine(project / "engine.log") as engine,
+    ):
+        aws = LocalAws(engine.url, address, project)
+        with step("deploy the first wheel, and leave jobs unfinished"):
+            aws.bootstrap(first)
+            aws.deploy(first, OWN_STACK)
+            shop = DeployedShop(aws, OWN_STACK, oncely=oncely)
+            shop.set_up()
+            _leave_unfinished(shop, provider)
+        with step("deploy this wheel over them, in each of the three ways"):
+            aws.deploy(ways, *WAYS)
+            _expect_unfinished(shop)
+        with step("let the unfinished jobs end"):
+            _check_upgrade(shop, provider)
+        for name in WAYS:
+            with step(f"drop an answer in {name}"):
+                _check_way(DeployedShop(aws, name, oncely=oncely), provider)
+
+
+def _leave_unfinished(shop: DeployedShop, provider: VoucherServer) -> None:
+    """Leave a job in each status that a deployment can meet and that is not an end."""
+    provider.silent_about.add("unknown")
+    provider.busy_with.add("busy")
+    provider.slow_with.add("slow")
+    for voucher_id in UNFINISHED:
+        # Not with the command, which is of this version and wants its outputs.
+        shop.send_to_queue(voucher_id, CAMPAIGNS.get(voucher_id, CAMPAIGN))
+    shop.wait_for("early", status="ready")
+    shop.wait_for("unknown", status="unknown")
+    shop.wait_for("busy", status="ready", last_error="the provider has too many requests")
+    shop.wait_for("slow", status="started")
+
+
+def _expect_unfinished(shop: DeployedShop) -> None:
+    found = {one: shop.row(one)["status"] for one in UNFINISHED}
+    if "finished" in found.values():
+        sys.exit(f"a job ended before the upgrade: {found}")
+
+
+def _check_upgrade(shop: DeployedShop, provider: VoucherServer) -> None:
+    provider.recover()
+    shop.add_campaign("summer")
+    for voucher_id in ("unknown", "slow"):
+        shop.wait_for(voucher_id, sweep=True, status="finished")
+    for voucher_id in ("busy", "early"):
+        # Its message reappears, but minutes later if the deployment stopped a worker that had it.
+        shop.send_to_queue(voucher_id, CAMPAIGNS.get(voucher_id, CAMPAIGN))
+        shop.wait_for(voucher_id, status="finished")
+    for voucher_id in UNFINISHED:
+        _expect_one(provider, voucher_id)
+    # Only this version has claimed it.
+    expect(str(shop.row("early").get(NEW_ATTRIBUTE)), "voucher_api")
+
+
+def _check_way(shop: DeployedShop, provider: VoucherServer) -> None:
+    voucher_id = shop.stack
+    shop.set_up()
+    provider.silent_about.add(voucher_id)
+    shop.send(voucher_id)
+    shop.wait_for(voucher_id, status="unknown")
+    provider.recover()
+    shop.wait_for(voucher_id, sweep=True, status="finished")
+    _expect_one(provider, voucher_id)
+    shop.command("doctor")
+
+
+def _expect_one(provider: VoucherServer, voucher_id: str) -> None:
+    if (issued := provider.ledger[voucher_id]) != 1:
+        sys.exit(f"voucher {voucher_id} was issued {issued} times")

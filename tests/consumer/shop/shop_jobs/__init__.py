@@ -1,0 +1,1 @@
+"""The jobs of a shop, as a team would write them."""

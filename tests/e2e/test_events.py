@@ -1,0 +1,107 @@
+"""Events of providers in the deployed stack, through both ways."""
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.providers.stripe.plugin import STRIPE
+from oncely.providers.stripe.sandbox.events import event_for
+from oncely_local.event_delivery import envelope_for
+from oncely_local.project import local_project
+from tests.e2e.deployed_stack import StackClient, wait_for
+from tests.e2e.scenarios import charge_message, put_order
+from tests.e2e.stripe_webhook import post, sign, succeeded_event
+from tests.e2e.unresolved_jobs import create_unresolved_job, get_job
+from tests.support.stripe_events import envelope, stripe_event
+
+SETTINGS: Any = local_project().settings.settings_of(STRIPE)
+RULES = STRIPE.event_rules(SETTINGS)
+# The schedule looks for due jobs each minute, so a sweep resolves no job earlier on average.
+SWEEP_SECONDS = 30
+
+
+def test_rule_patterns_match_stripe_s_events(deployment: StackClient) -> None:
+    events = deployment.client("events")
+    effects, later = RULES
+
+    def matches(rule: object, body: str) -> bool:
+        return bool(events.test_event_pattern(EventPattern=json.dumps(rule), Event=body)["Result"])
+
+    (source,) = {rule.source for rule in RULES}
+    for rule in RULES:
+        for type_ in rule.detail_types:
+            assert matches(rule.pattern, envelope(stripe_event(type_, "pi_1"), source=source))
+            other = envelope(stripe_event(type_, "pi_1", account="acct_1"), source=source)
+            assert not matches(rule.pattern, other)
+            assert not matches(
+                rule.pattern, envelope(stripe_event(type_, "pi_1"), source="aws.ses")
+            )
+    foreign = envelope(
+        stripe_event(effects.detail_types[0], "pi_1", deployment=None), source=source
+    )
+    assert not matches(effects.pattern, foreign)
+    assert not matches(later.pattern, envelope(stripe_event("customer.created", "cus_1")))
+
+
+def test_event_finishes_payment_sooner_than_a_sweep(deployment: StackClient) -> None:
+    """Both ways, each measured from the event to the end. The sweep's half minute is the floor."""
+    for way in ("bridge", "https"):
+        left = create_unresolved_job(deployment, f"event-{way}")
+        began = time.monotonic()
+        body = succeeded_event(deployment, left.ref)
+        if way == "bridge":
+            sent = envelope_for(RULES, json.loads(body))
+            assert sent is not None
+            deployment.send("EventsQueueUrl", sent)
+        else:
+            assert post(deployment, body, sign(body)) == 200
+        deployment.wait_for_job(left.key, "finished")
+        took = time.monotonic() - began
+        sys.stdout.write(f"{way}: {took:.2f} s from the event to finished\n")
+        assert took < SWEEP_SECONDS
+
+
+def test_endpoint_refuses_what_stripe_did_notsign(deployment: StackClient) -> None:
+    body = json.dumps(stripe_event("payment_intent.succeeded", "pi_1"))
+    old = int(time.time()) - 301
+    assert post(deployment, body, None) == 400
+    assert post(deployment, body, sign(body, secret="whsec_wrong")) == 400  # not ours
+    assert post(deployment, body, sign(body, at=old)) == 400
+    assert post(deployment, "x" * 10_000_000, "t=1,v1=aa") == 413
+    for _ in range(20):
+        post(deployment, body, None)
+    assert deployment.queue_depth("EventsQueueUrl") == 0
+
+
+def test_replays_and_late_failures_leave_a_paid_order_paid(deployment: StackClient) -> None:
+    put_order(deployment, "event-paid")
+    deployment.send("PaymentsQueueUrl", charge_message("event-paid"))
+    key = JobKey("payment.charge:order_event-paid")
+    paid = deployment.wait_for_job(key, "finished")
+    body = succeeded_event(deployment, paid["provider_ref"])
+    late = body.replace("payment_intent.succeeded", "payment_intent.payment_failed")
+    signed = sign(body)
+    assert [post(deployment, body, signed) for _ in range(3)] == [200, 200, 200]
+    assert post(deployment, late, sign(late)) == 200
+    deployment.sandbox.stripe.dispute(paid["provider_ref"])
+    (dispute,) = [
+        one
+        for one in deployment.sandbox.stripe.ledger.disputes
+        if one.intent_id == paid["provider_ref"]
+    ]
+    opened = event_for(None, dispute, at=datetime.now(tz=UTC))
+    sent = envelope_for(RULES, opened or {})
+    assert sent is not None
+    deployment.send("EventsQueueUrl", sent)
+    # The dispute is the last event, so the others are handled as well.
+    wait_for(
+        lambda: any(dispute.dispute_id in one.reason for one in get_job(deployment, key).evidence),
+        "the dispute is in the evidence",
+    )
+    assert get_job(deployment, key).status is Status.FINISHED
+    assert deployment.order("event-paid")["status"] == "paid"
+    assert "Deadline: respond to the provider by" in deployment.wait_for_alert(key)

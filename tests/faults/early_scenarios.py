@@ -1,0 +1,177 @@
+"""Messages before their business rows, and a wrong first message, at any time of a run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import ClassVar
+
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.domain.profiles import RetryLimits
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_push import SyncPush
+from oncely.providers.fake_payments import FakePayments
+from oncely.providers.ses.fake import FakeMailer
+from oncely.testing import FinalState, ProviderSpec, Scenario, effect_calls
+from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.scenario import RestoreMode
+from tests.faults import expectations
+from tests.faults.expectations import CONTACT, KEY, ORDER
+from tests.support.orders import order_row
+
+CHARGE: Mapping[str, Json] = {"job": "payment.charge", "v": 1, **ORDER}
+WRONG: Mapping[str, Json] = {**CHARGE, "amount": 1}
+REWORDED: Mapping[str, Json] = {**CHARGE, "amount": 1250}
+RECEIPT: Mapping[str, Json] = {"job": "receipt.send", "v": 1, **ORDER}
+PUSH: Mapping[str, Json] = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT}
+
+
+# Two sweeps instead of many.
+SHORT_GRACE = RetryLimits(grace_period=timedelta(minutes=2))
+
+
+class ShortGraceCharge(PaymentCharge):
+    policy = replace(PaymentCharge.policy, limits=SHORT_GRACE)
+    policies: ClassVar = {"stripe": policy}
+
+
+class ShortGraceReceipt(ReceiptSend):
+    policy = replace(ReceiptSend.policy, limits=SHORT_GRACE)
+
+
+class ShortGracePush(SyncPush):
+    policy = replace(SyncPush.policy, limits=SHORT_GRACE)
+
+
+def no_rows(_: MemoryBusinessRows) -> None:
+    return
+
+
+def add_order(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    rows.put("orders", ORDER, order_row())
+    return [CHARGE]
+
+
+def pay_order(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    rows.put("orders", ORDER, order_row(status="paid", charge_id="ch_1"))
+    return [RECEIPT]
+
+
+def put_record(rows: MemoryBusinessRows, version: int) -> None:
+    record = {"version": version, "record": {"properties": {"email": "7@e.org"}}}
+    rows.put("records", CONTACT, record)
+
+
+def reach_version(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    put_record(rows, 7)
+    return [{**PUSH, "version": 7}]
+
+
+def send_other_messages(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    return [WRONG, REWORDED]
+
+
+def check_no_valid_message_is_parked(ended: FinalState) -> Iterator[str]:
+    """A review that sent nothing is left only if the business rows never came."""
+    has_rows = bool(ended.store.business_rows.rows)
+    for job in ended.store.jobs.values():
+        if has_rows and job.nothing_sent:
+            yield f"{job.job_key} is in review, and its valid message did not run it"
+        if job.nothing_sent and (job.was_claimed or job.status is not Status.NEEDS_REVIEW):
+            yield f"{job.job_key} is marked nothing_sent, and {job.fence} workers claimed it"
+
+
+def check_charge(ended: FinalState) -> Iterator[str]:
+    yield from check_no_valid_message_is_parked(ended)
+    if ended.store.business_rows.get("orders", ORDER):
+        yield from expectations.check_order_matches_charges(ended)
+
+
+def check_right_message(ended: FinalState) -> Iterator[str]:
+    yield from check_charge(ended)
+    job = ended.job(KEY)
+    if job is not None and job.was_claimed and job.message == WRONG:
+        yield f"the charged job keeps the message {dict(job.message)}"
+
+
+def early_scenarios(
+    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], wrong_row: Job
+) -> tuple[Scenario, ...]:
+    """The order, the payment or the version comes at any time, with a message of its own."""
+
+    def payments(_: object) -> FakePayments:
+        return FakePayments(honors_idempotency_keys=False)
+
+    early = {"seed_rows": no_rows, "edit": add_order, "check": check_charge}
+    wrong = {
+        "jobs": (wrong_row,),
+        "wrong_messages": (WRONG,),
+        "edit": send_other_messages,
+        "check": check_right_message,
+    }
+    return (
+        charging("early", payments, ShortGraceCharge, **early),
+        # The order comes before the first sweep, or after the review.
+        charging(
+            "early-committed",
+            payments,
+            ShortGraceCharge,
+            fixed_prefix="r1:table.get>edit",
+            **early,
+        ),
+        charging("early-reviewed", payments, ShortGraceCharge, fixed_prefix="r2:end>edit", **early),
+        charging(
+            "early-restored",
+            payments,
+            ShortGraceCharge,
+            fixed_prefix="r2:end>edit",
+            restore=RestoreMode.LAGGING,
+            **{**early, "duplicate_messages": 1},
+        ),
+        # The API key is stored after the first message came.
+        charging("secret-late", payments, secrets_missing_for=timedelta(minutes=1)),
+        charging("wrong-first", payments, **wrong),
+        charging(
+            "wrong-refused",
+            payments,
+            fixed_prefix="w1:table.get>edit",
+            duplicate_messages=1,
+            **wrong,
+        ),
+        Scenario(
+            name="receipt.send/early",
+            contracts=(ShortGraceReceipt,),
+            message=RECEIPT,
+            providers=lambda _: {
+                "ses": ProviderSpec(target=FakeMailer(), effect_calls=effect_calls("send"))
+            },
+            count_effects=lambda ended: len(ended.providers["ses"].sent),
+            seed_rows=lambda rows: rows.put("orders", ORDER, order_row()),
+            edit=pay_order,
+            check=check_no_valid_receipt_is_parked,
+        ),
+        pushing(
+            "/early",
+            contract=ShortGracePush,
+            seed_rows=lambda rows: put_record(rows, 6),
+            edit=reach_version,
+            check=check_push,
+        ),
+    )
+
+
+def check_no_valid_receipt_is_parked(ended: FinalState) -> Iterator[str]:
+    order = ended.store.business_rows.get("orders", ORDER) or {}
+    for job in ended.store.jobs.values():
+        if order.get("status") == "paid" and job.nothing_sent:
+            yield f"{job.job_key} is in review, and its valid message did not run it"
+
+
+def check_push(ended: FinalState) -> Iterator[str]:
+    yield from expectations.check_pushed_version(ended)
+    record = ended.store.business_rows.get("records", CONTACT) or {}
+    for job in ended.store.jobs.values():
+        if record.get("version") == 7 and job.nothing_sent:  # the version pushed
+            yield f"{job.job_key} is in review, and its valid message did not run it"

@@ -1,0 +1,81 @@
+"""Erasures at any moment: they race claims, ends, late workers, sweeps and the archiver."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from oncely.domain.erasure_log import Person
+from oncely.jobs.sync_contact import SyncContact
+from oncely.ports import Clock
+from oncely.providers.fake_payments import FakePayments
+from oncely.testing import FinalState, ProviderSpec, Scenario
+from oncely.testing.erasing import personal_data_left
+from oncely.testing.scenario import RestoreMode
+from tests.faults.expectations import KEY
+
+CUSTOMER: Final = "cus_anna"
+ANNA: Final = Person(customer_id=CUSTOMER, records=(("hubspot", "1"),))
+MARKS: Final = (CUSTOMER, "Anna", "anna@example.org", "Elm Street")
+_RECORD: Final = {
+    "id": "1",
+    "updatedAt": "2026-11-16T02:00:00Z",
+    "properties": {"firstname": "Anna", "email": "anna@example.org", "address": "1 Elm Street"},
+}
+
+
+def check_nothing_left(ended: FinalState) -> Iterable[str]:
+    return personal_data_left(ended, *MARKS)
+
+
+def check_charge_erased(ended: FinalState) -> Iterable[str]:
+    yield from check_nothing_left(ended)
+    row = ended.job(KEY)
+    if row is not None and row.status.is_finished and row.provider_ref is None:
+        yield "the reference of the charge is gone"
+
+
+def erasure_scenarios(
+    charging: Callable[..., Scenario],
+    seed_order: Callable[..., None],
+    crm: Callable[[Clock], Mapping[str, ProviderSpec]],
+) -> tuple[Scenario, ...]:
+    def contact(name: str, **more: object) -> Scenario:
+        message = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "1"}
+        given: dict[str, object] = {
+            "message": {**message, "event_id": "e", "record": _RECORD},
+            "erases": ANNA,
+            # The record is erased, so what is left does not tell whether it was imported.
+            "count_effects": lambda _: 1,
+            "check": check_nothing_left,
+            **more,
+        }
+        return Scenario(
+            name=f"sync.contact/{name}",
+            contracts=(SyncContact,),
+            providers=crm,
+            **given,  # type: ignore[arg-type]  # fields by name
+        )
+
+    def erased_charge(name: str, payments: FakePayments, **more: object) -> Scenario:
+        return charging(
+            name,
+            lambda _: FakePayments(declines=payments.declines),
+            seed_rows=lambda rows: seed_order(rows, customer_id=CUSTOMER),
+            erases=ANNA,
+            check=check_charge_erased,
+            duplicate_messages=1,
+            **more,
+        )
+
+    return (
+        contact("erased", duplicate_messages=1),
+        erased_charge("erased", FakePayments()),
+        erased_charge("erased-with-receipt", FakePayments(), receipts=True),
+        erased_charge("erased-declined", FakePayments(declines=True)),
+        # The late worker reports to a row that a sweep has ended and that was erased then.
+        erased_charge(
+            "erased-late", FakePayments(), fixed_prefix="w1:store.compare_and_swap#2>sweep"
+        ),
+        # An archiver has read the log, and writes when the tables are erased.
+        erased_charge("erased-archiving", FakePayments(), fixed_prefix="h1:history.put>erase"),
+        erased_charge("erased-restored", FakePayments(), restore=RestoreMode.LAGGING),
+    )

@@ -1,0 +1,155 @@
+"""Contacts that leave the CRM, or come back, while others of their events are handled."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from oncely.domain.effect_outcomes import Json, NotSent
+from oncely.domain.keys import JobKey
+from oncely.domain.text import format_time
+from oncely.jobs.sync_contact import SyncContact
+from oncely.jobs.sync_push import SyncPush
+from oncely.ports import Clock
+from oncely.providers.hubspot.fake import FakeCrm
+from oncely.providers.interfaces import CrmRecord, RecordNotFound
+from oncely.testing import FinalState, ProviderSpec, Scenario
+from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.tasks import START
+from tests.faults.expectations import CONTACT, PUSH_KEY
+
+EARLIER: Final = START - timedelta(hours=1)
+CrmSpec = Callable[[Clock, Callable[[FakeCrm], object], type[FakeCrm]], Mapping[str, ProviderSpec]]
+
+
+def event(name: str, **more: Json) -> dict[str, Json]:
+    source = {"source": "hubspot", "source_id": "1", "event_id": name}
+    return {"job": "sync.contact", "v": 1, **source, **more}
+
+
+OLD_RECORD: Final[dict[str, Json]] = {
+    "id": "1",
+    "updatedAt": format_time(EARLIER),
+    "properties": {"email": "1@example.com"},
+}
+PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
+
+
+@dataclass
+class VanishingCrm(FakeCrm):
+    """Its contact is deleted just after the first read."""
+
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
+        answer = super().get_contact(record_id)
+        self.contacts.pop(record_id, None)
+        return answer
+
+
+@dataclass
+class ReturningCrm(FakeCrm):
+    """Its contact is missing at the first read, and restored just after it."""
+
+    is_back: bool = False
+
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
+        if self.is_back:
+            return super().get_contact(record_id)
+        self.is_back = True
+        return RecordNotFound()
+
+
+def seed_stored(rows: MemoryBusinessRows, version: int = 1) -> None:
+    source = {"source": "hubspot", "source_id": "1", "source_updated_at": format_time(EARLIER)}
+    data = {"record": OLD_RECORD, "checksum": "of the old record", "fetched": True, "gone": False}
+    rows.put("records", CONTACT, {**source, **data, "version": version})
+
+
+def fetch_again(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    return [event("f")]
+
+
+def send_old_record(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    return [event("f", record=OLD_RECORD)]
+
+
+def import_results(ended: FinalState) -> set[object]:
+    jobs = (ended.job(JobKey(f"sync.contact:hubspot:1:{name}")) for name in ("e", "f"))
+    return {(job.result or {}).get("result") for job in jobs if job and job.status.is_finished}
+
+
+def stored_row(ended: FinalState) -> Mapping[str, object]:
+    return ended.store.business_rows.get("records", CONTACT) or {}
+
+
+def is_handled(ended: FinalState) -> int:
+    return int(bool(stored_row(ended)))
+
+
+def check_stays_gone(ended: FinalState) -> Iterator[str]:
+    """Once it is gone, the CRM never has it again."""
+    row = stored_row(ended)
+    if "gone" in import_results(ended) and ("record" in row or not row.get("expires_at")):
+        yield "the contact is gone, and its record is stored"
+
+
+def check_stays_back(ended: FinalState) -> Iterator[str]:
+    """Once the CRM has it again, it is never gone."""
+    row = stored_row(ended)
+    if import_results(ended) & {"updated", "unchanged"} and ("record" not in row or row["gone"]):
+        yield "the contact is back, and its record is removed"
+    if "record" in row and "expires_at" in row:
+        yield "the contact is back, and its record expires"
+
+
+def check_not_created_again(ended: FinalState) -> Iterator[str]:
+    crm, push = ended.providers["hubspot"], ended.job(PUSH_KEY)
+    if any(not one.archived for one in crm.contacts.values()):
+        yield "a deleted contact was created again"
+    if push and push.status.is_finished and "record" in stored_row(ended):
+        yield "the contact is gone, and its record is stored"
+
+
+def count_ended_push(ended: FinalState) -> int:
+    push = ended.job(PUSH_KEY)
+    gone = push is not None and bool((push.result or {}).get("gone"))
+    return int(gone) + int(ended.providers["hubspot"].writes.total())
+
+
+def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
+    def contact_scenario(
+        name: str,
+        crm: type[FakeCrm],
+        edit: Callable[[MemoryBusinessRows], Iterable[Mapping[str, object]]],
+        check: Callable[[FinalState], Iterable[str]],
+        *,
+        is_stored: bool = False,
+        is_there: bool = True,
+    ) -> Scenario:
+        return Scenario(
+            name=f"sync.contact/{name}",
+            contracts=(SyncContact,),
+            message=event("e"),
+            providers=lambda clock: seeded(clock, lambda one: one.add_contacts(int(is_there)), crm),
+            count_effects=is_handled,
+            seed_rows=seed_stored if is_stored else lambda _: None,
+            edit=edit,
+            check=check,
+            duplicate_messages=1,  # the other event races it
+        )
+
+    return (
+        contact_scenario("vanishes", VanishingCrm, fetch_again, check_stays_gone),
+        contact_scenario("late-record", FakeCrm, send_old_record, check_stays_gone, is_there=False),
+        contact_scenario("returns", ReturningCrm, fetch_again, check_stays_back, is_stored=True),
+        Scenario(
+            name="sync.push/gone",
+            contracts=(SyncPush, SyncContact),
+            message=PUSH,
+            providers=lambda clock: seeded(
+                clock, lambda one: one.archive(one.add(email="1@example.com")), FakeCrm
+            ),
+            count_effects=count_ended_push,
+            seed_rows=lambda rows: seed_stored(rows, version=7),
+            check=check_not_created_again,
+        ),
+    )

@@ -1,0 +1,99 @@
+"""Receipts and the events that prove them: in time, late, twice, lost, and forged."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from oncely.domain.keys import JobKey
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.ses.plugin import SesSettings
+from oncely.testing import FinalState, ProviderSpec, Scenario
+from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.scenario import EventSource
+from tests.faults.expectations import ORDER
+from tests.support.mail_events import SET, as_delivered, mail_event
+
+KEY: Final = JobKey("receipt.send:order_18452")
+SETTINGS: Final = SesSettings(sender_address="receipts@example.com", configuration_set=SET)
+IN_TIME: Final = timedelta(seconds=2)
+LATE: Final = timedelta(minutes=20)  # after the review
+
+
+def sent_events(providers: Mapping[str, Any]) -> Sequence[str]:
+    """One `Send` event for each email, with the tags of its request."""
+    mailer: FakeMailer = providers["ses"]
+    return [_sent(number, tag) for number, tag in enumerate(mailer.sent_tags, start=1)]
+
+
+def bounced_events(providers: Mapping[str, Any]) -> Sequence[str]:
+    """The bounce arrives before the event of the email itself."""
+    bounced = [as_delivered(mail_event("Bounce", key=KEY, deployment="dev"))]
+    sent = sent_events(providers)
+    return [*bounced, *sent] if sent else []
+
+
+def forged_events(providers: Mapping[str, Any]) -> Sequence[str]:
+    """From the start: of another deployment, another claim, another job, and before the row."""
+    forged = (
+        mail_event("Send", key=KEY, deployment="staging", message_id="forged"),
+        mail_event("Send", key=KEY, deployment="dev", fence=9, message_id="forged"),
+        mail_event("Send", key=JobKey("receipt.send:order_x"), deployment="dev"),
+    )
+    return [*map(as_delivered, forged), *sent_events(providers)]
+
+
+def _sent(number: int, tag: str) -> str:
+    return as_delivered(mail_event("Send", key=KEY, message_id=f"mail_{number}", oncely_key=[tag]))
+
+
+def check_no_operator(ended: FinalState) -> Iterator[str]:
+    """An email whose event arrived needs no operator."""
+    job = ended.job(KEY)
+    if ended.providers["ses"].sent and (job is None or not job.status.is_finished):
+        yield f"the receipt was sent and its event arrived, but it is {job and job.status}"
+
+
+def receipt_scenarios(
+    mailer_spec: Callable[[FakeMailer], ProviderSpec],
+    seed: Callable[[MemoryBusinessRows], None],
+) -> tuple[Scenario, ...]:
+    """The same receipt with each way in which its events arrive."""
+    events = EventSource(bodies=sent_events, delay=IN_TIME)
+    plain = Scenario(
+        name="receipt.send/event",
+        contracts=(ReceiptSend,),
+        message={"job": "receipt.send", "v": 1, **ORDER},
+        providers=lambda _: {"ses": mailer_spec(FakeMailer(event_wait=timedelta(minutes=15)))},
+        count_effects=lambda ended: len(ended.providers["ses"].sent),
+        seed_rows=seed,
+        published_events=events,
+        provider_settings={"ses": SETTINGS},
+        check=check_no_operator,
+    )
+    return (
+        plain,
+        replace(
+            plain, name="receipt.send/event-late", published_events=replace(events, delay=LATE)
+        ),
+        replace(
+            plain, name="receipt.send/event-twice", published_events=replace(events, deliveries=2)
+        ),
+        replace(
+            plain,
+            name="receipt.send/event-bounce",
+            published_events=replace(events, bodies=bounced_events),
+        ),
+        replace(
+            plain,
+            name="receipt.send/event-lost",
+            published_events=replace(events, lost=True),
+            check=lambda _: (),
+        ),
+        replace(
+            plain,
+            name="receipt.send/event-forged",
+            published_events=replace(events, bodies=forged_events),
+        ),
+    )

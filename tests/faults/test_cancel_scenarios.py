@@ -1,0 +1,46 @@
+"""The explorer finds what cancel and `run_at` would break without their guards."""
+
+from dataclasses import replace
+
+import pytest
+
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.operate import cancel_job
+from oncely.testing import SearchLimits, memory
+from oncely.testing.explorer import Explorer
+from tests.faults.test_explorer import BY_NAME
+
+NONE = SearchLimits(injections=0, max_violations=1)
+ONE = SearchLimits(injections=1, max_violations=1)
+
+
+def problems(name: str, limits: SearchLimits) -> list[str]:
+    return [
+        one
+        for found in Explorer(BY_NAME[name], limits).explore().violations
+        for one in found.problems
+    ]
+
+
+def test_row_write_over_open_payment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancel_job, "needs_closing", lambda *_: False)
+    found = problems("payment.charge/cancelled-late-confirm", NONE)
+    assert any("is cancelled" in one for one in found)
+
+
+def test_claim_of_cancelled_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def claims_cancelled(row: Job | None, claim: Claim) -> Job | None:
+        if row is not None and row.status is Status.CANCELLED:
+            row = replace(row, status=Status.READY)
+        return apply_claim(row, claim)
+
+    monkeypatch.setattr(memory, "apply_claim", claims_cancelled)
+    assert problems("payment.charge/cancelled-absent", ONE)
+
+
+def test_claim_before_time_to_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "runs_later", lambda *_: False)
+    found = problems("payment.charge/later", ONE)
+    assert "payment.charge:order_18452 was claimed before its time to run" in found

@@ -1,0 +1,24 @@
+"""Schedules in which the explorer found that events, or what they run beside, broke something."""
+
+import pytest
+
+from oncely.testing.choosers import ScriptedChooser
+from oncely.testing.explorer import run_schedule
+from oncely.testing.script import parse_injections
+from tests.faults.test_explorer import BY_NAME
+
+
+@pytest.mark.parametrize(
+    ("scenario", "script"),
+    [
+        # Two copies of an event at the same time: the second note was counted once more.
+        (
+            "payment.charge/events-dispute",
+            "w1:clock>sleep w5:table.get>event0 e1:store.get>event1 e2:budget.admit>sleep",
+        ),
+        # A sweep that was asleep sees that the refund failed: its amount stayed refunded.
+        ("payment.refund/events-returned", "w1:clock#4>sweep r2:clock#3>sleep"),
+    ],
+)
+def test_found_schedule_holds(scenario: str, script: str) -> None:
+    assert run_schedule(BY_NAME[scenario], ScriptedChooser(parse_injections(script)))[1] == []

@@ -1,0 +1,127 @@
+"""Stripe behind the gate, over real sockets: its endpoints, its failures, and its rate limit."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from oncely.aws.system import SystemClock
+from oncely.domain.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
+from oncely.domain.gate import EndpointGroup, GateState
+from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.domain.money import Money
+from oncely.flow.gate import Gate
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payments import StripePayments
+from oncely.providers.stripe.plugin import STRIPE
+from oncely.testing.memory_gates import MemoryGateTable
+from tests.bench.outage_recovery import recover
+from tests.support.in_memory_stack import InMemoryStack
+from tests.support.shipped_sandbox import ShippedSandbox
+
+PAYMENT = Payment(
+    money=Money(1250, "eur"),
+    customer="cus_7",
+    method="pm_card_visa",
+    job_key=JobKey("payment.charge:order_18452"),
+    order_id="18452",
+)
+CREATE_KEY, KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1")
+
+
+@dataclass
+class GatedStripe:
+    sandbox: ShippedSandbox
+    table: MemoryGateTable = field(default_factory=MemoryGateTable)
+
+    def __post_init__(self) -> None:
+        self.gate = Gate(table=self.table, clock=SystemClock(), snapshot_age=timedelta(0))
+        self.client = StripePayments.from_api_key(
+            "sk_test_1", api_base=self.sandbox.url, gate=self.gate.requests(STRIPE)
+        )
+        self.contract = PaymentCharge(InMemoryStack().dependencies, "stripe")
+
+    def enter(self) -> None:
+        assert self.gate.enter(self.contract) is None
+
+    def close_lookups(self) -> None:
+        now = self.gate.clock.now()
+        self.table.gates["stripe:lookups"] = GateState(
+            opened_at=now, probe_at=now + timedelta(minutes=5)
+        )
+
+    def prepare(self) -> str:
+        prepared = self.client.prepare(PAYMENT, idempotency_key=CREATE_KEY)
+        assert isinstance(prepared, Prepared)
+        return prepared.ref
+
+
+@pytest.fixture
+def stripe(sandbox: ShippedSandbox) -> GatedStripe:
+    return GatedStripe(sandbox)
+
+
+def test_charge_takes_one_slot(stripe: GatedStripe) -> None:
+    stripe.enter()
+    before = stripe.table.gates["stripe:effects"]
+    ref = stripe.prepare()
+    outcome = stripe.client.execute(ref, PAYMENT, idempotency_key=KEY, verified=True)
+    assert isinstance(outcome, Succeeded)
+    assert stripe.table.gates == {"stripe:effects": before}
+
+
+def test_confirm_without_answer_behind_closed_gate_is_ambiguous(stripe: GatedStripe) -> None:
+    """The read that would tell is held back, so nobody knows whether it was charged."""
+    stripe.enter()
+    ref = stripe.prepare()
+    stripe.sandbox.faults.add("accept_then_drop", **stripe.sandbox.stripe.requests["execute"])
+    stripe.close_lookups()
+
+    outcome = stripe.client.execute(ref, PAYMENT, idempotency_key=KEY, verified=True)
+
+    assert isinstance(outcome, Ambiguous)
+    assert stripe.sandbox.effects(), "it was charged"
+
+
+def test_closed_gate_before_confirm_sends_nothing(stripe: GatedStripe) -> None:
+    stripe.enter()
+    ref = stripe.prepare()
+    stripe.close_lookups()
+    outcome = stripe.client.execute(ref, PAYMENT, idempotency_key=KEY)
+    assert isinstance(outcome, NotSent)
+    assert not stripe.sandbox.effects()
+
+
+def test_closed_gate_read_is_failed_lookup(stripe: GatedStripe) -> None:
+    stripe.close_lookups()
+    assert isinstance(stripe.client._read("pi_1", PAYMENT), LookupFailed)  # noqa: SLF001  # the last step of others
+
+
+def test_outage_opens_circuit_and_probe_closes_it(stripe: GatedStripe) -> None:
+    stripe.sandbox.faults.add("outage", path="/v1/*", times=None)
+    for _ in range(5):
+        stripe.enter()
+        stripe.client.prepare(PAYMENT, idempotency_key=CREATE_KEY)
+    assert stripe.gate.enter(stripe.contract) is not None
+    opened = stripe.table.gates["stripe:effects"].opened_at
+    assert opened is not None
+    assert not STRIPE.responds(stripe.client)
+    stripe.sandbox.faults.clear()
+    assert STRIPE.responds(stripe.client)
+
+
+def test_declines_leave_circuit_closed(stripe: GatedStripe) -> None:
+    stripe.sandbox.faults.add("rate_limit", path="/v1/*", times=None)
+    for _ in range(6):
+        stripe.enter()
+        stripe.client.prepare(PAYMENT, idempotency_key=CREATE_KEY)
+    assert stripe.gate.hold(stripe.contract, EndpointGroup.EFFECTS) is None
+
+
+def test_jobs_resolve_at_rate_of_limited_endpoint() -> None:
+    """`python -m tests.bench.outage_recovery` does the same with 2,000 jobs."""
+    recovered = recover(60, rate=25, gated=True)
+    assert recovered.finished == 60
+    assert recovered.refused == 0
+    assert recovered.lookups == 60

@@ -1,0 +1,83 @@
+"""`oncely pause`, `oncely resume`, `oncely gates`, and what `doctor` says about them."""
+
+import json
+from datetime import timedelta
+
+from oncely.cli.health_checks.deployed import DeployedStack
+from oncely.cli.health_checks.gates import check_gates
+from oncely.domain.gate import GateSnapshot, GateState
+from oncely.testing.memory_gates import MemoryGateTable
+from tests.support.cli import FakeStackConnection, run_cli
+from tests.support.fakes import START
+
+REASON = ("--reason", "wrong prices since 14:00")
+
+
+def test_pause_and_resume_are_recorded_with_identity() -> None:
+    connection = FakeStackConnection()
+
+    paused = run_cli("pause", "payment.charge", *REASON, connection=connection)
+    listed = run_cli("gates", connection=connection)
+    resumed = run_cli("resume", "payment.charge", "--json", connection=connection)
+
+    assert paused.exit_code == 0, paused.output
+    assert "payment.charge is paused." in paused.stdout
+    assert "oncely resume payment.charge" in paused.stdout
+    assert "by ada@example.com: wrong prices since 14:00" in listed.stdout
+    assert json.loads(resumed.stdout) == {
+        "target": "payment.charge",
+        "paused": False,
+        "changed": True,
+        "reason": "",
+    }
+    entries = connection.world.gates.pauses["payment.charge"].entries
+    assert [one.actor for one in entries] == ["operator:ada@example.com"] * 2
+
+
+def test_repeated_pause_changes_nothing() -> None:
+    connection = FakeStackConnection()
+    run_cli("pause", "payments", *REASON, connection=connection)
+    again = run_cli("pause", "payments", *REASON, connection=connection)
+    assert "queue:payments is paused already." in again.stdout
+    assert len(connection.world.gates.pauses["queue:payments"].entries) == 1
+
+
+def test_unknown_target_is_refused() -> None:
+    result = run_cli("pause", "charges", *REASON, connection=FakeStackConnection())
+    assert result.exit_code == 1
+    assert "There is no job type, queue or provider 'charges'" in result.stderr
+
+
+def test_gates_shows_open_circuit_and_nothing_held() -> None:
+    connection = FakeStackConnection()
+    assert "Nothing is held." in run_cli("gates", connection=connection).stdout
+    connection.world.gates.gates["stripe:effects"] = GateState(opened_at=START, probe_at=START)
+    shown = run_cli("gates", connection=connection).stdout
+    assert "stripe:effects has not responded since 2026-11-16T03:00:00.000Z." in shown
+
+
+def test_doctor_warns_about_pauses_and_open_circuits() -> None:
+    connection = FakeStackConnection()
+    deployed = DeployedStack(connection, START + timedelta(hours=2))
+    assert {one.status for one in check_gates(deployed)} == {"ok"}
+
+    run_cli("pause", "stripe", *REASON, connection=connection)
+    connection.world.gates.gates["stripe:lookups"] = GateState(opened_at=START, probe_at=START)
+
+    paused, opened = check_gates(deployed)
+    assert (paused.status, opened.status) == ("warning", "warning")
+    assert "provider:stripe for 2 hours by ada@example.com: wrong prices" in paused.message
+    assert paused.fix == "oncely resume provider:stripe"
+    assert "stripe:lookups has not responded for 2 hours" in opened.message
+
+
+def test_doctor_names_gate_that_cannot_be_read() -> None:
+    class Forged(MemoryGateTable):
+        def read(self) -> GateSnapshot:
+            return GateSnapshot(unreadable=("stripe:effects",))
+
+    connection = FakeStackConnection()
+    connection.world.gates = Forged()
+    *_, found = check_gates(DeployedStack(connection, START))
+    assert (found.status, found.check) == ("warning", "gate table")
+    assert "the item stripe:effects cannot be read" in found.message

@@ -1,0 +1,386 @@
+"""What stays of an erased job, who is erased, and which contracts must say whose data they hold."""
+
+import json
+from dataclasses import fields, replace
+from datetime import timedelta
+from typing import Any, Literal
+
+import pytest
+
+from oncely.domain.claims import ClaimFailure, classify_claim_failure
+from oncely.domain.effect_outcomes import BusinessWrite
+from oncely.domain.erasure import (
+    PROOF_FIELDS,
+    DataOwner,
+    erase_if_complete,
+    holds_only_proof,
+    request_erasure,
+)
+from oncely.domain.erasure_log import (
+    ARCHIVER_TIMEOUT,
+    ErasedJobs,
+    ErasureEntry,
+    Person,
+    erase_restored,
+)
+from oncely.domain.errors import InvalidRequestError, InvariantError
+from oncely.domain.evidence import EvidenceEntry
+from oncely.domain.history import backfill_line, history_line
+from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import ENDED, Event, Status
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.jobs.sync_contact import SyncContact
+from oncely.jobs.sync_push import SyncPush
+from oncely.message import Message
+from oncely.operate.job_view import build_view
+from oncely.providers.hubspot.fake import FakeCrm
+from oncely.registry import ContractRegistry
+from oncely.run.outcomes import Duplicate, Finished
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.unit.samples import KEY, NOW, make_claim, make_job
+
+MARK = "Anna anna@example.org"
+# Every field that may hold text or values of a message.
+FILLED: dict[str, Any] = {
+    "message": {"name": MARK},
+    "result": {"to": MARK},
+    "closing": {"reason": MARK},
+    "progress": {"at": MARK},
+    "fingerprint": "f" * 32,
+    "subject": MARK,
+    "customer_id": MARK,
+    "amount": 1250,
+    "currency": "eur",
+    "last_error": MARK,
+}
+
+
+def ended_job(**changes: Any) -> Job:  # noqa: ANN401  # fields
+    entry = EvidenceEntry(
+        at=NOW,
+        event=Event.CONFIRM,
+        from_status=Status.STARTED,
+        to_status=Status.FINISHED,
+        reason=MARK,
+        actor="worker",
+    )
+    given = {"status": Status.FINISHED, "due_at": None, "evidence": (entry,), **FILLED, **changes}
+    return make_job(provider_ref="pi_1", **given)
+
+
+def marked(job: Job) -> Job:
+    return request_erasure(NOW).apply_to(job, now=NOW, actor="operator:ada")
+
+
+def test_erased_row_holds_only_proof() -> None:
+    job = ended_job()
+    erased = erase_if_complete(marked(job))
+
+    assert MARK not in repr(erased)
+    assert holds_only_proof(erased)
+    assert erased.fingerprint is None
+    assert (erased.job_key, erased.status, erased.provider_ref) == (KEY, Status.FINISHED, "pi_1")
+    assert (erased.created_at, erased.claimed_at, erased.fence) == (NOW, NOW, 1)
+    for name in PROOF_FIELDS - {"version", "updated_at", "erasure_requested_at"}:
+        assert getattr(erased, name) == getattr(job, name), name
+    first, second = erased.evidence
+    assert first == replace(job.evidence[0], reason="")
+    assert (second.event, second.actor, second.reason) == (Event.ERASE, "operator:ada", "")
+
+
+def test_reference_stays_with_its_provider() -> None:
+    """Without the provider, a contradicted job would be looked up at another one."""
+    job = ended_job(provider="braintree")
+    erased = erase_if_complete(marked(job))
+
+    assert (erased.provider, erased.provider_ref) == ("braintree", "pi_1")
+    line = backfill_line(job, generation="t").as_proof
+    assert (line.provider, line.provider_ref) == ("braintree", "pi_1")
+
+
+def test_mark_of_operator_stays() -> None:
+    """Without it, texts would claim that the provider confirmed the job."""
+    entry = replace(ended_job().evidence[0], event=Event.RESOLVE_FINISHED, actor="operator:ada")
+    job = marked(ended_job(result={"code": MARKED_BY_OPERATOR, "to": MARK}, evidence=(entry,)))
+    erased = erase_if_complete(job)
+
+    assert erased.marked_by == "ada"
+    assert "Marked as" in build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW).headline
+    assert MARK not in repr(erased)
+    assert erase_if_complete(erased) == erased
+    line = backfill_line(replace(job, erasure_requested_at=None), generation="t")
+    assert line.as_proof.result == {"code": MARKED_BY_OPERATOR}
+
+
+@pytest.mark.parametrize(
+    ("status", "headline"), [(Status.FINISHED, "Charged."), (Status.FAILED, "Not charged.")]
+)
+def test_view_of_erased_job_says_so(status: Status, headline: str) -> None:
+    erased = erase_if_complete(marked(ended_job(status=status)))
+    view = build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW)
+    assert view.headline == f"{headline} Its personal data was erased."
+    assert view.to_json()["message"] == {}
+
+
+def test_every_other_field_gets_its_default() -> None:
+    """A field that somebody adds is erased unless it is listed as proof."""
+    erased = erase_if_complete(marked(ended_job()))
+    for one in fields(Job):
+        if one.name not in PROOF_FIELDS | {"message", "evidence"}:
+            assert getattr(erased, one.name) == one.default, one.name
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - ENDED))
+def test_open_job_keeps_data(status: Status) -> None:
+    job = marked(ended_job(status=status, due_at=None))
+    assert erase_if_complete(job) == job
+    assert not holds_only_proof(job)
+
+
+def test_job_that_must_publish_keeps_data() -> None:
+    job = marked(ended_job(due_at=NOW))
+    assert erase_if_complete(job) == job
+
+
+def test_unmarked_job_keeps_data() -> None:
+    assert erase_if_complete(ended_job()) == ended_job()
+
+
+def test_later_writes_keep_mark() -> None:
+    erased = erase_if_complete(marked(ended_job()))
+    noted = erased.apply(Event.NOTE, now=NOW, actor="worker", reason=MARK, result={"to": MARK})
+    assert MARK not in repr(erase_if_complete(noted))
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+def test_ended_row_without_fingerprint_is_duplicate_by_status(status: Status) -> None:
+    erased = erase_if_complete(marked(ended_job(status=status)))
+    claim = make_claim(fingerprint="other")
+    assert classify_claim_failure(erased, claim, NOW) is ClaimFailure.ENDED
+
+
+def test_erased_job_is_duplicate_for_producer_and_is_not_sent() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    assert isinstance(world.run(charge_message()), Finished)
+    world.publisher().publish(KEY)
+    world.outbox.sent.clear()
+    world.app().eraser.erase_tables(Person.parse("customer_7", []), actor="ada")
+    assert holds_only_proof(world.job(KEY)), world.job(KEY)
+
+    again = world.enqueuer().enqueue(charge_message(amount=9999))
+
+    assert (again.created, again.conflict, again.sent) == (False, None, False)
+    assert world.outbox.sent == []
+    assert isinstance(world.run(charge_message()), Duplicate)
+
+
+def test_history_line_of_marked_row_is_proof() -> None:
+    job = marked(ended_job(status=Status.UNKNOWN, message={"order_id": "1"}, customer_id="cus_7"))
+    of_write = history_line(None, job, generation="t", at=NOW)
+    for line in (of_write, backfill_line(job, generation="t")):
+        assert line is not None
+        assert (line.customer_id, line.message, line.fingerprint, line.amount) == (None,) * 4
+        assert line.left_out == ("message", "result")  # a restore sends such a job to review
+        assert (line.status, line.provider_ref) == ("unknown", "pi_1")
+        assert line.as_proof == line
+
+
+def test_log_entry_covers_rows_created_until_then() -> None:
+    entry = ErasureEntry(job_key=KEY, requested_at=NOW, actor="operator:ada")
+    erased = ErasedJobs.from_names([entry.name])
+
+    assert KEY not in entry.name
+    assert erased.includes(KEY, NOW)
+    assert not erased.includes(KEY, NOW + timedelta(milliseconds=1))
+    assert not erased.includes(KEY, None)
+    again = replace(entry, requested_at=NOW + timedelta(days=1))
+    assert ErasedJobs.from_names([again.name, entry.name]).includes(KEY, NOW + timedelta(hours=1))
+
+
+def test_archive_is_erased_when_running_archivers_have_ended() -> None:
+    names = [ErasureEntry(job_key=KEY, requested_at=NOW, actor="").name]
+    effective_at = ErasedJobs.from_names(names).effective_at
+    assert effective_at is not None
+    assert effective_at > NOW + ARCHIVER_TIMEOUT
+    assert ErasedJobs({}).effective_at is None
+
+
+def test_restored_row_is_erased_again() -> None:
+    log = ErasedJobs.from_names([ErasureEntry(job_key=KEY, requested_at=NOW, actor="").name])
+    restored = erase_restored(ended_job(), log, now=NOW)
+    assert holds_only_proof(restored)
+    assert restored.version == ended_job().version + 1
+    open_job = erase_restored(make_job(status=Status.UNKNOWN), log, now=NOW)
+    assert open_job.erasure_requested_at == NOW
+    other = ended_job(job_key=JobKey("payment.charge:order_2"))
+    assert erase_restored(other, log, now=NOW) is other
+    assert erase_restored(open_job, log, now=NOW) is open_job
+
+
+ANNA = Person.parse("cus_7", ["crm:4419"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"customer_id": "cus_7"},
+        {"deep": [{"who": "cus_7"}]},
+        {"record_id": "crm#4419"},
+        {"source": "crm", "source_id": "4419"},
+        {"source": "crm", "source_id": 4419},
+        "customer=cus_7;",
+        "crm#4419 is broken",
+    ],
+)
+def test_reject_that_names_person_is_found(body: object) -> None:
+    assert ANNA.is_named_in(body if isinstance(body, str) else json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"customer_id": "cus_77"},
+        {"source": "shop", "source_id": "4419"},
+        {"source_id": "4419"},
+        "customer=cus_77;",
+        "",
+        "null",
+        "[" * 100_000,
+    ],
+)
+def test_reject_of_others_is_kept(body: object) -> None:
+    assert not ANNA.is_named_in(body if isinstance(body, str) else json.dumps(body))
+    nobody = Person.parse(None, ["crm:1"])
+    assert not nobody.is_named_in(json.dumps({"customer_id": None}))
+
+
+@pytest.mark.parametrize(
+    ("customer", "records", "reason"),
+    [
+        (None, [], "name a customer"),
+        ("", [], "customer id must have"),
+        ("a\nb", [], "customer id must have"),
+        ("x" * 200, [], "customer id must have"),
+        (None, ["4419"], "write its source and its id"),
+        (None, ["crm:"], "write its source and its id"),
+        (None, ["crm:a b"], "write its source and its id"),
+        (None, ["crm#1:2"], "write its source and its id"),
+        (None, ["crm:" + "1" * 200], "the record must have"),
+    ],
+)
+def test_bad_ids_are_refused(customer: str | None, records: list[str], reason: str) -> None:
+    with pytest.raises(InvalidRequestError, match=reason):
+        Person.parse(customer, records)
+
+
+def contract_with(**attributes: Any) -> type[Any]:  # noqa: ANN401  # of a contract
+    class PersonalMessage(Message):
+        job: Literal["receipt.send"]
+        v: Literal[1]
+        order_id: str
+        email: str | None = None
+
+    given = {"message": PersonalMessage, "owner": None, **attributes}
+    return type("PersonalReceipt", (ReceiptSend,), given)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fault"),
+    [
+        ({"personal_fields": ("email",)}, "set `owner`"),
+        ({"owner": DataOwner.CUSTOMER}, "name email of its message in personal_fields"),
+        ({"personal_fields": ("email", "nme"), "owner": DataOwner.CUSTOMER}, "names nme"),
+    ],
+)
+def test_contract_with_personal_data_names_owner(attributes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(InvariantError, match=fault):
+        ContractRegistry([contract_with(**attributes)])
+
+
+def test_contract_that_names_owner_is_accepted() -> None:
+    ContractRegistry([contract_with(personal_fields=("email",), owner=DataOwner.CUSTOMER)])
+    owners = {one.job_type: one.owner for one in SHIPPED_JOBS}
+    assert owners == {
+        "payment.charge": DataOwner.CUSTOMER,
+        "payment.refund": DataOwner.CUSTOMER,
+        "receipt.send": DataOwner.CUSTOMER,
+        "sync.contact": DataOwner.RECORD,
+        "sync.push": DataOwner.RECORD,
+        "sync.import": None,
+    }
+
+
+def erased_record(world: InMemoryStack, *, has_open_jobs: bool = False) -> BusinessWrite | None:
+    contract = SyncContact(world.dependencies)
+    return contract.erase_record("hubspot#1", now=NOW, has_open_jobs=has_open_jobs)
+
+
+def test_erased_record_refuses_older_versions() -> None:
+    world = InMemoryStack()
+    key = {"record_id": "hubspot#1"}
+    row = {"version": 3, "source": "hubspot", "record": {"name": MARK}, "crm_id": "9", "own": MARK}
+    world.dependencies.rows.put("records", key, row)
+    write = erased_record(world)
+    assert write is not None
+    assert not write.applies_to({**row, "version": 4})
+    assert world.dependencies.table("records").update(write)
+
+    left = world.dependencies.table("records").get(key)
+    assert left is not None
+    assert MARK not in str(left)
+    assert (left["version"], left["gone"]) == (4, True)
+    assert erased_record(world) is None
+    record = {"id": "1", "updatedAt": "2026-11-16T03:00:30Z", "properties": {"name": MARK}}
+    event = {"source": "hubspot", "source_id": "1", "event_id": "e", "record": record}
+    assert isinstance(world.run({"job": "sync.contact", "v": 1, **event}), Finished)
+    assert world.dependencies.table("records").get(key) == left
+    imported = world.dependencies.table("import_events").get({**key, "event_id": "e"})
+    assert imported is not None
+    assert (imported["result"], imported["checksum"]) == ("skipped_stale", None)
+
+
+def test_unknown_record_gets_mark_only_if_open_job_may_write_it() -> None:
+    world = InMemoryStack()
+    assert erased_record(world) is None
+    write = erased_record(world, has_open_jobs=True)
+    assert write is not None
+    assert write.must_be_new
+
+
+def test_erased_record_is_not_pushed() -> None:
+    world = InMemoryStack(contracts=(SyncPush,))
+    key = {"record_id": "hubspot#1"}
+    world.dependencies.rows.put("records", key, {"version": 8, "gone": True})
+    push = {"job": "sync.push", "v": 1, "target": "hubspot", **key}
+    for version in (7, 8):
+        outcome = world.run({**push, "version": version})
+        assert isinstance(outcome, Finished)
+        assert outcome.result["gone"] is True
+    assert world.crm.writes.total() == 0
+    assert world.outbox.sent == []
+
+
+def test_push_that_ends_after_erasure_writes_nothing_into_record() -> None:
+    world = InMemoryStack(contracts=(SyncPush,))
+    key = {"record_id": "hubspot#1"}
+    record = {"properties": {"email": "anna@example.org"}}
+    world.dependencies.rows.put("records", key, {"version": 7, "record": record})
+
+    class ErasedMeanwhile(FakeCrm):
+        def upsert_contact(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401  # as the real one
+            pushed = super().upsert_contact(*args, **more)
+            write = erased_record(world)
+            assert write is not None
+            assert world.dependencies.table("records").update(write)
+            return pushed
+
+    world.crm = ErasedMeanwhile()
+    assert isinstance(
+        world.run({"job": "sync.push", "v": 1, "target": "hubspot", **key, "version": 7}), Finished
+    )
+    left = world.dependencies.table("records").get(key)
+    assert left is not None
+    assert left.keys() == {"record_id", "version", "gone", "gone_at", "expires_at"}

@@ -1,0 +1,290 @@
+"""The rules of a gate: its slots, its circuit breaker, and pauses. Time is an argument."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from oncely.domain.gate import (
+    FAILURE_WINDOW,
+    FIRST_PROBE_AFTER,
+    MAX_CLOCK_ERROR,
+    MAX_PERIODS,
+    MAX_PROBE_INTERVAL,
+    MAX_RATE,
+    MIN_FAILURES,
+    MIN_RATE,
+    PROBE_LEASE,
+    SLOT_LEAD,
+    SLOW_START,
+    Circuit,
+    EndpointGroup,
+    GateSnapshot,
+    GateState,
+    Passage,
+    Pause,
+    PauseAction,
+    PauseEntry,
+    Period,
+    RateLimit,
+    Slots,
+    after_failed_probe,
+    close_circuit,
+    farthest_slot,
+    gate_name,
+    is_void,
+    lease_slots,
+    must_open,
+    open_circuit,
+    shared_limit,
+    take_probe,
+    total_time,
+)
+from oncely.provider import ProviderSettings
+
+NOW = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+EFFECTS, LOOKUPS = EndpointGroup
+RUN = Passage(job_type="payment.charge", queue="payments", provider="acme", group=EFFECTS)
+LOOKUP = Passage(job_type="payment.charge", queue="payments", provider="acme", group=LOOKUPS)
+
+
+@given(
+    rate=st.integers(1, 200),
+    arrivals=st.lists(
+        st.tuples(
+            st.integers(0, 2_000_000),  # microseconds since the lease before
+            st.integers(1, 10),  # slots
+            st.floats(0, 0.99),  # how late in its interval a slot is used
+        ),
+        max_size=60,
+    ),
+)
+def test_no_second_has_more_requests_than_limit_and_one(
+    rate: int, arrivals: Sequence[tuple[int, int, float]]
+) -> None:
+    state, now, sent = GateState(), NOW, []
+    interval = GateState().interval(rate, NOW)
+    for pause, count, lateness in arrivals:
+        now += timedelta(microseconds=pause)
+        latest = now + 20 * SECOND
+        state, slots = lease_slots(state, count=count, interval=interval, now=now, latest=latest)
+        for slot in slots.times() if slots else ():
+            assert slot >= now
+            used_at = slot + interval * lateness
+            assert not is_void(slot, interval, used_at)
+            sent.append(used_at)
+    for at in sent:
+        assert sum(at <= other < at + SECOND for other in sent) <= rate + 1
+
+
+def test_slot_that_passed_is_void() -> None:
+    interval = timedelta(milliseconds=40)
+    assert not is_void(NOW, interval, NOW)
+    assert not is_void(NOW, interval, NOW + timedelta(milliseconds=39))
+    assert is_void(NOW, interval, NOW + interval)
+    assert is_void(NOW, interval, NOW + timedelta(hours=1))
+
+
+def test_lookups_have_a_share_of_a_common_limit() -> None:
+    limits = shared_limit(10, lookup_share=0.3)
+    assert (limits[EFFECTS].per_second, limits[LOOKUPS].per_second) == (7, 3)
+
+
+@pytest.mark.parametrize("rate", [-1, 0, math.nan, 1e-9, 1e300, -math.inf])
+def test_rate_that_no_slots_can_be_made_for_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"a rate is from 0\.001 to 10000 a second, or inf"):
+        RateLimit(per_second=rate)
+    with pytest.raises(ValidationError, match="a rate is from"):
+        ProviderSettings(effects_per_second=rate)
+
+
+@pytest.mark.parametrize("rate", [MIN_RATE, MAX_RATE])
+def test_slots_can_be_made_for_every_rate(rate: float) -> None:
+    state = replace(closed_circuit(), next_slot=None)
+    interval = state.interval(rate, NOW)
+    state, slots = lease_slots(state, count=10, interval=interval, now=NOW, latest=NOW)
+    assert slots is not None
+    assert not is_void(slots.first, interval, slots.first + timedelta(milliseconds=4))
+
+
+def test_slots_out_of_reach_are_not_waited_for() -> None:
+    """A clock was wrong, or the rate was much lower: the provider must not stop for hours."""
+    interval = timedelta(milliseconds=40)
+    for next_slot in (farthest_slot(interval, NOW) + SECOND, datetime.max.replace(tzinfo=UTC)):
+        state, slots = lease_slots(
+            GateState(next_slot=next_slot), count=1, interval=interval, now=NOW, latest=NOW
+        )
+        assert slots == Slots(NOW + SLOT_LEAD, interval, 1)
+        assert state.next_slot == NOW + SLOT_LEAD + interval
+    full = GateState(next_slot=farthest_slot(interval, NOW))
+    assert lease_slots(full, count=1, interval=interval, now=NOW, latest=NOW) == (full, None)
+
+
+def results(*failed: bool, apart: timedelta = SECOND) -> list[tuple[datetime, bool]]:
+    return [(NOW - apart * age, one) for age, one in enumerate(reversed(failed))]
+
+
+@pytest.mark.parametrize(
+    ("recent", "opens"),
+    [
+        (results(*[True] * MIN_FAILURES), True),
+        (results(*[True] * (MIN_FAILURES - 1)), False),
+        (results(*[True, False] * MIN_FAILURES), True),
+        (results(*[True, False, False] * MIN_FAILURES), False),
+        (results(*[True] * MIN_FAILURES, apart=FAILURE_WINDOW), False),
+        (results(), False),
+    ],
+    ids=["failures", "few", "half", "a third", "long ago", "none"],
+)
+def test_failures_open_circuit(recent: list[tuple[datetime, bool]], opens: bool) -> None:  # noqa: FBT001  # a parameter
+    assert must_open(recent, NOW) is opens
+
+
+def closed_circuit() -> GateState:
+    state = close_circuit(opened(), NOW)
+    assert state is not None
+    return state
+
+
+def opened() -> GateState:
+    state = open_circuit(GateState(), NOW)
+    assert state is not None
+    return state
+
+
+def test_open_circuit_is_probed_by_one_process() -> None:
+    state, later = opened(), NOW + FIRST_PROBE_AFTER
+    assert open_circuit(state, NOW) is None
+    assert state.circuit(later - SECOND) is Circuit.OPEN
+    assert take_probe(state, later - SECOND) is None
+    assert state.circuit(later) is Circuit.HALF_OPEN
+
+    probing = take_probe(state, later)
+
+    assert probing is not None
+    assert take_probe(probing, later) is None
+    assert take_probe(probing, later + PROBE_LEASE) is not None, "its process died"
+
+
+def test_circuit_whose_probe_lies_far_ahead_is_probed() -> None:
+    """Written by hand or with a wrong clock: the provider must not stop until then."""
+    for probe_at in (NOW + timedelta(days=365), NOW + PROBE_LEASE + MAX_CLOCK_ERROR + SECOND, None):
+        state = GateState(opened_at=NOW + timedelta(days=365), probe_at=probe_at)
+        assert state.circuit(NOW) is Circuit.HALF_OPEN
+        probing = take_probe(state, NOW)
+        assert probing is not None
+        assert probing.probe_at == NOW + PROBE_LEASE
+        failed = after_failed_probe(probing, NOW)
+        assert failed is not None
+        assert failed.probe_at == NOW + FIRST_PROBE_AFTER
+    skewed = GateState(opened_at=NOW, probe_at=NOW + PROBE_LEASE + MAX_CLOCK_ERROR)
+    assert skewed.circuit(NOW) is Circuit.OPEN
+
+
+def test_failed_probes_come_less_often() -> None:
+    state, now, waits = opened(), NOW, []
+    for _ in range(20):
+        state = after_failed_probe(state, now) or state
+        assert state.probe_at is not None
+        waits.append(state.probe_at - now)
+        now = state.probe_at
+    assert waits[0] == FIRST_PROBE_AFTER
+    assert waits == sorted(waits)
+    assert waits[-1] == MAX_PROBE_INTERVAL
+    assert state.opened_at == NOW
+    assert after_failed_probe(GateState(), NOW) is None
+
+
+def test_closed_circuit_starts_slowly() -> None:
+    closed = close_circuit(opened(), NOW + SECOND)
+    assert closed is not None
+    assert close_circuit(closed, NOW) is None
+    began = NOW + SECOND
+    assert closed.circuit(began) is Circuit.CLOSED
+    assert closed.interval(25, began) == timedelta(milliseconds=200)
+    assert closed.interval(25, began + SLOW_START / 2) == timedelta(milliseconds=80)
+    assert closed.interval(25, began + SLOW_START) == timedelta(milliseconds=40)
+    assert closed.outages == (Period(NOW, began),)
+    earlier = began - timedelta(days=365)
+    assert closed.interval(25, earlier) == timedelta(milliseconds=40), "its clock was wrong"
+
+
+def entry(action: PauseAction, minutes: float) -> PauseEntry:
+    at = NOW + timedelta(minutes=minutes)
+    return PauseEntry(at=at, action=action, actor="ada", reason="wrong prices")
+
+
+def paused(target: str, *minutes: float) -> Pause:
+    """A target that was paused, resumed, paused and so on at these times."""
+    pause = Pause(target=target)
+    for number, at in enumerate(minutes):
+        action = PauseAction.RESUME if number % 2 else PauseAction.PAUSE
+        pause = pause.with_entry(entry(action, at))
+    return pause
+
+
+@pytest.mark.parametrize("target", ["payment.charge", "queue:payments", "provider:acme"])
+def test_pause_holds_runs_but_no_lookups(target: str) -> None:
+    snapshot = GateSnapshot(pauses={target: paused(target, 0)})
+    assert snapshot.pause_of(RUN) is not None
+    assert snapshot.pause_of(LOOKUP) is None
+
+
+@pytest.mark.parametrize("target", ["payment.refund", "queue:mail", "provider:other"])
+def test_pause_holds_no_other_jobs(target: str) -> None:
+    assert GateSnapshot(pauses={target: paused(target, 0)}).pause_of(RUN) is None
+
+
+def test_resumed_target_holds_nothing() -> None:
+    snapshot = GateSnapshot(pauses={"payment.charge": paused("payment.charge", 0, 1)})
+    assert snapshot.pause_of(RUN) is None
+
+
+def test_held_time_counts_overlapping_holds_once() -> None:
+    gate = GateState(outages=(Period(NOW, NOW + timedelta(minutes=30)),))
+    snapshot = GateSnapshot(
+        gates={gate_name("acme", LOOKUPS): gate},
+        pauses={
+            "payment.charge": paused("payment.charge", 10, 40, 50),
+            "queue:mail": paused("queue:mail", 0),
+        },
+    )
+    now = NOW + timedelta(minutes=60)
+
+    assert snapshot.held_time(RUN, since=NOW, now=now) == timedelta(minutes=50)
+    assert snapshot.held_time(RUN, since=now, now=now) == timedelta(0)
+
+
+def test_open_circuit_is_held_time() -> None:
+    snapshot = GateSnapshot(gates={gate_name("acme", EFFECTS): opened()})
+    assert snapshot.held_time(RUN, since=NOW, now=NOW + 5 * SECOND) == 5 * SECOND
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=20))
+def test_total_time_is_never_longer_than_the_time(pairs: Sequence[tuple[int, int]]) -> None:
+    periods = [
+        Period(NOW + SECOND * start, NOW + SECOND * (start + length)) for start, length in pairs
+    ]
+    until = NOW + SECOND * 120
+    total = total_time(periods, since=NOW, until=until)
+    covered = {
+        second for start, length in pairs for second in range(start, min(start + length, 120))
+    }
+    assert total == SECOND * len(covered)
+
+
+def test_audit_trail_is_bounded() -> None:
+    pause = paused("payment.charge", *range(MAX_PERIODS * 2 + 1))
+    assert len(pause.entries) == MAX_PERIODS
+    assert pause.current is not None
+
+
+def test_resume_with_slow_clock_does_not_end_pause_before_it_began() -> None:
+    pause = paused("payment.charge", 10, 5, 6)
+    assert [one.at for one in pause.entries] == [NOW + timedelta(minutes=10)] * 3

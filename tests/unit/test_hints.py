@@ -1,0 +1,231 @@
+"""Hints: an event brings a lookup forward, and can do nothing else."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncely.domain.decisions import recheck_at
+from oncely.domain.hints import (
+    DropReason,
+    HintAction,
+    ReportedState,
+    action_for_hint,
+    apply_hint,
+    keep_hint,
+)
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.provider_events import JobHint
+from oncely.jobs.refund_ledger import RefundLedger, RefundState
+from oncely.reconcile.event_hints import EventHints
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.unit.samples import NOW, TICK, make_job
+
+HOUR = timedelta(hours=1)
+KEY = JobKey("payment.charge:order_18452")
+
+
+@pytest.mark.parametrize("reported", ReportedState)
+def test_unknown_job_is_asked_whatever_the_event_says(reported: ReportedState) -> None:
+    job = make_job(status=Status.UNKNOWN, deployment="dev")
+    assert action_for_hint(job, reported, deployment="dev", object_id="pi_1") is HintAction.ASK_NOW
+
+
+@pytest.mark.parametrize("reported", ReportedState)
+@pytest.mark.parametrize(
+    ("status", "action"),
+    [
+        (Status.READY, DropReason.NOT_NEEDED),
+        (Status.NEEDS_REVIEW, DropReason.NOT_NEEDED),
+        (Status.STARTED, HintAction.WAIT),
+    ],
+)
+def test_job_that_waits_runs_or_needs_review_is_left_alone(
+    status: Status, reported: ReportedState, action: HintAction | DropReason
+) -> None:
+    job = make_job(status=status, deployment="dev")
+    assert action_for_hint(job, reported, deployment="dev", object_id="pi_1") is action
+
+
+@pytest.mark.parametrize(
+    ("status", "reported", "action"),
+    [
+        (Status.FINISHED, ReportedState.FAILED, HintAction.CHECK_END),
+        (Status.FAILED, ReportedState.SUCCEEDED, HintAction.CHECK_END),
+        (Status.CANCELLED, ReportedState.SUCCEEDED, HintAction.CHECK_END),
+        (Status.FINISHED, ReportedState.SUCCEEDED, DropReason.NOT_NEEDED),
+        (Status.FAILED, ReportedState.FAILED, DropReason.NOT_NEEDED),
+        (Status.CANCELLED, ReportedState.FAILED, DropReason.NOT_NEEDED),
+        (Status.FINISHED, ReportedState.PROCESSING, DropReason.NOT_NEEDED),
+        (Status.FAILED, ReportedState.PROCESSING, DropReason.NOT_NEEDED),
+    ],
+)
+def test_ended_job_is_checked_only_if_event_contradicts_it(
+    status: Status, reported: ReportedState, action: HintAction | DropReason
+) -> None:
+    job = make_job(status=status, deployment="dev")
+    assert action_for_hint(job, reported, deployment="dev", object_id="pi_1") is action
+
+
+@pytest.mark.parametrize("reported", ReportedState)
+@pytest.mark.parametrize("status", Status)
+def test_event_that_is_not_the_job_s_does_nothing(status: Status, reported: ReportedState) -> None:
+    def action(job: Job | None) -> HintAction | DropReason:
+        return action_for_hint(job, reported, deployment="dev", object_id="pi_1")
+
+    ours = make_job(status=status, deployment="dev")
+    assert action(None) is DropReason.NO_JOB
+    assert action(replace(ours, deployment="staging")) is DropReason.OTHER_DEPLOYMENT
+    assert action(replace(ours, provider_ref="pi_2")) is DropReason.OTHER_OBJECT
+    assert action(replace(ours, provider_ref="pi_1")) is action(ours)
+
+
+def test_hint_makes_unknown_job_due_and_changes_nothing_else() -> None:
+    job = make_job(status=Status.UNKNOWN, due_at=NOW + HOUR)
+    hinted = make_job(status=Status.UNKNOWN, due_at=NOW, hinted_at=NOW)
+    assert apply_hint(job, deployment=None, now=NOW) == hinted
+    assert apply_hint(hinted, deployment=None, now=NOW - TICK) is None
+    assert apply_hint(job, deployment="staging", now=NOW) is None
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.UNKNOWN}))
+def test_hint_changes_no_other_status(status: Status) -> None:
+    assert apply_hint(make_job(status=status), deployment=None, now=NOW) is None
+
+
+@pytest.fixture
+def debit(world: InMemoryStack) -> InMemoryStack:
+    """A bank debit on its third day, looked up a few times a day."""
+    world.payments.processes = True
+    world.run(charge_message())
+    end = world.clock.now() + timedelta(days=3)
+    while world.clock.now() < end:
+        world.clock.time = world.job(KEY).due_at or end
+        world.reconcile(KEY)
+    return world
+
+
+def test_hint_brings_the_next_lookup_forward(debit: InMemoryStack) -> None:
+    debit.payments.complete("pi_1", status="succeeded")
+    before = debit.job(KEY)
+    assert before.due_at is not None
+    assert before.due_at > debit.clock.now() + 5 * HOUR
+
+    assert debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+
+    hinted = debit.job(KEY)
+    assert (hinted.version, hinted.evidence) == (before.version, before.evidence)
+    debit.reconcile(KEY)
+    assert debit.job(KEY).status is Status.FINISHED
+
+
+def test_hint_during_a_lookup_is_asked_again_at_once(debit: InMemoryStack) -> None:
+    class _HintedMeanwhile:
+        """The payment succeeds, and its event arrives, after the provider has answered."""
+
+        def __getattr__(self, name: str) -> object:
+            if name != "lookup":
+                return getattr(debit.payments, name)
+            return self.lookup
+
+        def lookup(self, *args: Any) -> object:  # noqa: ANN401  # as the provider's
+            answer = debit.payments.lookup(*args)
+            debit.payments.complete("pi_1", status="succeeded")
+            debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+            return answer
+
+    debit.clock.time = debit.job(KEY).due_at or debit.clock.time
+    debit.app(provider=_HintedMeanwhile()).reconciler.resolve(KEY)
+
+    job = debit.job(KEY)
+    assert (job.status, job.due_at) == (Status.UNKNOWN, debit.clock.now())
+    debit.reconcile(KEY)
+    assert debit.job(KEY).status is Status.FINISHED
+
+
+def test_hint_during_the_ending_lookup_changes_nothing(debit: InMemoryStack) -> None:
+    class _HintedMeanwhile:
+        def __getattr__(self, name: str) -> object:
+            if name == "lookup":
+                debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+            return getattr(debit.payments, name)
+
+    debit.payments.complete("pi_1", status="succeeded")
+    debit.clock.time = debit.job(KEY).due_at or debit.clock.time
+    debit.app(provider=_HintedMeanwhile()).reconciler.resolve(KEY)
+    assert debit.job(KEY).status is Status.FINISHED
+
+
+def test_only_a_wait_keeps_a_hint() -> None:
+    seen = make_job(status=Status.UNKNOWN)
+    row = replace(seen, hinted_at=NOW)
+    wait = recheck_at("processing", due_at=NOW + HOUR)
+    end = Decision(event=Event.CONFIRM, reason="charged", changes={"due_at": NOW + HOUR})
+    assert keep_hint(wait, seen=seen, row=row).changes["due_at"] == NOW
+    assert keep_hint(wait, seen=row, row=row) == wait
+    assert keep_hint(end, seen=seen, row=row) == end
+
+
+def receive(
+    world: InMemoryStack,
+    reported: ReportedState,
+    key: JobKey = KEY,
+    *,
+    object_id: str = "pi_1",
+    deployment: str | None = None,
+) -> HintAction | DropReason:
+    hint = JobHint(deployment=deployment, job_key=key, reported=reported)
+    return EventHints(world.reconciler()).receive(hint, object_id=object_id)
+
+
+def test_event_finishes_slow_payment_with_the_next_sweep(debit: InMemoryStack) -> None:
+    debit.payments.complete("pi_1", status="succeeded")
+    assert receive(debit, ReportedState.SUCCEEDED) is HintAction.ASK_NOW
+    assert receive(debit, ReportedState.SUCCEEDED) is DropReason.NOT_NEEDED  # the same moment again
+    debit.reconcile(KEY)
+    assert debit.job(KEY).status is Status.FINISHED
+
+
+def test_paid_order_stays_paid_after_late_failed_event(world: InMemoryStack) -> None:
+    world.run(charge_message())
+    before = world.job(KEY)
+
+    assert receive(world, ReportedState.FAILED) is HintAction.CHECK_END
+
+    assert (world.job(KEY), world.order()["status"]) == (before, "paid")
+    assert world.alerts.sent == []
+
+
+def test_event_before_its_job_creates_nothing(world: InMemoryStack) -> None:
+    assert receive(world, ReportedState.SUCCEEDED) is DropReason.NO_JOB
+    assert world.store.get(KEY) is None
+
+
+def test_forged_event_does_not_finish_an_open_payment(debit: InMemoryStack) -> None:
+    receive(debit, ReportedState.SUCCEEDED)
+    debit.reconcile(KEY)
+    assert (debit.job(KEY).status, debit.payments.charges) == (Status.UNKNOWN, [])
+
+
+def test_event_of_another_deployment_is_dropped(debit: InMemoryStack) -> None:
+    before = debit.job(KEY)
+    done = receive(debit, ReportedState.SUCCEEDED, deployment="staging")
+    assert (done, debit.job(KEY)) == (DropReason.OTHER_DEPLOYMENT, before)
+
+
+def test_refund_that_fails_later_needs_review_after_its_event(world: InMemoryStack) -> None:
+    world.run(charge_message())
+    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "rma_1"}
+    world.run(named)
+    key = JobKey("payment.refund:order_18452:rma_1")
+    world.payments.complete_refund("re_1", status="failed")
+
+    first, second = (receive(world, ReportedState.FAILED, key, object_id="re_1") for _ in range(2))
+    assert (first, second) == (HintAction.CHECK_END, DropReason.NOT_NEEDED)  # in review already
+
+    assert world.job(key).status is Status.NEEDS_REVIEW
+    row = world.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
+    assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.FAILED}

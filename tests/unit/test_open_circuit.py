@@ -1,0 +1,110 @@
+"""While a provider does not respond: nothing is spent, written or escalated, and all continues."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.gate import (
+    FIRST_PROBE_AFTER,
+    EndpointGroup,
+    GateState,
+    gate_name,
+    open_circuit,
+)
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.reconcile.find_due_work import SweepRequest
+from oncely.reconcile.reconciler import HELD
+from oncely.run.outcomes import Finished, Held, NotAttempted
+from oncely.testing.provider_fault import ProviderFault
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.worker import BatchHarness, make_delivery
+
+KEY = JobKey("payment.charge:order_18452")
+
+
+@pytest.fixture
+def world() -> InMemoryStack:
+    world = InMemoryStack()
+    world.add_order()
+    return world
+
+
+def open_circuits(world: InMemoryStack) -> None:
+    for group in EndpointGroup:
+        opened = open_circuit(GateState(), world.clock.now())
+        assert opened is not None
+        world.gates.gates[gate_name("stripe", group)] = opened
+
+
+def stop_responding(world: InMemoryStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(world.payments), "responds", lambda _: False)
+    open_circuits(world)
+
+
+def sweep(world: InMemoryStack) -> set[str]:
+    items = world.finder().find(SweepRequest()).items
+    deadline = world.clock.now() + timedelta(minutes=2)
+    handled = world.app().group_resolver.resolve(items, deadline=deadline)
+    return {one.resolution.outcome for one in handled if one.resolution is not None}
+
+
+def test_message_returns_to_queue_without_a_row(
+    world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_responding(world, monkeypatch)
+
+    (processed,) = BatchHarness(world=world).process(make_delivery(charge_message()))
+
+    assert isinstance(processed.outcome, Held)
+    assert not processed.acked
+    assert world.store.jobs == {}
+    assert not world.payments.intents
+
+
+def test_unknown_job_is_not_touched_for_three_days(
+    world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+    before = world.job(KEY)
+    assert before.status is Status.UNKNOWN
+    with monkeypatch.context() as outage:
+        stop_responding(world, outage)
+        for _ in range(3 * 24):
+            world.clock.advance(hours=1)
+            assert sweep(world) == {HELD}
+    assert world.job(KEY) == before
+    assert world.alerts.sent == []
+
+    world.clock.advance(minutes=1)
+    assert sweep(world) == {Status.FINISHED}
+
+
+def test_circuit_that_opens_during_a_run_spends_no_attempt(world: InMemoryStack) -> None:
+    class LostOnTheWay(type(world.payments)):  # type: ignore[misc]  # the fake of any provider
+        def prepare(self, *given: object, **more: object) -> object:
+            prepared = super().prepare(*given, **more)
+            open_circuits(world)
+            return prepared
+
+    world.payments = LostOnTheWay()
+
+    outcome = world.run(charge_message())
+
+    assert isinstance(outcome, NotAttempted)
+    job = world.job(KEY)
+    assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
+    assert not world.payments.charges
+    world.clock.time += FIRST_PROBE_AFTER
+    sweep(world)
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert len(world.payments.charges) == 1
+
+
+def test_job_of_another_provider_runs(world: InMemoryStack) -> None:
+    open_circuits(world)
+    world.add_order("7", payment_provider="braintree")
+    held, passed = (world.run(charge_message(order)) for order in ("18452", "7"))
+    assert isinstance(held, Held)
+    assert not isinstance(passed, Held)

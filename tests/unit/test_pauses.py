@@ -1,0 +1,260 @@
+"""Pause and resume: no effect begins, nothing is lost, and the time does not count as age."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.gate import Pause, PauseAction, PauseEntry
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
+from oncely.reconcile.find_due_work import SweepRequest
+from oncely.reconcile.reconciler import HELD
+from oncely.run.outcomes import Conflict, Duplicate, Finished, Held, NotAttempted
+from oncely.testing.provider_fault import ProviderFault
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.worker import BatchHarness, make_delivery
+
+KEY = JobKey("payment.charge:order_18452")
+TARGETS = ("payment.charge", "payments", "stripe")
+
+
+@pytest.fixture
+def world() -> InMemoryStack:
+    world = InMemoryStack()
+    world.add_order()
+    return world
+
+
+def change(world: InMemoryStack, action: PauseAction, target: str = TARGETS[0]) -> PauseChange:
+    return world.app().pause_switch.change(target, action, actor="ada", reason="wrong prices")
+
+
+def pause(world: InMemoryStack, target: str = TARGETS[0]) -> PauseChange:
+    return change(world, PauseAction.PAUSE, target)
+
+
+def resume(world: InMemoryStack, target: str = TARGETS[0]) -> PauseChange:
+    return change(world, PauseAction.RESUME, target)
+
+
+def sweep(world: InMemoryStack) -> list[str]:
+    """One sweep. Returns what it did about each job."""
+    items = world.finder().find(SweepRequest()).items
+    deadline = world.clock.now() + timedelta(minutes=2)
+    handled = world.app().group_resolver.resolve(items, deadline=deadline)
+    return [one.resolution.outcome for one in handled if one.resolution is not None]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_paused_job_waits_in_its_row_for_three_days(world: InMemoryStack, target: str) -> None:
+    pause(world, target)
+    batch = BatchHarness(world=world)
+
+    (processed,) = batch.process(make_delivery(charge_message()))
+
+    assert isinstance(processed.outcome, Held)
+    assert processed.acked, "the row has the message, and a queue keeps one for days only"
+    assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.READY, 0)
+    version = world.job(KEY).version
+    for _ in range(3 * 24):
+        world.clock.advance(hours=1)
+        assert set(sweep(world)) <= {HELD}
+    assert world.job(KEY).version == version, "no write for each job and sweep"
+    assert not world.payments.intents
+
+    resume(world, target)
+    sweep(world)
+    (body,) = world.outbox.sent
+    assert isinstance(world.run(body), Finished)
+    assert world.alerts.sent == []
+
+
+def test_pause_is_checked_again_before_each_effect(world: InMemoryStack) -> None:
+    class PausedOnTheWay(type(world.payments)):  # type: ignore[misc]  # the fake of any provider
+        def prepare(self, *given: object, **more: object) -> object:
+            prepared = super().prepare(*given, **more)
+            pause(world)
+            return prepared
+
+    world.payments = PausedOnTheWay()
+
+    outcome = world.run(charge_message())
+
+    assert isinstance(outcome, NotAttempted)
+    assert outcome.row_resends
+    job = world.job(KEY)
+    assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
+    assert not world.payments.charges
+    resume(world)
+    sweep(world)
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert len(world.payments.charges) == 1
+
+
+def test_pause_does_not_stop_lookups(world: InMemoryStack) -> None:
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+    assert world.job(KEY).status is Status.UNKNOWN
+    pause(world)
+    world.clock.advance(minutes=1)
+    assert sweep(world) == [Status.FINISHED]
+
+
+def test_unknown_job_that_is_requeued_waits_for_resume(world: InMemoryStack) -> None:
+    """Three days of pause, in which the lookup proves that nothing was charged."""
+    world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
+    world.run(charge_message())
+    pause(world)
+    world.clock.advance(minutes=1)
+    sweep(world)
+    assert isinstance(world.run(world.outbox.sent.pop()), Held)
+    world.clock.advance(days=3)
+    assert set(sweep(world)) <= {HELD}
+    resume(world)
+    sweep(world)
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+
+
+def test_ready_row_of_paused_type_does_not_age(world: InMemoryStack) -> None:
+    world.enqueuer().enqueue(charge_message())
+    pause(world)
+    world.clock.advance(days=3)
+    assert sweep(world) == []
+    resume(world)
+    world.clock.advance(hours=23)
+    assert sweep(world) == [Status.READY]
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+
+
+def test_time_outside_of_pauses_is_age(world: InMemoryStack) -> None:
+    world.enqueuer().enqueue(charge_message())
+    pause(world)
+    world.clock.advance(days=3)
+    resume(world)
+    world.clock.advance(hours=25)
+    assert sweep(world) == [Status.NEEDS_REVIEW]
+
+
+def test_worker_does_not_count_pause_as_age(world: InMemoryStack) -> None:
+    world.enqueuer().enqueue(charge_message())
+    pause(world)
+    world.clock.advance(days=3)
+    resume(world)
+    assert isinstance(world.run(charge_message()), Finished)
+
+
+def test_duplicate_of_ended_job_is_answered_during_pause(world: InMemoryStack) -> None:
+    world.run(charge_message())
+    pause(world)
+    assert isinstance(world.run(charge_message()), Duplicate)
+
+
+def test_second_message_of_held_job_changes_nothing(world: InMemoryStack) -> None:
+    pause(world)
+    world.run(charge_message())
+    before = world.job(KEY)
+    world.clock.advance(minutes=1)
+    assert isinstance(world.run(charge_message()), Held)
+    assert world.job(KEY) == before
+
+
+def test_other_message_of_held_job_is_not_dropped(world: InMemoryStack) -> None:
+    """It may have other values: only the claim of the first one tells."""
+    pause(world)
+    world.run(charge_message())
+    other = charge_message(amount=world.order()["amount"])
+    held = world.run(other)
+    assert isinstance(held, Held)
+    assert not held.row_resends
+    deadline = world.clock.now() + timedelta(minutes=1)
+    last = world.runner().run(json.dumps(other), deadline=deadline, nack=False)
+    assert isinstance(last, Conflict)
+    assert last.alerted
+
+
+def test_enqueued_row_shows_why_it_waits(world: InMemoryStack) -> None:
+    world.enqueuer().enqueue(charge_message())
+    pause(world)
+    assert isinstance(world.run(charge_message()), Held)
+    job = world.job(KEY)
+    assert job.evidence[-1].event is Event.HOLD
+    assert "payment.charge is paused since" in (job.last_error or "")
+    assert job.due_at == world.clock.now()
+
+
+def test_other_job_types_continue(world: InMemoryStack) -> None:
+    pause(world, "receipt.send")
+    assert isinstance(world.run(charge_message()), Finished)
+
+
+def test_changes_are_recorded_once_with_who_and_why(world: InMemoryStack) -> None:
+    assert pause(world).is_changed
+    assert not pause(world).is_changed
+    assert resume(world).is_changed
+    assert not resume(world).is_changed
+    found = gates_to_json(world.app().pause_switch.snapshot())
+    assert found["paused"] == []
+    history = found["history"]
+    assert isinstance(history, list)
+    assert [one["action"] for one in history] == ["pause", "resume"]  # type: ignore[index,call-overload]  # JSON
+    assert json.dumps(history[0]).count("wrong prices") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [("payments", "queue:payments"), ("provider:stripe", "provider:stripe")],
+)
+def test_target_is_found_by_its_name(world: InMemoryStack, target: str, found: str) -> None:
+    assert pause(world, target).pause.target == found
+
+
+def test_unknown_target_is_refused_with_known_ones(world: InMemoryStack) -> None:
+    with pytest.raises(InvalidRequestError, match="no job type, queue or provider 'charges'; use"):
+        pause(world, "charges")
+
+
+def test_what_is_no_longer_deployed_can_be_resumed(world: InMemoryStack) -> None:
+    """Otherwise its alarm could never end."""
+    entry = PauseEntry(at=world.clock.now(), action=PauseAction.PAUSE, actor="ada", reason="why")
+    world.gates.pauses["sync.removed"] = Pause(target="sync.removed", entries=(entry,))
+    assert resume(world, "sync.removed").is_changed
+    with pytest.raises(InvalidRequestError, match=r"no job type.*'sync\.removed'"):
+        pause(world, "sync.removed")
+
+
+def test_two_operators_who_resume_at_once_leave_one_entry(world: InMemoryStack) -> None:
+    pause(world)
+
+    class Slow(type(world.gates)):  # type: ignore[misc]  # whatever the table of the world is
+        def write_pause(self, before: Pause | None, after: Pause) -> bool:
+            resume(world)
+            written: bool = world.gates.write_pause(before, after)
+            return written
+
+    switch = replace(world.app().pause_switch, table=Slow(world.gates.gates, world.gates.pauses))
+    done = switch.change(TARGETS[0], PauseAction.RESUME, actor="bo", reason="fixed")
+
+    assert not done.is_changed
+    entries = world.gates.pauses[TARGETS[0]].entries
+    assert [(one.action, one.actor) for one in entries] == [
+        (PauseAction.PAUSE, "operator:ada"),
+        (PauseAction.RESUME, "operator:ada"),
+    ]
+
+
+def test_huge_reason_is_one_short_line(world: InMemoryStack) -> None:
+    reason = "prices\nresumed by bo " + "x" * 1_000_000
+    switch = world.app().pause_switch
+    done = switch.change("stripe", PauseAction.PAUSE, actor="ada", reason=reason)
+    (entry,) = done.pause.entries
+    assert len(entry.reason) == MAX_REASON_LENGTH
+    assert entry.reason.isprintable()
+
+
+def test_pause_needs_a_reason(world: InMemoryStack) -> None:
+    with pytest.raises(InvalidRequestError, match="say why"):
+        world.app().pause_switch.change("stripe", PauseAction.PAUSE, actor="ada", reason=" ")
