@@ -137,7 +137,7 @@ class StackClient:
 
     def alerts_about(self, key: str) -> list[str]:
         self.alerts()
-        return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
+        return [alert["Message"] for alert in self._alerts if key in alert["Subject"].split()]
 
     def wait_for_alert(self, key: str) -> str:
         (told,) = wait_for(lambda: self.alerts_about(key), f"an alert about {key}")

@@ -65,7 +65,7 @@ def test_event_finishes_payment_sooner_than_a_sweep(deployment: StackClient) -> 
         assert took < SWEEP_SECONDS
 
 
-def test_endpoint_refuses_what_stripe_did_notsign(deployment: StackClient) -> None:
+def test_endpoint_refuses_what_stripe_did_not_sign(deployment: StackClient) -> None:
     body = json.dumps(stripe_event("payment_intent.succeeded", "pi_1"))
     old = int(time.time()) - 301
     assert post(deployment, body, None) == 400
