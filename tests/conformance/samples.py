@@ -9,7 +9,7 @@ from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import ENGINE_NUMBER, Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, JobStore
@@ -157,6 +157,7 @@ def job_with_every_field() -> Job:
         "evidence": EVIDENCE,
         "provider_events": PROVIDER_EVENTS,
         "key_scope": "",
+        "min_engine": ENGINE_NUMBER,  # a higher number cannot be read
         "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL knows whole seconds only
     }
     kinds = get_type_hints(Job)

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from oncely.domain.claims import ClaimFailure, apply_claim, classify_claim_failure
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.errors import UnavailableError, UnreadableRowError
+from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
@@ -239,6 +239,51 @@ def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     row = dynamo.row(KEY)
     assert row is not None
     assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("row", "changes"),
+    [
+        (make_ready_job(min_engine=ENGINE_NUMBER + 1), {}),
+        (make_ready_job(min_engine=ENGINE_NUMBER + 1, fingerprint="fingerprint-1"), {}),
+        (make_review(min_engine=ENGINE_NUMBER + 1), {"reopens": make_review()}),
+    ],
+    ids=["ready", "claimed before", "review"],
+)
+def test_row_of_newer_engine_is_left_alone(
+    store: JobStore, row: Job, changes: dict[str, Any]
+) -> None:
+    store.create(row)
+    with pytest.raises(UnreadableRowError, match="deploy the newer version again"):
+        store.claim(make_claim(**changes))
+    with pytest.raises(UnreadableRowError, match="needs engine 2, and this is engine 1"):
+        store.get(KEY)
+
+
+def test_refused_claim_leaves_row_of_newer_engine_unchanged(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+    store.create(make_ready_job(min_engine=ENGINE_NUMBER + 1))
+    before = dynamo.row(KEY)
+    with pytest.raises(UnreadableRowError):
+        store.claim(make_claim())
+    assert dynamo.row(KEY) == before
+
+
+def test_claim_of_newer_engine_keeps_older_ones_away(
+    dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first engine, whose rows have no number, is rolled back to."""
+    store = dynamo.store()
+    store.create(make_ready_job())
+    with monkeypatch.context() as newer:
+        newer.setattr("oncely.domain.jobs.ENGINE_NUMBER", 2)
+        newer.setattr("oncely.aws.expressions.ENGINE_NUMBER", 2)
+        claimed = store.claim(make_claim())
+        assert isinstance(claimed, Claimed)
+        assert claimed.job.min_engine == 2
+        store.compare_and_swap(claimed.job, apply_event(claimed.job, Event.RELEASE))
+    with pytest.raises(UnreadableRowError, match="needs engine 2"):
+        store.claim(make_claim(now=time_at(60)))
 
 
 def test_claim_fails_before_time_to_run(store: JobStore) -> None:

@@ -1,16 +1,17 @@
-"""Deploys the shop into the local AWS: an upgrade over unfinished jobs, and the three ways."""
+"""Deploys the shop into the local AWS: an upgrade, a rollback, and the three ways."""
 
 import sys
 from pathlib import Path
 from typing import Final
 
+from oncely.domain.jobs import ENGINE_NUMBER
 from oncely_local.engine import running_engine
 from tests.consumer.deployed_shop import CAMPAIGN, DeployedShop, LocalAws
 from tests.consumer.shell import expect, step
 from tests.consumer.voucher_provider import VoucherServer, running_provider
 
-# The attribute of a row that the first wheel does not know.
-NEW_ATTRIBUTE: Final = "provider"
+# Its rows have an attribute that the rows of older engines do not have.
+NEWER_ENGINE: Final = ENGINE_NUMBER + 1
 # Vouchers whose jobs the upgrade meets. The campaign `summer` does not exist yet.
 UNFINISHED: Final = ("unknown", "busy", "slow", "early")
 CAMPAIGNS: Final = {"early": "summer"}
@@ -18,8 +19,8 @@ OWN_STACK: Final = "ShopJobs-local"
 WAYS: Final = ("ShopConstruct-local", OWN_STACK, "ShopFunction-local")
 
 
-def check_deployments(project: Path, oncely: Path, *, first: Path, ways: Path) -> None:
-    """Deploy the first wheel, and then the three ways over it, in one engine."""
+def check_deployments(project: Path, oncely: Path, *, first: Path, newer: Path, ways: Path) -> None:
+    """Deploy the first wheel, a newer engine over it, and then the three ways, in one engine."""
     with (
         running_provider() as (provider, address),
         running_engine(project / "engine.log") as engine,
@@ -31,11 +32,14 @@ def check_deployments(project: Path, oncely: Path, *, first: Path, ways: Path) -
             shop = DeployedShop(aws, OWN_STACK, oncely=oncely)
             shop.set_up()
             _leave_unfinished(shop, provider)
-        with step("deploy this wheel over them, in each of the three ways"):
-            aws.deploy(ways, *WAYS)
+        with step("deploy a newer engine over them"):
+            aws.deploy(newer, OWN_STACK)
             _expect_unfinished(shop)
         with step("let the unfinished jobs end"):
             _check_upgrade(shop, provider)
+        with step("roll back to this wheel, and deploy it in each of the three ways"):
+            aws.deploy(ways, *WAYS)
+            _check_rollback(shop, provider)
         for name in WAYS:
             with step(f"drop an answer in {name}"):
                 _check_way(DeployedShop(aws, name, oncely=oncely), provider)
@@ -72,8 +76,18 @@ def _check_upgrade(shop: DeployedShop, provider: VoucherServer) -> None:
         shop.wait_for(voucher_id, status="finished")
     for voucher_id in UNFINISHED:
         _expect_one(provider, voucher_id)
-    # Only this version has claimed it.
-    expect(str(shop.row("early").get(NEW_ATTRIBUTE)), "voucher_api")
+    # Only the newer engine has claimed it.
+    expect(str(shop.row("early").get("min_engine")), str(NEWER_ENGINE))
+
+
+def _check_rollback(shop: DeployedShop, provider: VoucherServer) -> None:
+    """A row of the newer engine is neither claimed nor changed, and the command says why."""
+    before = shop.row("early")
+    shop.send_to_queue("early", CAMPAIGNS["early"])
+    expect(shop.command("find", "early"), f"needs engine {NEWER_ENGINE}")
+    if shop.row("early") != before:
+        sys.exit(f"an older engine changed the row: {shop.row('early')}")
+    _expect_one(provider, "early")
 
 
 def _check_way(shop: DeployedShop, provider: VoucherServer) -> None:

@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 from hatchling import build
 
-from tests.consumer.deployments import check_deployments
+from oncely.domain.jobs import ENGINE_NUMBER
+from tests.consumer.deployments import NEWER_ENGINE, check_deployments
 from tests.consumer.oldest_versions import check_oldest_versions
 from tests.consumer.refusals import check_refusals
 from tests.consumer.shell import REPOSITORY, expect, install_wheel, step, synthesize
@@ -23,26 +25,26 @@ version = "0"
 jobs = ["shop_jobs.voucher_issue:VoucherIssue"]
 """
 # The first commit whose wheel a test used from a repository of its own.
-FIRST_WHEEL: Final = "14c0a6596097"
-# How a job sets the attribute of a row that the first wheel does not know.
-SETS_NEW_ATTRIBUTE: Final = ", provider=PROVIDER.name"
+FIRST_WHEEL: Final = "b9784d7b224e"
 
 
 def check_shop(folder: Path, python: Path, wheel: Path) -> None:
     """Check the shop in the environment that has this wheel, and leave it there."""
     project = folder / "voucher_shop"
     extras = ("cdk", "command")
-    with step("synthesize a shop with the first wheel"):
+    with step("synthesize a shop with the first wheel, and with a newer engine"):
         _write_shop(project)
         install_wheel(folder, python, _build_first_wheel(folder), extras)
-        first = _synthesize_first(project, python)
+        first = synthesize(project, python, "own_stack.py", "first.out")
+        install_wheel(folder, python, _build_newer_wheel(folder, wheel), extras)
+        newer = synthesize(project, python, "own_stack.py", "newer.out")
         install_wheel(folder, python, wheel, extras)
     with step("synthesize it with this wheel, in each of the three ways"):
         ways = synthesize(project, python, "three_ways.py", "ways.out")
     with step("refuse the mistakes of a team"):
         check_refusals(project, python)
     check_oldest_versions(folder, project, wheel, uv=python.with_name("uv"), ways=ways)
-    check_deployments(project, python.with_name("oncely"), first=first, ways=ways)
+    check_deployments(project, python.with_name("oncely"), first=first, newer=newer, ways=ways)
 
 
 def _build_first_wheel(folder: Path) -> Path:
@@ -62,6 +64,23 @@ def _build_first_wheel(folder: Path) -> Path:
     return sources / build.build_wheel(str(sources))
 
 
+def _build_newer_wheel(folder: Path, wheel: Path) -> Path:
+    """Copy this wheel with the next engine number, whose rows carry it in a new attribute."""
+    newer = folder / "newer" / wheel.name
+    newer.parent.mkdir()
+    with ZipFile(wheel) as source, ZipFile(newer, "w") as copy:
+        for name in source.namelist():
+            text = source.read(name)
+            if name == "oncely/domain/jobs.py":
+                number = f"ENGINE_NUMBER: Final = {ENGINE_NUMBER}\n"
+                expect(text.decode(), number)
+                text = text.replace(
+                    number.encode(), f"ENGINE_NUMBER: Final = {NEWER_ENGINE}\n".encode()
+                )
+            copy.writestr(name, text)
+    return newer
+
+
 def _write_shop(project: Path) -> None:
     """Write the project of a team that has one job."""
     for path in sorted(SHOP.rglob("*.py")):
@@ -69,14 +88,3 @@ def _write_shop(project: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     (project / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-
-
-def _synthesize_first(project: Path, python: Path) -> Path:
-    """Synthesize with the first wheel, whose jobs cannot set the new attribute."""
-    job = project / "shop_jobs" / "voucher_issue.py"
-    source = job.read_text(encoding="utf-8")
-    expect(source, SETS_NEW_ATTRIBUTE)
-    job.write_text(source.replace(SETS_NEW_ATTRIBUTE, ""), encoding="utf-8")
-    assembly = synthesize(project, python, "own_stack.py", "first.out")
-    job.write_text(source, encoding="utf-8")
-    return assembly

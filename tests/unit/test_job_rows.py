@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -20,7 +20,7 @@ from oncely.aws.job_rows import (
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import truncate_to_milliseconds
@@ -69,6 +69,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("created_at", "updated_at"), TIMES),
     **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
     **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
+    "min_engine": st.integers(1, ENGINE_NUMBER),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
     **dict.fromkeys(("since", "reopened_at", "erasure_requested_at", "hinted_at"), MAYBE_TIMES),
     **dict.fromkeys(("run_at", "scheduled_at"), MAYBE_TIMES),
@@ -195,6 +196,13 @@ def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: 
 def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match="order_18452"):
         deserialize_job({**serialize_job(make_job()), **spoiled})
+
+
+def test_write_raises_engine_number_of_older_row() -> None:
+    written = replace(make_job(), min_engine=ENGINE_NUMBER - 1).apply(
+        Event.NOTE, now=NOW, actor="worker", reason="why"
+    )
+    assert written.min_engine == ENGINE_NUMBER
 
 
 def test_time_without_zone_is_in_utc() -> None:

@@ -18,7 +18,7 @@ from oncely.aws.job_rows import (
 from oncely.domain.claims import Claim, evidence_of_reopening
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import asks_operator
@@ -59,6 +59,7 @@ def claim_update(
     zero = e.value({"N": "0"})
     now = e.value(serialize_field("claimed_at", claim.now))
     lease = e.value(serialize_field("lease_until", claim.lease_until))
+    engine = e.value(serialize_field("min_engine", ENGINE_NUMBER))
     due = due_partition(Status.STARTED, claim.job_key, due_shards)
     sets = [
         f"{e.name('status')} = {e.value(serialize_field('status', Status.STARTED))}",
@@ -68,6 +69,8 @@ def claim_update(
         *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
+    if not is_omitted("min_engine", ENGINE_NUMBER):
+        sets.append(f"{e.name('min_engine')} = {engine}")
     removes = ["nothing_sent"]
     if claim.reopens is not None:
         evidence = serialize_field("evidence", evidence_of_reopening(claim.reopens, claim))
@@ -87,7 +90,8 @@ def claim_update(
         first["customer_id"] = e.value(serialize_field("customer_id", customer_id))
     named = ((e.name(name), value) for name, value in first.items())
     sets += [f"{n} = if_not_exists({n}, {value})" for n, value in named]
-    conditions = [*_claimable_conditions(e, claim)]
+    known = f"attribute_not_exists({e.name('min_engine')}) OR {e.name('min_engine')} <= {engine}"
+    conditions = [f"({known})", *_claimable_conditions(e, claim)]
     bound = [f"attribute_exists({e.name('fingerprint')})"]
     if claim.fingerprint is not None:
         bound = [f"{e.name('fingerprint')} = {first['fingerprint']}"]

@@ -44,8 +44,8 @@ _TIME_FIELDS: Final = frozenset(
 _JSON_FIELDS: Final = frozenset({"closing", "message", "pending_repair", "progress", "result"})
 _TIME_LIST_FIELDS: Final = frozenset({"resubmissions"})
 _NUMBER_FIELDS: Final = frozenset(
-    {"amount", "attempts", "fence", "key_number", "paused_seconds", "stranded_fence"}
-    | {"timeouts", "unreachable", "version"}
+    {"amount", "attempts", "fence", "key_number", "min_engine", "paused_seconds"}
+    | {"stranded_fence", "timeouts", "unreachable", "version"}
 )
 _FLAG_FIELDS: Final = frozenset({"key_answered", "nothing_sent"})
 # What parsing a manually edited row may raise.
@@ -59,8 +59,13 @@ _TRANSITIONS: Final[Mapping[tuple[str | None, str], str]] = {
 }
 _UNKNOWN_STATUS: Final = ""  # where a move leads that only a newer version makes
 _FIELD_NAMES: Final = tuple(field.name for field in fields(Job))
-# A field at its default has no attribute; but for the version, which a claim counts up.
-_DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
+# A field at its default has no attribute, except the version, which a claim counts up. A row
+# without an engine number has the first one, whatever the number of this engine is.
+_FIRST_ENGINE: Final = 1
+_DEFAULTS: Final = {
+    **{one.name: one.default for one in fields(Job) if one.name != "version"},
+    "min_engine": _FIRST_ENGINE,
+}
 
 
 def due_partition(status: Status, key: JobKey, shards: int = DUE_SHARDS) -> str:
@@ -92,11 +97,14 @@ def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
 
 
 def deserialize_job(row: Mapping[str, Any]) -> Job:
-    """Parse a row. Attributes that this version does not know are ignored."""
+    """Parse a row. Attributes that this version does not know are ignored.
+
+    Raises UnreadableRowError if it is malformed, or a newer engine wrote what this one misreads.
+    """
     try:
         names = [name for name in _FIELD_NAMES if name in row]
         held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
-        return Job(**held)
+        job = Job(**{"min_engine": _FIRST_ENGINE, **held})
     except MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
@@ -104,6 +112,9 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
             "hand, or by a newer version that was rolled back; fix the row, or deploy that "
             "version again"
         ) from error
+    if reason := job.needs_newer_engine:
+        raise UnreadableRowError(reason)
+    return job
 
 
 def is_omitted(name: str, value: object) -> bool:

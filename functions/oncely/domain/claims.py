@@ -9,7 +9,7 @@ from typing import assert_never
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.evidence import EvidenceEntry, append_evidence
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import ENGINE_NUMBER, Decision, Job
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
 from oncely.domain.resubmissions import ResubmissionLimit, recent_resubmissions
@@ -77,6 +77,7 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
         owner=claim.owner,
         fence=row.fence + 1,
         version=row.version + 1,
+        min_engine=ENGINE_NUMBER,
         attempts=row.attempts + 1,
         updated_at=claim.now,
         since=None,
@@ -98,7 +99,7 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
 
 
 def _can_claim(row: Job, claim: Claim) -> bool:
-    if has_conflict(row, claim):
+    if has_conflict(row, claim) or row.needs_newer_engine:
         return False
     if claim.reopens is None:
         return row.allows(Event.CLAIM) and not row.runs_later(claim.now)

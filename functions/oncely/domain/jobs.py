@@ -25,6 +25,8 @@ from oncely.domain.text import reason_line, truncate_to_milliseconds
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
+# Raised by a release whose rows an older engine would misread. Older engines leave such rows alone.
+ENGINE_NUMBER: Final = 1
 # Codes in the result of a job that an operator ended. They are stored.
 RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
 MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked
@@ -49,6 +51,7 @@ class Job:
     owner: str | None = None
     fence: int = 0  # claims so far
     version: int = 1  # writes so far
+    min_engine: int = ENGINE_NUMBER  # the lowest engine number that may claim it
     attempts: int = 0  # claims that may have called; one that sent nothing is given back
     timeouts: int = 0  # ambiguous outcomes in a row
     unreachable: int = 0  # times in a row that the provider could not be reached
@@ -177,6 +180,16 @@ class Job:
             and self.first_sent_at < self.claimed_at
         )
 
+    @property
+    def needs_newer_engine(self) -> str | None:
+        """Why this engine may not touch it. Returns None if it may."""
+        if self.min_engine <= ENGINE_NUMBER:
+            return None
+        return (
+            f"the row of {self.job_key} needs engine {self.min_engine}, and this is engine "
+            f"{ENGINE_NUMBER}: deploy the newer version again"
+        )
+
     def allows(self, event: Event) -> bool:
         """Whether the life cycle allows `event` now."""
         return self.status.allows(event)
@@ -225,6 +238,7 @@ class Job:
         changed = {
             "status": status,
             "version": self.version + 1,
+            "min_engine": ENGINE_NUMBER,
             "updated_at": now,
             "evidence": self._evidence_with(entry),
             "since": self._since(status, now),

@@ -124,7 +124,10 @@ class MemoryJobStore:
     def get(self, key: JobKey) -> Job | None:
         if key in self.unreadable:
             raise UnreadableRowError(f"the row of {key} cannot be read")
-        return self.jobs.get(key)
+        job = self.jobs.get(key)
+        if job is not None and (reason := job.needs_newer_engine):
+            raise UnreadableRowError(reason)
+        return job
 
     def create(self, job: Job) -> CreateResult:
         with self.lock:
@@ -138,6 +141,7 @@ class MemoryJobStore:
             row = self.jobs.get(claim.job_key)
             job = apply_claim(row, claim)
             if job is None:
+                row = self.get(claim.job_key)
                 if row is None:
                     raise UnavailableError(f"the review of {claim.job_key} is gone")
                 return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
