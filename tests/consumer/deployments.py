@@ -84,7 +84,7 @@ def _check_rollback(shop: DeployedShop, provider: VoucherServer) -> None:
     """A row of the newer engine is neither claimed nor changed, and the command says why."""
     before = shop.row("early")
     shop.send_to_queue("early", CAMPAIGNS["early"])
-    expect(shop.command("find", "early"), f"needs engine {NEWER_ENGINE}")
+    expect(shop.command("find", "early", "--json"), f"needs engine {NEWER_ENGINE}")
     if shop.row("early") != before:
         sys.exit(f"an older engine changed the row: {shop.row('early')}")
     _expect_one(provider, "early")
