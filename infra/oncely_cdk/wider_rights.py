@@ -1,4 +1,4 @@
-"""Who has rights on the job table that are not limited to named keys, and why.
+"""Roles and policies whose access to the job table is not limited to certain keys, and why.
 
 A test compares the list with the template, and docs/privacy-and-security.md prints it.
 """
@@ -10,15 +10,15 @@ from typing import Final
 WIDER_RIGHTS: Final[Mapping[str, str]] = {
     "AdminPage/Read": "shows jobs of every type, and searches them through the indexes; only reads",
     "AdminPage/Repair": "repairs and exports jobs of every type",
-    "DeadLetters/Receive": "records dead letters of every job type, also of types that it "
-    "does not know",
-    "FirstSetup/SetUp": "scans the job table once, since only an empty one gets an identity",
+    "DeadLetters/Receive": "records dead letters of every job type, including types that "
+    "it does not know",
+    "FirstSetup/SetUp": "scans the job table once, because only an empty table gets an identity",
     "Policies/Eraser": "erases personal data in jobs of every type, and deletes versions of "
-    "archived objects; give it to nobody permanently",
+    "archived objects; never attach it permanently",
     "Policies/Operator": "repairs jobs of every type from the command line",
     "Policies/Reader": "shows jobs of every type on the command line; only reads",
     "Reconciler/Find": "reads the index of due jobs, which has no job type in its key",
-    "Reconciler/Resolve": "resolves due jobs of every type, also of types that a rollback made "
+    "Reconciler/Resolve": "resolves due jobs of every type, including types that a rollback made "
     "unknown",
     "Stream/Publish": "publishes ended jobs of every type",
 }

@@ -146,7 +146,7 @@ def _row(change: Change) -> str:
 
 def _status_row() -> str:
     places = status_places()
-    edit = f"{sum(places.values())} matches that mypy names: {_code(places)}"
+    edit = f"{sum(places.values())} matches that mypy reports: {_code(places)}"
     return _line(
         "a status", "", edit, "the diagram of docs/concepts.md", "a new member of `Status`"
     )
@@ -224,7 +224,7 @@ def main() -> None:
     """Write the table into the page."""
     if "--mypy" in sys.argv:
         expected, named = status_places(), mypy_places()
-        sys.exit(None if named == expected else f"mypy names {named}, the page {expected}")
+        sys.exit(None if named == expected else f"mypy reports {named}, the page lists {expected}")
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n" + table() + "\n" + END + rest.partition(END)[2], "utf-8")

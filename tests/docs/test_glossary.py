@@ -8,7 +8,7 @@ import pytest
 from tests.docs.change_cost import product_text
 from tests.docs.pages import page
 
-_GLOSSARY: Final = page("docs/concepts.md").text.partition("\n# Glossary\n")[2]
+_GLOSSARY: Final = page("docs/concepts.md").text.partition("\n## Glossary\n")[2]
 TERMS: Final = re.findall(r"\*\*(.+?)\*\*", _GLOSSARY)
 
 
