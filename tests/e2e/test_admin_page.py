@@ -183,7 +183,7 @@ def test_link_cannot_inject_text_into_page(chromium: Browser, admin_browser: Adm
     visitor = AdminBrowser(chromium, admin_browser.url)
     visitor.page.goto(f"{admin_browser.url}/?error=x&error_description=Call+0900+123&state=y")
 
-    expect(visitor.page.get_by_role("alert")).to_contain_text("did not start that sign-in")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("was not started in this tab")
     expect(visitor.page.locator("body")).not_to_contain_text("0900")
     assert visitor.browser_errors == []
     visitor.context.close()

@@ -184,7 +184,7 @@ def test_bulk_run_is_confirmed_interrupted_and_continued(
 
     page.get_by_label("All that match").check()
     operator.button("Cancel…").click()
-    dialog = page.get_by_role("dialog", name="Cancel: many jobs")
+    dialog = page.get_by_role("dialog", name="Cancel: multiple jobs")
     dialog.get_by_role("button", name="Preview").click()
     expect(dialog.get_by_role("alert")).to_contain_text("Enter a reason")
     dialog.get_by_label("Reason").fill("They were tests")
@@ -207,16 +207,16 @@ def test_bulk_run_is_confirmed_interrupted_and_continued(
     page.route("**/api/bulk/continue", lose_second_part)
     dialog.get_by_role("button", name="Cancel: 12 jobs").click()
     expect(operator.heading).to_have_text("Cancel the job: 12 jobs")
-    expect(page.get_by_role("alert")).to_contain_text("nothing is done twice")
-    expect(page.locator(".progress-text")).to_have_text("10 of 12 jobs answered")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is done twice")
+    expect(page.locator(".progress-text")).to_have_text("10 of 12 jobs processed")
     page.unroute("**/api/bulk/continue")
     page.reload()
-    expect(page.locator(".progress-text")).to_have_text("10 of 12 jobs answered")
+    expect(page.locator(".progress-text")).to_have_text("10 of 12 jobs processed")
     operator.button("Continue").click()
-    expect(page.locator(".progress-text")).to_have_text("12 of 12 jobs answered")
+    expect(page.locator(".progress-text")).to_have_text("12 of 12 jobs processed")
     found += [f"run {fault}" for fault in operator.layout_violations()]
     operator.button("Check all again").click()
-    expect(page.locator(".outcomes")).to_have_text("12 done before")
+    expect(page.locator(".outcomes")).to_have_text("12 already done")
 
     assert (found, operator.browser_errors) == ([], [])
     for key in keys:

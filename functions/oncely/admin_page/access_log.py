@@ -1,4 +1,4 @@
-"""The access log: who saw which job, and who searched for what, also if it was refused."""
+"""The access log: who saw which job and who searched for what, including refused requests."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ACCESS: Final = "access"
 
 @dataclass(frozen=True)
 class ShownJob:
-    """A job whose data a response holds."""
+    """A job that a response contains."""
 
     job_key: str
     customer_id: str | None = None
@@ -25,7 +25,7 @@ class ShownJob:
 
 
 def shown_jobs(found: JobPage | SearchResults) -> tuple[ShownJob, ...]:
-    """The jobs of a list or a search, also those whose row cannot be read."""
+    """The jobs of a list or a search, including those whose row cannot be read."""
     readable = map(ShownJob.from_view, found.jobs)
     return (*readable, *(ShownJob(row.job_key) for row in found.unreadable))
 

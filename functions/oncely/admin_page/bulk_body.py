@@ -15,7 +15,7 @@ from oncely.operate.job_lists import RowFilter
 
 
 class ChosenJob(BaseModel):
-    """A job that the operator ticked off, as the page showed it."""
+    """A job that the operator selected, as the page showed it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -49,7 +49,7 @@ class BulkStartBody(RequestBody):
         return Repair(self.repair)
 
     def to_selection(self, bulk: BulkRepairer) -> BulkSelection:
-        """Select what is asked for now."""
+        """Select the requested jobs now."""
         repair = self.to_repair()
         if self.chosen is None:
             selection = bulk.select(repair, self.to_filter())
@@ -73,12 +73,12 @@ class BulkStartBody(RequestBody):
 
 
 class BulkContinueBody(RequestBody):
-    """The run, and how many of its jobs were answered before."""
+    """The run, and how many of its jobs were processed before."""
 
     request_name = "bulk"
     run_id: str
     start: int = 0
-    limit: int | None = None  # 0 only describes the run
+    limit: int | None = None  # 0 only shows the run
 
 
 def _time(text: str | None) -> datetime | None:

@@ -70,7 +70,7 @@ class ApiResponse:
     status: HTTPStatus = HTTPStatus.OK
     body: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    jobs: Sequence[ShownJob] = ()  # whose data it holds, for the access log
+    jobs: Sequence[ShownJob] = ()  # the jobs it contains, for the access log
 
     @classmethod
     def json(
@@ -98,7 +98,7 @@ class ApiResponse:
 
 @dataclass(frozen=True)
 class Route:
-    """A handler and the groups that may call it. No groups: the route is public."""
+    """A handler and the groups that may call it. A route without groups is public."""
 
     handler: Callable[[ApiRequest], ApiResponse]
     groups: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ REPAIRER_GROUPS: Final = frozenset({OPERATOR_GROUP})
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """The routes of a function. Each request of a user is logged, also if it is refused."""
+    """The routes of a function. Each request of a user is logged, even if it is refused."""
 
     routes: Routes
     digest: Callable[[str], str]  # of text for the access log
@@ -146,7 +146,7 @@ class Api:
         return response
 
     def _respond_to_user(self, request: ApiRequest, route: Route, route_key: str) -> ApiResponse:
-        """Respond and write the access log. What cannot be logged is neither done nor shown."""
+        """Respond and write the access log. If that fails, nothing is done or shown."""
         typed = route.text(request)
         digest = _attempt(lambda: self.digest(typed) if typed else "", typed)
         response = digest if isinstance(digest, ApiResponse) else self._serve(request, route, typed)
@@ -190,7 +190,7 @@ class Api:
 
 
 def _attempt(step: Callable[[], _T], typed: str = "") -> _T | ApiResponse:
-    """Take a step. An error becomes the response, and its stack trace is logged."""
+    """Call a handler. An error becomes the response, and its stack trace is logged."""
     try:
         return step()
     except InvalidInputError as error:
@@ -210,7 +210,7 @@ def _attempt(step: Callable[[], _T], typed: str = "") -> _T | ApiResponse:
 
 
 def _log_error(message: str, error: Exception, typed: str) -> None:
-    """Log an error with its stack trace, in which an error may quote what was typed."""
+    """Log an error with its stack trace, which may quote what the user typed."""
     trace = "".join(traceback.format_exception(error))
     shown = trace.replace(typed, "(typed)") if typed else trace
     telemetry().logger.error(message, extra={"exception": shown})
@@ -232,7 +232,7 @@ def _parse_user(event: Mapping[str, Any]) -> User | None:
     claims = event.get("requestContext", {}).get("authorizer", {}).get("jwt", {}).get("claims")
     if not claims:
         return None
-    # ID tokens and access tokens name the user differently. Users cannot change either claim.
+    # ID and access tokens have the user name in different claims. Users can change neither.
     names = (claims.get(name) for name in ("cognito:username", "username"))
     name = next((str(name) for name in names if name), "")
     return User(name, _parse_groups(claims.get("cognito:groups"))) if name else None

@@ -1,4 +1,4 @@
-"""Jobs as a file: CSV with cells that no spreadsheet runs as a formula, or JSON."""
+"""Jobs as a file: JSON, or CSV that is safe against formula injection."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ _FORMULA: Final = re.compile(r"(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20\t\
 
 
 class ExportFormat(StrEnum):
-    """The form of an export. The value ends the name of its file."""
+    """The format of an export. The value is the suffix of its file name."""
 
     CSV = "csv"
     JSON = "json"  # one array
@@ -55,14 +55,14 @@ class ExportFormat(StrEnum):
         return json.dumps({name: row.get(name) for name in COLUMNS}, ensure_ascii=False)
 
     def to_file(self, lines: Sequence[str]) -> str:
-        """The file of these lines."""
+        """Return the file with these lines."""
         if self is ExportFormat.CSV:
             return _csv_line(COLUMNS) + "".join(lines)
         return "[" + ",\n".join(lines) + "]\n"
 
 
 class JobExport(NamedTuple):
-    """Exported jobs. `truncated`: the text may be incomplete."""
+    """Exported jobs. If `truncated`, the text may be incomplete."""
 
     text: str
     truncated: bool
@@ -76,7 +76,7 @@ def export_jobs(
     max_jobs: int,
     max_bytes: int = MAX_EXPORT_BYTES,
 ) -> JobExport:
-    """Write jobs in one form, up to both limits."""
+    """Write jobs in one format, up to both limits."""
     lines: list[str] = []
     shown: list[ShownJob] = []
     size, cut = 0, False
@@ -105,5 +105,5 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def escape_cell(value: Json) -> str:
-    """A value as text. An apostrophe disarms a formula."""
+    """A value as text. A leading apostrophe disables a formula."""
     return "" if value is None else _FORMULA.sub(r"\1'", str(value))

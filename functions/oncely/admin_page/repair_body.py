@@ -18,7 +18,7 @@ class RequestBody(BaseModel):
 
     @classmethod
     def parse(cls, body: str) -> Self:
-        """Parse a body. Errors name the field but never repeat its value."""
+        """Parse a body. Errors contain the field but never its value."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:

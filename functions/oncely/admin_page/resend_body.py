@@ -9,7 +9,7 @@ from oncely.domain.text import MAX_REASON_LENGTH
 
 
 class ResendBody(RequestBody):
-    """The message as the operator edited it, and how often they saw that it was resent."""
+    """The message as the operator edited it, and the number of resends that they saw."""
 
     request_name = "resend"
     name: str

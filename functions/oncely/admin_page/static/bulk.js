@@ -1,9 +1,9 @@
-// Bulk repairs: select jobs of a list, preview and confirm one repair of them, and follow the run.
+// Bulk repairs: select jobs in a list, preview and confirm one repair for all, and follow the run.
 import { continueBulk, startBulk } from "./api.js";
 import { announce, button, el, errorBox } from "./elements.js";
 import { ageElement, capitalizeSentence, jobHref } from "./format.js";
 
-// What can be done to many jobs of a list. The server checks each job once more.
+// The bulk actions of each list. The server checks each job again.
 const REPAIRS = {
   failed: { resubmit: "Resubmit" },
   in_progress: { resend: "Resend", cancel: "Cancel" },
@@ -12,13 +12,13 @@ const REPAIRS = {
 const DONE = ["done", "done before", "requested"];
 const OUTCOMES = {
   done: "done",
-  requested: "wait for a second operator",
-  "done before": "done before",
+  requested: "waiting for a second operator",
+  "done before": "already done",
   changed: "changed since they were selected",
   refused: "refused",
   unreachable: "could not be reached",
 };
-// The run that was just confirmed. Any other needs a press of the button to continue.
+// The run that was just confirmed starts at once. Any other waits for the Continue button.
 let confirmedRun = null;
 
 /** The selection of a list. Returns null if no repair applies to it, or the user cannot repair. */
@@ -48,7 +48,7 @@ class BulkSelection {
       "section.bulk",
       { "aria-label": "Selection" },
       el("label", {}, this.#shown, "All shown"),
-      el("label", {}, this.#matching, "All that match the filters, also those not shown"),
+      el("label", {}, this.#matching, "All that match the filters, including those not shown"),
       this.#count,
       this.#actions,
     );
@@ -101,7 +101,7 @@ function openBulkDialog(repair, label, wanted) {
   const form = el(
     "form",
     { novalidate: true },
-    el("h2", { id: "dialog-title" }, `${label}: many jobs`),
+    el("h2", { id: "dialog-title" }, `${label}: multiple jobs`),
     el(
       "div.field",
       {},
@@ -173,9 +173,9 @@ function describeSelection({ jobs, refused, complete, examples }) {
   );
   return [
     el("p", {}, `${countJobs(jobs)} can be repaired.`),
-    complete ? null : el("p", {}, "The list is longer than one run can read: run it again after."),
+    complete ? null : el("p", {}, "The list is longer than one run can read. Start another run afterwards."),
     others.length ? el("ul", {}, others) : null,
-    shown.length ? el("p.meta", {}, jobs > shown.length ? "For example:" : "These:") : null,
+    shown.length ? el("p.meta", {}, jobs > shown.length ? "For example:" : "Jobs:") : null,
     shown.length ? el("ul.examples", {}, shown) : null,
   ].filter(Boolean);
 }
@@ -224,7 +224,7 @@ class BulkRunView {
         part.results.forEach((one) => this.#outcomes.set(one.job_key, one));
         this.answered = part.answered;
       } catch (error) {
-        const again = "Continue the run: nothing is done twice.";
+        const again = "Continue the run. Nothing is done twice.";
         this.#errors.replaceChildren(errorBox(`${capitalizeSentence(error.message)} ${again}`));
         break;
       }
@@ -241,7 +241,7 @@ class BulkRunView {
     const { answered, run } = this;
     const results = [...this.#outcomes.values()];
     this.#progress.value = answered;
-    this.#text.textContent = `${answered.toLocaleString()} of ${countJobs(run.jobs)} answered`;
+    this.#text.textContent = `${answered.toLocaleString()} of ${countJobs(run.jobs)} processed`;
     const counted = Object.entries(OUTCOMES)
       .map(([name, text]) => [results.filter((one) => one.outcome === name).length, text])
       .filter(([number]) => number);
@@ -259,7 +259,7 @@ class BulkRunView {
     if (this.answered < this.run.jobs)
       return [button(this.answered ? "Continue" : "Start", () => this.perform(), "button.button.primary")];
     const missed = results.some((one) => one.outcome === "unreachable");
-    return [button(missed ? "Try again what could not be reached" : "Check all again", () => this.perform(0))];
+    return [button(missed ? "Retry unreachable jobs" : "Check all again", () => this.perform(0))];
   }
 }
 

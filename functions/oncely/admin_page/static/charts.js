@@ -4,7 +4,7 @@ import { el } from "./elements.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const HEIGHT = 48;
-// The smallest bar: one failure stays visible beside a thousand.
+// The smallest bar height, so that one failure is visible next to a thousand.
 const MIN_BAR = 3;
 
 const hourLabel = new Intl.DateTimeFormat(undefined, {
@@ -56,7 +56,7 @@ function drawBars(values, highest, label) {
     if (!value) return null;
     const height = Math.max(MIN_BAR, (value / highest) * HEIGHT);
     const bar = { x: index * step + gap / 2, y: HEIGHT - height, width: step - gap, height };
-    // The last hour is not over yet.
+    // The last hour is still incomplete.
     return svg("rect", index === values.length - 1 ? { ...bar, class: "partial" } : bar);
   });
   return svg(

@@ -3,7 +3,7 @@ import { counts } from "./api.js";
 import { el, replaceKeepingFocus } from "./elements.js";
 import { ageElement } from "./format.js";
 
-// The last counts stay until newer ones arrive, so that the layout does not jump.
+// Keep the last counts until new ones arrive, so that the layout does not jump.
 let latest = null;
 
 /** The strip with the last known counts. It updates itself when new ones arrive. */

@@ -1,11 +1,11 @@
-// What is paused, which providers do not respond, and the operators' switch.
+// Pauses, providers that do not respond, and the form to pause and resume.
 import { gates, pause } from "./api.js";
 import { announce, button, el, errorBox } from "./elements.js";
 import { ageElement, capitalizeSentence } from "./format.js";
 
 /** A banner above every list while something is held. */
 export function heldBanner(signal) {
-  const banner = el("section.held", { "aria-label": "Held jobs", hidden: true });
+  const banner = el("section.held", { "aria-label": "Jobs on hold", hidden: true });
   gates(signal).then(
     (found) => {
       const lines = heldLines(found);
@@ -21,7 +21,7 @@ export function heldBanner(signal) {
 export const heldLines = (found) => [...found.paused.map(pausedLine), ...found.open.map(openLine)];
 
 const pausedLine = (one) =>
-  el("p", {}, el("strong", {}, one.target), " is paused for ", ageElement(one.at), ` by ${one.actor}: ${one.reason}`);
+  el("p", {}, el("strong", {}, one.target), " has been paused for ", ageElement(one.at), ` by ${one.actor}: ${one.reason}`);
 
 const openLine = (one) =>
   el("p", {}, el("strong", {}, one.gate), " has not responded for ", ageElement(one.since), ". Its jobs wait.");
@@ -33,7 +33,7 @@ export async function showGates(_target, { user, signal, reload }) {
   const lines = heldLines(found);
   const nodes = [
     el("h1", { tabindex: "-1" }, "Pauses"),
-    ...(lines.length ? lines : [el("p", {}, "Nothing is held.")]),
+    ...(lines.length ? lines : [el("p", {}, "Nothing is on hold. Pauses, and providers that do not respond, appear here.")]),
     user.can_repair ? pauseForm(found.targets, paused, reload) : null,
     el("h2", {}, "History"),
     historyTable(found.history),
@@ -58,13 +58,13 @@ function pauseForm(targets, paused, reload) {
   async function send(action) {
     if (form.getAttribute("aria-busy") === "true") return;
     if (action === "pause" && !reason.value.trim()) {
-      result.replaceChildren(errorBox("Enter a reason. Others read it."));
+      result.replaceChildren(errorBox("Enter a reason. Other operators will see it."));
       return reason.focus();
     }
     form.setAttribute("aria-busy", "true");
     try {
       const done = await pause({ target: target.value, action, reason: reason.value.trim() });
-      announce(`${done.target} is ${done.paused ? "paused" : "not paused"}.`);
+      announce(`${done.target} is ${done.paused ? "paused" : "no longer paused"}.`);
       reload();
     } catch (error) {
       result.replaceChildren(errorBox(capitalizeSentence(error.message)));
@@ -79,7 +79,7 @@ function pauseForm(targets, paused, reload) {
 }
 
 function historyTable(history) {
-  if (!history.length) return el("p", {}, "Nothing was ever paused.");
+  if (!history.length) return el("p", {}, "Nothing has been paused yet. Each pause and resume appears here.");
   const cells = (one) => [ageElement(one.at), one.action, one.target, one.actor, one.reason];
   return el(
     "table",

@@ -75,7 +75,7 @@ function renderHeader(job, { reload }, result) {
 }
 
 function renderRepairResult({ label, job, ...details }) {
-  const result = details.needs_second_operator ? "waits for a second operator" : "done";
+  const result = details.needs_second_operator ? "waiting for a second operator" : "done";
   return el(
     "section.outcome",
     {},
@@ -103,10 +103,10 @@ function renderFacts(job) {
     ["Last claimed", exactTime(job.claimed_at)],
     ["Created", exactTime(job.created_at)],
   ];
-  rows.push(["Runs at", exactTime(job.run_at)], ["Next try at", exactTime(job.next_check_at)]);
+  rows.push(["Runs at", exactTime(job.run_at)], ["Next check", exactTime(job.next_check_at)]);
   if (job.amount_label) rows.unshift(["Amount", job.amount_label]);
   rows.push(["Expires", exactTime(job.expires_at)]);
-  // That there is no reference says something: nothing was prepared at the provider.
+  // A missing reference is information, too: nothing was prepared at the provider.
   const shown = rows.filter(([label, value]) => value || label === "Provider reference");
   return el("section.facts", {}, el("h2", {}, "Details"), el("dl", {}, shown.map(renderFact)));
 }

@@ -11,27 +11,27 @@ const LISTS = {
   needs_review: {
     title: "Needs review",
     empty:
-      "Nothing needs review. Jobs appear here when their outcome cannot be determined automatically. Operators are alerted then.",
+      "No job needs review. Jobs appear here, and operators are alerted, when their outcome cannot be determined automatically.",
   },
   unknown: {
     title: "Outcome unknown",
     empty:
-      "No outcome is unknown. Jobs appear here when a provider’s response was ambiguous. The reconciler then looks up the outcome.",
+      "No job has an unknown outcome. Jobs appear here when a provider’s response was ambiguous. The reconciler then looks up the outcome.",
   },
   failed: {
     title: "Failed",
     empty:
-      "Nothing has failed. Jobs appear here when the provider declines them.",
+      "No job has failed. Jobs appear here when the provider declines them.",
   },
   cancelled: {
     title: "Cancelled",
     empty:
-      "Nothing was cancelled. Jobs appear here when an operator cancels them before anything is done.",
+      "No job was cancelled. Jobs appear here when an operator cancels them before anything is done.",
   },
   in_progress: {
     title: "In progress",
     empty:
-      "Nothing is in progress. Jobs appear here from their first message until their outcome is known.",
+      "No job is in progress. Jobs appear here from their first message until their outcome is known.",
   },
   finished: {
     title: "Done",
@@ -41,7 +41,7 @@ const LISTS = {
 };
 const NO_MATCH = "No job matches these filters. Widen them, or search by order or customer.";
 const PAGE_SIZE = 25;
-// Rows have to be read before these filters leave most of them out.
+// These filters are applied after the rows are read, so a page may be nearly empty.
 const FILTERED_PAGE_SIZE = 100;
 const pageSize = ({ error, customer }) => (error || customer ? FILTERED_PAGE_SIZE : PAGE_SIZE);
 
@@ -155,8 +155,8 @@ function renderUnreadable(rows) {
 function renderSearchTips(notes) {
   const tips = [
     "the order, with or without its prefix: 18452 or order_18452",
-    "the customer, as your own system names it, or their email",
-    "an id of the provider: a payment, charge, refund, dispute or customer",
+    "the customer id in your own system, or their email",
+    "a provider id: a payment, charge, refund, dispute or customer",
     "the complete job key, as alerts and logs show it",
   ];
   return el(

@@ -15,17 +15,17 @@ const CHARTS = {
   finished: { title: "Finished" },
   failed: { title: "Failed" },
   unknown: { title: "Became unknown" },
-  needs_review: { title: "Sent to review" },
+  needs_review: { title: "Escalated" },
   duplicates: { title: "Duplicates" },
   rejected: { title: "Rejects" },
   dead_letters: { title: "Dead letters" },
   oldest_unresolved_seconds: { title: "Oldest unresolved", format: formatSeconds },
 };
 const NO_REVIEWS =
-  "Nothing needs review. Jobs appear here, grouped by reason, when their outcome cannot be determined automatically.";
+  "No job needs review. Jobs appear here, grouped by reason, when their outcome cannot be determined automatically.";
 const CIRCUITS = { closed: "Closed", open: "Open", half_open: "Half open" };
 
-// What the reader chose stays as it is between two refreshes, and on the way back from a job.
+// Keep the reader's choices across refreshes and when returning from a job.
 let refreshes = true;
 let showsTable = false;
 
@@ -106,7 +106,7 @@ function renderBody({ state, charts }, range) {
   const now = state.value;
   const held = now ? heldLines(now) : [];
   return [
-    held.length ? el("section.held", { "aria-label": "Held jobs" }, held) : null,
+    held.length ? el("section.held", { "aria-label": "Jobs on hold" }, held) : null,
     el("section", { "aria-labelledby": "outcomes" }, renderRange(range), renderCharts(charts, range)),
     now
       ? el("div.columns", {}, renderReviews(now), renderQueues(now.queues), renderProviders(now.providers))
@@ -164,14 +164,14 @@ function renderRates({ ended_per_hour: rate, duplicate_share: share }) {
     el(
       "div",
       {},
-      el("dt", {}, "Dedupe rate"),
+      el("dt", {}, "Duplicate rate"),
       el("dd", {}, share === null ? "no messages" : `${share.toLocaleString(undefined, percent)} of messages`),
     ),
   );
 }
 
 function renderReviews({ reviews, reviews_read: read, reviews_partial: isPartial }) {
-  const note = isPartial ? el("p.meta", {}, `The largest groups of the newest ${formatNumber(read)} jobs.`) : null;
+  const note = isPartial ? el("p.meta", {}, `The largest groups among the newest ${formatNumber(read)} jobs.`) : null;
   const list = el("ol.reasons", {}, reviews.map(renderReview));
   return renderPart("reviews", "Reviews by reason", reviews.length ? list : el("p.none", {}, NO_REVIEWS), note);
 }

@@ -1,4 +1,4 @@
-// Edit a rejected message and resend it: once, unless the operator has seen that it was resent.
+// Edit and resend a rejected message. Resending it a second time needs a confirmation.
 import { resendReject } from "./api.js";
 import { button, el, errorBox } from "./elements.js";
 import { capitalizeSentence, jobHref } from "./format.js";
@@ -14,7 +14,7 @@ export function openRejectDialog(reject, reload) {
     { novalidate: true },
     el("h2", { id: "dialog-title" }, "Edit and resend"),
     el("p", {}, capitalizeSentence(reject.reason)),
-    field("Message", message, "Addresses are masked. What you leave as it is, is sent as it came."),
+    field("Message", message, "Email addresses are masked. Fields that you do not edit are sent with their original values."),
     field("Reason", reason, "Stored with the job, with your name."),
     result,
     actions,
@@ -22,7 +22,7 @@ export function openRejectDialog(reject, reload) {
   const dialog = el("dialog.wide", { "aria-labelledby": "dialog-title" }, form);
   let seen = reject.resends;
   message.value = prettyJson(reject.body);
-  if (seen) result.append(errorBox(`This message was resent before (${seen}). Look at its job first.`));
+  if (seen) result.append(errorBox(`This message was already resent${seen > 1 ? ` ${seen} times` : ""}. Check its job first.`));
 
   async function send() {
     if (form.getAttribute("aria-busy") === "true") return;
@@ -80,6 +80,6 @@ function prettyJson(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return text; // it was rejected for that
+    return text; // Invalid JSON is a reason for a reject, so show it unchanged.
   }
 }

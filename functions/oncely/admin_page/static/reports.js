@@ -7,7 +7,7 @@ import { openRejectDialog } from "./reject-dialog.js";
 const NO_REJECTS =
   "No message was rejected in the last 7 days. Messages appear here when they are invalid or conflict with their job.";
 const NO_AUDITS =
-  "There is no report. Reports appear here once the daily audit is switched on (daily_payment_audit). Until then, run: oncely audit payments";
+  "There are no reports. Reports appear here once you turn on the daily audit (daily_payment_audit). Until then, run: oncely audit payments";
 const RESEND = "Fix the producer. An operator can correct a message and resend it.";
 
 export async function showReport({ name }, context) {

@@ -22,7 +22,7 @@ export async function restoreSession() {
   history.replaceState(null, "", redirectUri() + (pending.hash ?? ""));
   // A code or an error text that this tab did not request may be forged.
   const requested = pending.state && returned.get("state") === pending.state;
-  if (!requested) return "this tab did not start that sign-in";
+  if (!requested) return "the sign-in was not started in this tab";
   sessionStorage.removeItem(SIGN_IN_STATE);
   if (returned.has("error")) return returned.get("error_description") ?? returned.get("error");
   const fetched = await fetchTokens({
@@ -98,7 +98,7 @@ async function renew(refresh) {
 async function fetchTokens(grant, refresh = null) {
   const response = await post("/oauth2/token", grant);
   if (!response.ok) return false;
-  // The ID token, not the access token: it names the user who applies a repair.
+  // The ID token, not the access token: it has the user name, which a repair records.
   const { id_token, expires_in, refresh_token } = await response.json();
   const until = Date.now() + expires_in * 1000 - MARGIN_MS;
   const tokens = { token: id_token, until, refresh: refresh_token ?? refresh };

@@ -2,7 +2,7 @@
 import { el, joinWithDots } from "./elements.js";
 import { capitalizeSentence, timeElement } from "./format.js";
 
-// More do not fit. The last ones tell what happens now.
+// More do not fit. Keep the last ones, which show the current state.
 const MAX_PERIODS = 12;
 
 export function renderTimeline(job) {
@@ -30,7 +30,7 @@ function summary(job, periods) {
     job.runs ? `${job.runs} ${job.runs === 1 ? "run" : "runs"}, ${job.attempts} may have called the provider` : null,
     count("operator", "operator action", "operator actions"),
     count("reject", "rejected message", "rejected messages"),
-    count("provider", "event of the provider", "events of the provider"),
+    count("provider", "provider event", "provider events"),
   );
 }
 
@@ -39,7 +39,7 @@ function statusPeriods(job) {
   const periods = [];
   for (const { at, to_status: status, from_status: before } of job.timeline) {
     if (!status) continue;
-    // The evidence may begin late: what it begins with lasted since the row was made.
+    // The evidence may begin late. Its first status then counts from the row's creation.
     if (!periods.length && before) periods.push({ status: before, since: new Date(job.created_at) });
     if (status !== periods.at(-1)?.status) periods.push({ status, since: new Date(at) });
   }
@@ -61,7 +61,7 @@ function renderPeriod({ status, since, until, open }) {
     el("span", {}, status.replaceAll("_", " ")),
     until ? el("small", {}, formatDuration(length), open ? " so far" : null) : null,
   );
-  // Seconds and days have to fit side by side, so the width grows with the logarithm.
+  // Seconds and days have to fit next to each other, so the scale is logarithmic.
   node.style.flexGrow = String(1 + Math.log2(1 + length / 1000));
   return node;
 }
