@@ -22,7 +22,7 @@ app = typer.Typer(
 @app.command("demo")
 def _demo(
     jobs: Annotated[int, typer.Option(min=1, help="Approximate number of jobs.")] = 300,
-    seed: Annotated[int, typer.Option(help="Seed of the messages, faults and kills.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for the messages, faults and kills.")] = 1,
     faults: Annotated[
         FaultLevel, typer.Option(help="How many faults to inject.")
     ] = FaultLevel.SOME,
@@ -31,7 +31,7 @@ def _demo(
         bool, typer.Option("--keep", help="Keep the stack running after the report.")
     ] = False,
     ignore_idempotency_keys: Annotated[
-        bool, typer.Option("--ignore-keys", help="Let the provider ignore idempotency keys.")
+        bool, typer.Option("--ignore-keys", help="Make the provider ignore idempotency keys.")
     ] = False,
 ) -> None:
     """Run jobs under injected faults. Exits with code 1 if a guarantee was violated."""
@@ -53,21 +53,19 @@ def _local(
         typer.Argument(help="up, or from another terminal: redeploy, logs, lose-response."),
     ] = LocalAction.UP,
     path: Annotated[
-        str, typer.Argument(help="Requests whose response to lose: a pattern of their path.")
+        str, typer.Argument(help="Path pattern of the requests whose response is dropped.")
     ] = "*",
     job_key: Annotated[
         str, typer.Option(help="Show only logs of job keys that contain this.")
     ] = "",
-    times: Annotated[int, typer.Option(min=1, help="Number of responses to lose.")] = 1,
+    times: Annotated[int, typer.Option(min=1, help="Number of responses to drop.")] = 1,
     *,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Delete the data of earlier starts.")
+        bool, typer.Option("--fresh", help="Start over, without the data of earlier runs.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of the ports and data that are kept (default: .build/local/kept)."
-        ),
+        typer.Option(help="Folder for the ports and data to keep (default: .build/local/kept)."),
     ] = None,
 ) -> None:
     """Run the stack until Ctrl-C. Press r + Enter to redeploy changed code."""

@@ -33,7 +33,7 @@ def cdk_environment(extra_env: Mapping[str, str] | None = None) -> dict[str, str
     return {
         **os.environ,
         "PATH": own,
-        # Node 20 works, although it is past its end of life.
+        # Node 20 works, although it has reached its end of life.
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
         **(extra_env or {}),
@@ -60,7 +60,7 @@ def run_cdk_command(
 
 
 def bootstrap_hint() -> str | None:
-    """What to do if the account is not bootstrapped or not reachable. Returns None otherwise."""
+    """Return a hint if the account is not bootstrapped or not reachable, otherwise None."""
     # boto3 ignores AWS_REGION, which the CDK uses.
     region = os.environ.get("AWS_REGION")
     try:

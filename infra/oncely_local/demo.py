@@ -39,7 +39,7 @@ _INTERRUPTED_EXIT_CODE: Final = 130
 # Messages reappear shortly after the lease has expired.
 _LEASE_MARGIN_SECONDS: Final = 3
 
-# A snapshot costs the engine time, so it rests this many times as long afterwards.
+# A snapshot slows the engine down, so wait this many times as long afterwards.
 POLL_REST_FACTOR: Final = 9.0
 MIN_POLL_SECONDS: Final = 0.5
 LINE_INTERVAL_SECONDS: Final = 5.0

@@ -198,7 +198,7 @@ class DemoReport:
                 "differences between the job table and the ledgers",
             ),
             (_zero_text(len(verdict.not_in_history)), "ended jobs missing from the history"),
-            (reviews, "jobs need review, each with its reason"),
+            (reviews, "jobs need review, with a reason for each"),
         ]
 
     def _speed_lines(self) -> list[ReportLine]:

@@ -88,7 +88,7 @@ class Engine:
         self.url = f"http://{HOST}:{port}"
         self.log = log
         self._name = f"oncely-{uuid.uuid4().hex}"
-        self._data = data  # None: it keeps nothing
+        self._data = data  # None if it keeps nothing
         self._scratch = tempfile.mkdtemp(prefix="oncely-engine-")
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:

@@ -28,7 +28,7 @@ def envelope_for(rules: tuple[EventRule, ...], event: Mapping[str, Any]) -> str 
 
 
 def deployed_rules(plugin: AnyProvider, project: LocalProject) -> tuple[EventRule, ...]:
-    """The rules of a provider's events, also of those that need a resource of the stack."""
+    """The rules of a provider's events, including those that need a resource of the stack."""
     settings = project.settings.settings_of(plugin)
     created = plugin.stack_resources(settings, name=LOCAL_NAME, event_bus="")
     named = {one.setting: LOCAL_NAME for one in created if one.setting}

@@ -66,7 +66,7 @@ class KeptData:
         return self._new_ports() if taken else ports
 
     def save(self, engine: Engine, sandbox: Sandbox) -> bool:
-        """Stop the engine and save what both know. Returns False if that failed."""
+        """Stop the engine, and save its data and the providers'. Returns False if that failed."""
         # A part of the data would contradict the rest.
         self._ledgers.unlink(missing_ok=True)
         if not engine.save_and_stop():

@@ -59,7 +59,7 @@ def local(
     action: str = "up", *, job_key: str = "", fresh: bool = False, data: Path | None = None
 ) -> int:
     """Run the stack, redeploy it, or follow its logs. Returns the exit code."""
-    # Logs are printed as they are: `:secret:` is no emoji.
+    # Print logs unchanged: `:secret:` is not an emoji.
     console = Console(highlight=False, emoji=False)
     match LocalAction(action):
         case LocalAction.UP:
@@ -105,7 +105,7 @@ def _start(console: Console, job_key: str, kept: KeptData, *, fresh: bool) -> in
 def run_until_interrupted(
     console: Console, stack: LocalStack, *, order: str, job_key: str = ""
 ) -> None:
-    """Advertise the stack and print its logs until Ctrl-C. The printed examples use `order`."""
+    """Make the stack findable and print its logs until Ctrl-C. The printed examples use `order`."""
     with advertised(stack):
         console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
         redeploy_requested = threading.Event()
@@ -125,7 +125,7 @@ def run_until_interrupted(
 
 @contextlib.contextmanager
 def advertised(stack: LocalStack) -> Iterator[None]:
-    """Let `oncely … --local` find the stack, unless it finds that of another process."""
+    """Make `oncely … --local` find the stack, unless it finds that of another process."""
     there = RunningStack.find()
     if there is not None and there.pid != os.getpid():
         yield
@@ -239,7 +239,7 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
             "",
             *queues,
             "",
-            # Nothing but commands, each on one line: a shell takes the whole block.
+            # Only commands, each on one line, so that the whole block can be pasted.
             BLOCK_HEADING,
             "",
             f"export AWS_ENDPOINT_URL={stack.engine.url} AWS_DEFAULT_REGION={REGION} {access}",

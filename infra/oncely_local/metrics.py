@@ -16,7 +16,7 @@ _MAX_VALUES: Final = 150  # and so many values of each
 
 @dataclass
 class MetricForwarder:
-    """Collects embedded metrics, and sends them when told to."""
+    """Collects embedded metrics, and sends them on request."""
 
     account: LocalAccount
     _waiting: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by namespace

@@ -94,5 +94,5 @@ def local_project() -> LocalProject:
                 f"({error})."
             ) from error
     if not isinstance(fixtures, LocalFixtures):
-        raise CommandError(f"{name} is no instance of oncely.testing.local.LocalFixtures.")
+        raise CommandError(f"{name} is not an instance of oncely.testing.local.LocalFixtures.")
     return LocalProject(found.folder, jobs, fixtures)

@@ -64,7 +64,7 @@ class RunningStack:
 
 @contextlib.contextmanager
 def advertise(running: RunningStack, file: Path | None = None) -> Iterator[None]:
-    """Let other processes find the stack while the block runs."""
+    """Make the stack findable for other processes while the block runs."""
     file = file or local_project().state_file
     running.write(file)
     try:

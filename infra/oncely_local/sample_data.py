@@ -52,7 +52,7 @@ def create_sample_users(stack: LocalStack) -> None:
 
 
 def put_rows(stack: LocalStack, table: str, rows: Iterable[SeedRow]) -> None:
-    """Write rows to the table that a stack output names."""
+    """Write rows to the table in a stack output."""
     requests = [{"PutRequest": {"Item": serialize_row(row)}} for row in rows]
     dynamodb = stack.account.client("dynamodb")
     for first in range(0, len(requests), _BATCH_SIZE):

@@ -114,7 +114,7 @@ BROKEN: dict[str, Spoil] = {
     "keys of orders: the table has the key id, but the jobs use order_id": put(
         "tables", "orders", KeySchema=[{"AttributeName": "id"}]
     ),
-    "the table has a key that is no text: order_id": put(
+    "the table has a key that is not a string: order_id": put(
         "tables",
         "orders",
         AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "N"}],
@@ -129,7 +129,9 @@ BROKEN: dict[str, Spoil] = {
     "columns of orders: none of 1 sampled rows has amount": put(
         order_rows=[order_item(amount=None)]
     ),
-    "amount is no number in 1 of 1 sampled rows": put(order_rows=[order_item(amount="12.50")]),
+    "amount is not of type number in 1 of 1 sampled rows": put(
+        order_rows=[order_item(amount="12.50")]
+    ),
     "has no point-in-time recovery": put(recovery="DISABLED"),
     "has no identity item": put(identity={}),
     "names the table id T1, and DynamoDB says T2": put("tables", "jobs", TableId="T2"),
@@ -197,7 +199,7 @@ DEGRADED: dict[str, Spoil] = {
     "2 of 2000 sampled rows have charge_requested_at without charge_": put(
         unsharded_orders=[[], ["1001", "1002"]]
     ),
-    "currency is no text in 1 of 2 sampled rows": put(
+    "currency is not of type text in 1 of 2 sampled rows": put(
         order_rows=[order_item(), order_item(currency=978)]
     ),
     "1 job needs review Fix: oncely list --status needs_review": (

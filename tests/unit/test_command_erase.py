@@ -112,7 +112,7 @@ def test_refusal_at_prompt_changes_nothing(world: InMemoryStack) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((), "Name a customer"),
+        ((), "Pass a customer"),
         (("--customer", "cus_unknown"), "Nothing to erase"),
         (("--record", "4419"), "write its source and its id"),
         (("--customer", ""), "must have 1 to 128"),

@@ -93,5 +93,7 @@ def test_list_outside_of_the_project_is_left_alone(
     result = run_cli("new-job", "refund.issue")
 
     assert result.exit_code == 1
-    assert "'elsewhere.jobs:JOBS', which is no list in a package of this project" in result.stderr
+    assert (
+        "'elsewhere.jobs:JOBS', which is not a list in a package of this project" in result.stderr
+    )
     assert [one.name for one in tmp_path.iterdir()] == ["pyproject.toml"]

@@ -50,7 +50,7 @@ def test_unknown_target_is_refused() -> None:
 
 def test_gates_shows_open_circuit_and_nothing_held() -> None:
     connection = FakeStackConnection()
-    assert "Nothing is held." in run_cli("gates", connection=connection).stdout
+    assert "Nothing is on hold." in run_cli("gates", connection=connection).stdout
     connection.world.gates.gates["stripe:effects"] = GateState(opened_at=START, probe_at=START)
     shown = run_cli("gates", connection=connection).stdout
     assert "stripe:effects has not responded since 2026-11-16T03:00:00.000Z." in shown

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oncely.domain.gaps import BackfillProgress, HistoryGap
     from oncely.operate.set_up_table import IdentityTable
 
-app: Final = typer.Typer(help="Read job history, find and close gaps.", no_args_is_help=True)
+app: Final = typer.Typer(help="Read the job history, find and close gaps.", no_args_is_help=True)
 
 
 @app.command()

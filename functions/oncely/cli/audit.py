@@ -110,7 +110,7 @@ def _open_book(
         with AuditBook(str(path), period) as book:
             resumes = auditor.can_resume(book)
         if resumes:
-            line = "Continuing an interrupted audit. Pass --restart to start again."
+            line = "Continuing an interrupted audit. Pass --restart to start over."
             console.print_line(line, to=console.stderr_console())
         else:
             path.unlink()
@@ -166,7 +166,7 @@ def _print_result(book: "AuditBook", result: "AuditResult", options: str) -> Non
     )
     if result.number > _MAX_SHOWN:
         console.print_line(f"The first {_MAX_SHOWN} are shown. Pass --json for all of them.")
-    console.print_line(f"Look at one with: oncely show JOB{options}")
+    console.print_line(f"Show a job with: oncely show JOB{options}")
 
 
 def _print_total(total: "LedgerTotal") -> None:

@@ -45,7 +45,7 @@ def start(
     reason: Annotated[str, typer.Option(help="Reason, recorded in the timeline of each job.")],
     job_type: JobTypeOption = None,
     status: Annotated[
-        str | None, typer.Option(help="Only jobs in this status (default: by the action).")
+        str | None, typer.Option(help="Only jobs in this status (default: depends on the action).")
     ] = None,
     since: Annotated[
         str | None,
@@ -64,7 +64,7 @@ def start(
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Select jobs, and repair each of them.
+    """Select jobs and repair each of them.
 
     The selection is saved first, so that an interrupted run can be continued. A job that changes
     after it was selected is skipped.

@@ -1,4 +1,4 @@
-"""Output for operators and programs. Values from elsewhere can neither color nor forge a line."""
+"""Output for operators and programs. External values can neither color nor forge a line."""
 
 import json
 import sys

@@ -19,7 +19,7 @@ def known_job_types() -> list[str]:
 
 
 def _complete_job_type(incomplete: str) -> list[str]:
-    # An error would be printed into the shell's line.
+    # An error would be printed into the shell prompt.
     with suppress(CommandError, OncelyError):
         return [name for name in known_job_types() if name.startswith(incomplete)]
     return []

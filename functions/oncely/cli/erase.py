@@ -49,7 +49,7 @@ def erase(
     _require_all_tables(stack)
     actor = actor_name(caller_identity(stack), name)
     if not (yes or dry_run):
-        console.confirm("Erase this person's data? This cannot be undone.")
+        console.confirm("Erase this personal data? This cannot be undone.")
     with console.stderr_console().status("reading job rows…") as status:
         eraser = replace(
             stack.app.eraser, report=lambda done: status.update(_describe_progress(done))
@@ -62,14 +62,14 @@ def erase(
             eraser.record_run(done, actor=actor)
     if done.found_nothing:
         raise CommandError(
-            "Nothing to erase: no job, record, import event or rejected message names this person. "
-            "If nothing was erased before, check the ids."
+            "Nothing to erase: no job, record, import event or rejected message contains these "
+            "ids. If nothing was erased before, check them."
         )
     _print_result(done, dry_run=dry_run, as_json=json)
 
 
 def _require_all_tables(stack: StackConnection) -> None:
-    """Refuse if no job type here can say what to erase in one of the stack's tables."""
+    """Refuse if one of the stack's tables has no job type here that knows what to erase."""
     from oncely.settings import pascal_case
 
     used = {name for one in stack.app.registry for name in one.resources.table_names}

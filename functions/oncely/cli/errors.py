@@ -44,7 +44,7 @@ def usage_error(message: str) -> CommandError:
     return CommandError(message, ExitCode.USAGE)
 
 
-# Support agents use these too. The others are for operators and deployers, who need the names.
+# Support agents use these too. Operators and deployers use the others, and need the names.
 READ_COMMANDS: Final = frozenset({"find", "show", "list", "archive"})
 
 

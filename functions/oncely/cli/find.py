@@ -69,7 +69,7 @@ def _print_found(found: "SearchResults", look_up: "Callable[[str], LookupAnswer]
     if found.verdicts:
         console.print_line(found.verdicts[0].basis)
         console.print_line("")
-    # Charges before what follows them, by order.
+    # Charges first, then their follow-ups, by order.
     keys = (key for verdict in found.verdicts for key in verdict.job_keys)
     grouped = {key: place for place, key in enumerate(keys)}
     views = sorted(found.jobs, key=lambda one: grouped.get(one.job.job_key, len(grouped)))
@@ -111,7 +111,7 @@ def show(
 
 
 def _with_rejects(stack: StackConnection, view: "JobView") -> "JobView":
-    """Add the rejected messages. The Reader policy does not allow to read those."""
+    """Add the rejected messages. The Reader policy does not permit reading them."""
     try:
         return view.with_rejects(stack.app.rejected_messages.of_job(view.job.job_key))
     except OncelyError as error:

@@ -41,12 +41,12 @@ _PACKAGE: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder of the project.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Project folder.")] = Path(),
     *,
     job: Annotated[str, typer.Option(help="First job type, such as voucher.issue.")],
     safety: SafetyOption = RetrySafety.KEYED,
     queue: QueueOption = None,
-    package: Annotated[str, typer.Option(help="Package of the jobs.")] = "jobs",
+    package: Annotated[str, typer.Option(help="Name of the package for the jobs.")] = "jobs",
 ) -> None:
     """Start a project with one job.
 
@@ -97,7 +97,7 @@ def _words(root: Path) -> dict[str, str]:
 
 
 def _print_kept(path: Path, existing: str, wanted: str) -> None:
-    """Say that a file was not overwritten, and which lines it needs."""
+    """Print that a file was not overwritten, and the lines to add."""
     match str(path):
         case "pyproject.toml":
             missing = wanted.partition("\n\n")[2].splitlines()  # all but [project]
@@ -107,6 +107,6 @@ def _print_kept(path: Path, existing: str, wanted: str) -> None:
             missing = [line for line in wanted.splitlines() if line not in existing.splitlines()]
         case _:
             missing = []
-    console.print_line("kept", path if not missing else f"{path}. Add to it what it lacks of this:")
+    console.print_line("kept", path if not missing else f"{path}. Add the lines that are missing:")
     for line in missing:
         console.print_line(f"  {line}")

@@ -70,7 +70,7 @@ def print_details(view: JobJson) -> None:
     """Print one job: its heading and its fields."""
     print_heading(view)
     details = {label: view.get(name) for label, name in _DETAILS.items()}
-    # The headline tells the rest.
+    # The headline says the rest.
     raw = view.get("last_error") or ""
     details["details"] = raw if plain_reason(raw) != raw else None
     runs, attempts = view.get("runs"), view.get("attempts")

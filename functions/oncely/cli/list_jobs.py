@@ -126,7 +126,7 @@ def _collect_jobs(
             console.print_line(row.reason, to=console.stderr_console())
         if len(taken) > limit:
             return taken[:limit], f"More jobs match. Pass --limit {limit * 4} to see them."
-        # A page that is not full skipped as many other jobs as one page may.
+        # A short page means that the scan limit was reached.
         scans -= len(page.jobs) < size
         if scans == 0 and page.cursor is not None:
             return taken, (

@@ -36,7 +36,7 @@ class LocalState:
         try:
             found = json.loads((find_project().folder / STATE_FILE).read_text())
             if "pid" in found:
-                os.kill(int(found["pid"]), 0)  # raises if the process was killed
+                os.kill(int(found["pid"]), 0)  # raises if the process is gone
             return cls(
                 endpoint=str(found["endpoint"]),
                 stack=str(found.get("stack", "Oncely-local")),
@@ -71,8 +71,8 @@ def local(ctx: typer.Context) -> None:
     """Run the stack on this machine until Ctrl-C.
 
     Uses the secrets and rows of the project's local.py. In another terminal, use `oncely local
-    redeploy`, `oncely local logs`, or `oncely local lose-response`, which drops the next response
-    of a provider.
+    redeploy`, `oncely local logs`, or `oncely local lose-response`, which drops a provider's
+    next response.
     """
     _run("local", ctx)
 

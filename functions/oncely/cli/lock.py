@@ -17,7 +17,7 @@ from oncely.cli.errors import CommandError
 
 DEFAULT_INPUT: Final = Path("requirements-jobs.in")
 _PIN: Final = re.compile(r"^([\w.-]+==[^\\\n]+?)\s*(?:\\)?$", re.MULTILINE)
-# The Lambda runtime brings them; a layer that carried them would be three times the size.
+# The Lambda runtime includes them; with them, a layer would be three times the size.
 _IN_LAMBDA: Final = ("boto3", "botocore", "s3transfer")
 
 

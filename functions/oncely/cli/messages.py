@@ -1,4 +1,4 @@
-"""Messages as a producer types them: JSON, JSON lines, or `payment.charge order_id=18452`."""
+"""Messages as a producer writes them: JSON, JSON lines, or `payment.charge order_id=18452`."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

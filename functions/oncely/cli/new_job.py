@@ -34,7 +34,7 @@ SafetyOption = Annotated[
     ),
 ]
 QueueOption = Annotated[
-    str | None, typer.Option(help="Queue that carries it (default: a new one).")
+    str | None, typer.Option(help="Queue for its messages (default: a new queue).")
 ]
 
 
@@ -45,7 +45,7 @@ def new_job(
 ) -> None:
     """Create a contract with a passing test.
 
-    Also adds the contract to the list of jobs that `[tool.oncely]` in pyproject.toml names.
+    Also adds the contract to the list of jobs in `[tool.oncely]` of pyproject.toml.
 
     Examples:
     - `oncely new-job refund.issue --safety keyed`
@@ -123,7 +123,7 @@ class JobTemplate:
             "module": self.module,
             "name": self.class_name,
             "provider": self.module.title().replace("_", " "),
-            # Of this job alone: jobs that share their first word do not share an API key.
+            # For this job only: jobs with the same first word do not share an API key.
             "provider_name": self.module,
             "settings": "ProviderSettings" if is_shipped else f"{self.class_name}Settings",
             "sandbox": f"sandboxes.{self.module}:{self.class_name}Sandbox",

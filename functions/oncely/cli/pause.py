@@ -52,7 +52,7 @@ def resume(
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Start the effects of a job type, a queue or a provider again.
+    """Resume the effects of a job type, a queue or a provider.
 
     The next sweep sends the waiting jobs, at the provider's rate.
 
@@ -69,7 +69,7 @@ def resume(
 
 @with_stack
 def gates(stack: StackConnection, *, json: JsonOption = False) -> None:
-    """Show pauses, who set them, and providers that do not respond.
+    """Show pauses and providers that do not respond.
 
     Examples:
     - `oncely gates`
@@ -87,7 +87,7 @@ def gates(stack: StackConnection, *, json: JsonOption = False) -> None:
             f"{one['target']} is paused since {one['at']} by {one['actor']}: {one['reason']}"
         )
     if not (found["open"] or found["paused"]):
-        console.print_line("Nothing is held.")
+        console.print_line("Nothing is on hold.")
     if found["history"]:
         console.print_line("")
         columns = ("at", "action", "target", "actor", "reason")

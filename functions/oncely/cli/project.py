@@ -1,4 +1,4 @@
-"""The project that a command runs in: `[tool.oncely]` of its pyproject.toml names its job types."""
+"""The project that a command runs in: `[tool.oncely]` in its pyproject.toml lists its job types."""
 
 import os
 import sys
@@ -61,13 +61,13 @@ class Project:
         file = next((one for one in files if one.is_file()), None)
         if file is None or not name or "." not in module:
             raise CommandError(
-                f"{FILE} names {self.job_names[0]!r}, which is no list in a package of this "
+                f"{FILE} lists {self.job_names[0]!r}, which is not a list in a package of this "
                 f"project. Write {_EXAMPLE}, or add the job by hand."
             )
         return JobList(file, module, name)
 
     def put_on_path(self) -> None:
-        """Let its modules be imported, as `python -m` does: a project need not be installed."""
+        """Make its modules importable, as `python -m` does: a project need not be installed."""
         if str(self.folder) not in sys.path:
             sys.path.insert(0, str(self.folder))
 
@@ -75,12 +75,14 @@ class Project:
         """Return an optional setting."""
         value = self.settings.get(key)
         if value is not None and not (isinstance(value, str) and value):
-            raise CommandError(f"{FILE} has {key} = {value!r} under [tool.oncely]. Write a text.")
+            raise CommandError(
+                f"{FILE} has {key} = {value!r} under [tool.oncely]. It must be a string."
+            )
         return value
 
 
 def project_jobs() -> "tuple[type[AnyContract], ...]":
-    """Import the job types that ONCELY_JOBS names, or else the nearest project does."""
+    """Import the job types in ONCELY_JOBS, or else those of the nearest project."""
     from oncely.job_names import JOBS_ENV_VAR, jobs_from_env
 
     if os.environ.get(JOBS_ENV_VAR):
@@ -92,8 +94,8 @@ def find_project() -> Project:
     """Return the project of this folder or of the nearest parent, or else the clone."""
     if (found := project_or_none()) is None:
         raise CommandError(
-            f"No job types are named. Run this command in a project whose {FILE} has {_EXAMPLE}, "
-            "or set ONCELY_JOBS. `oncely init` starts a project."
+            f"No job types are configured. Run this command in a project whose {FILE} has "
+            f"{_EXAMPLE}, or set ONCELY_JOBS. `oncely init` starts a project."
         )
     return found
 

@@ -45,7 +45,7 @@ def redrive(
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send a new message for each stranded job now, instead of 30 minutes after its dead letter.
+    """Send a new message for each stranded job now.
 
     A job is stranded if its message was dead-lettered: it is ready, and no worker has claimed it.
     The message comes from the job's row and goes to the job's own queue, where a worker runs it.
@@ -58,9 +58,7 @@ def redrive(
     actor = actor_name(caller_identity(stack), name)
     views = list(_select_jobs(stack.app.job_queries, key, job_type))
     if not views:
-        console.print_line(
-            "No jobs are stranded: none waits after a dead letter.", to=console.stderr_console()
-        )
+        console.print_line("No jobs are stranded.", to=console.stderr_console())
         return
     count = "1 job" if len(views) == 1 else f"{len(views)} jobs"
     if not (yes or dry_run):
@@ -87,7 +85,7 @@ def redrive(
 def _summary(count: str, *, dry_run: bool) -> str:
     if dry_run:
         return f"Nothing was sent. Without --dry-run, {count} would get a new message."
-    return f"Sent a new message for {count}. `oncely list --status ready` shows what still waits."
+    return f"Sent a new message for {count}. `oncely list --status ready` lists those that wait."
 
 
 def _redrive_one(app: "App", request: "RepairRequest", *, as_json: bool) -> bool:

@@ -1,4 +1,4 @@
-"""`oncely rejects`: messages that could not be processed, and how to send them corrected."""
+"""`oncely rejects`: lists rejected messages, and resends corrected ones."""
 
 import json as json_module
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oncely.domain.effect_outcomes import Json
     from oncely.operate.rejects import RejectView
 
-app: Final = typer.Typer(help="List rejected messages, and resend them.", no_args_is_help=True)
+app: Final = typer.Typer(help="List and resend rejected messages.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the message, as the list shows it.")]
 
@@ -86,17 +86,17 @@ def resend(
     ] = None,
     *,
     again: Annotated[
-        bool, typer.Option("--again", help="Resend it although it was resent before.")
+        bool, typer.Option("--again", help="Resend it even if it was already resent.")
     ] = False,
     actor: ActorOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Send a rejected message again, corrected.
+    """Correct and resend a rejected message.
 
     It is checked like any message: an invalid one is refused, a duplicate is harmless. A rejected
-    message that was resent before is refused without `--again`.
+    message that was already resent is refused without `--again`.
 
     Examples:
     - `oncely rejects resend 2026/11/16/4f7b amount=1250`

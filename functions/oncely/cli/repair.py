@@ -125,7 +125,7 @@ def cancel(
 
 
 def _warn_about_new_key(app: "App", key: str) -> None:
-    """Say that the key is new. A typing error would cancel nothing."""
+    """Warn that no job has this key: a mistyped key would cancel nothing."""
     from oncely.domain.errors import InvalidInputError
     from oncely.domain.keys import JobKey, is_job_key, job_type_of
 

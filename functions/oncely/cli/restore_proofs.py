@@ -30,7 +30,7 @@ def restore_proofs(
     ] = False,
     identity: Annotated[
         str | None,
-        typer.Option(help="Identity to keep, if the history names several (with --replacement)."),
+        typer.Option(help="Identity to keep, if the history has several (with --replacement)."),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

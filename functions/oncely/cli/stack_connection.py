@@ -35,7 +35,7 @@ class StackSelector:
 
 
 class StackConnection(Protocol):
-    """What commands need of a stack."""
+    """What commands need from a stack."""
 
     @property
     def name(self) -> str: ...
@@ -87,7 +87,7 @@ class AwsStackConnection:
 
     @property
     def is_local(self) -> bool:
-        return self.name.endswith("-local")  # with or without --local
+        return self.name.endswith("-local")  # works with and without --local
 
     @cached_property
     def session(self) -> "boto3.Session":

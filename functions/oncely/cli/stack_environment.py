@@ -68,7 +68,7 @@ def stack_environment(
         if name.endswith(_SECRET_ARN):
             read_only = f"{name.removesuffix(_SECRET_ARN)}ReadOnly{_SECRET_ARN}"
             found[variable] = outputs.get(read_only) or found[variable]
-    # The stack decides everything but where a provider is reached from this machine.
+    # The stack decides everything except how this machine reaches a provider.
     found |= {name: environ[name] for name in addresses if environ.get(name)}
     return {variable: value for variable, value in found.items() if value}
 

@@ -37,10 +37,10 @@ def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
         yield failed("alarms", f"send no notification: {', '.join(without_action)}", _DEPLOY)
     firing = [one for one in found if one["StateValue"] == "ALARM"]
     for one in firing:
-        # The description names the next command and the runbook.
+        # The description has the next command and the runbook.
         description = AlarmDescription.parse(one.get("AlarmDescription", one["AlarmName"]))
         command, runbook = description.next_step, description.runbook
-        # The reader of this has already run the doctor.
+        # The reader has just run the doctor.
         first = f"{command}; " if command and not command.startswith("oncely doctor") else ""
         yield warned(
             f"alarm {one['AlarmName']}",

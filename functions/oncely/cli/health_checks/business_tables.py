@@ -1,4 +1,4 @@
-"""Checks that business tables, and a sample of their rows, are as the jobs expect them."""
+"""Checks that business tables, and a sample of their rows, are as the jobs expect."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,7 +17,7 @@ _MAP: Final = "correct it, or map the columns in the stage's file; see docs/tabl
 
 
 def check_keys(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check the keys and indexes of business tables, also of those that another team created."""
+    """Check the keys and indexes of business tables, including those of other teams."""
     client = deployed.connection.client("dynamodb")
     for name, (table, schema) in _tables(deployed).items():
         described = client.describe_table(TableName=table)["Table"]
@@ -25,7 +25,7 @@ def check_keys(deployed: DeployedStack) -> Iterator[Finding]:
         if faults := list(_key_faults(schema, deployed.columns(name), described)):
             yield failed(check, "; ".join(faults), _MAP)
         else:
-            yield passed(check, "as the jobs expect")
+            yield passed(check, "matches what the jobs expect")
 
 
 def check_columns(deployed: DeployedStack) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def check_columns(deployed: DeployedStack) -> Iterator[Finding]:
 
 
 def check_sparse_indexes(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check a sample of the rows for ones that an index should hold and cannot.
+    """Check a sample for rows that an index should contain but cannot.
 
     A row with the sort key of an index and without its partition key is never found through it.
     """
@@ -97,7 +97,7 @@ def _key_fault(
     if actual != wanted:
         yield f"{part} has the key {', '.join(actual)}, but the jobs use {', '.join(wanted)}"
     elif others := [name for name in actual if types[name] != ColumnType.TEXT]:
-        yield f"{part} has a key that is no text: {', '.join(others)}"
+        yield f"{part} has a key that is not a string: {', '.join(others)}"
 
 
 def _check_columns(
@@ -111,7 +111,9 @@ def _check_columns(
         found = [kind for row in rows if (kind := _type(row.get(name))) is not None]
         wrong = sum(kind != column.type for kind in found)
         if wrong:
-            fault = f"{name} is no {column.type.label} in {wrong} of {len(rows)} sampled rows"
+            fault = (
+                f"{name} is not of type {column.type.label} in {wrong} of {len(rows)} sampled rows"
+            )
             (unusable if wrong == len(found) else partly).append(fault)
         elif column.required and rows and not found:
             unusable.append(f"none of {len(rows)} sampled rows has {_label(column, name)}")

@@ -27,7 +27,7 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
         yield warned(
             "circuit",
             f"{name} has not responded for {format_age(at, now=deployed.now)}",
-            "nothing: its jobs wait, and continue when it responds",
+            "no action needed: its jobs wait, and continue when it responds",
         )
     if not opened:
         yield passed("circuit", "every provider responds")
@@ -35,5 +35,5 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
         yield warned(
             "gate table",
             f"the item {name} cannot be read, so each function uses a tenth of the rate",
-            f"delete the item {name} of the gate table: it is written again",
+            f"delete the item {name} from the gate table: it will be written again",
         )

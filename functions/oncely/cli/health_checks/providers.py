@@ -14,14 +14,14 @@ _NOT_SET: Final = "not set: its jobs cannot run"
 
 
 def check_secrets(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check each secret that the contracts name."""
+    """Check each secret that the contracts use."""
     client = deployed.connection.client("secretsmanager")
-    # Of several plug-ins with one secret, the one that it is named after knows its prefixes.
+    # If plug-ins share a secret, the one with its name knows the prefixes.
     named_last = sorted(deployed.providers, key=lambda plugin: plugin.name == plugin.secret_name)
     plugins = {plugin.secret_name: plugin for plugin in named_last}
     outputs = deployed.connection.outputs
     for name in deployed.secret_names:
-        # The read-only one is what the reconciler and commands use.
+        # The reconciler and commands use the read-only key.
         for check, suffix in (("API key", "SecretArn"), ("read-only API key", "ReadOnlySecretArn")):
             if arn := outputs.get(f"{pascal_case(name)}{suffix}"):
                 label = f"{check} of {name}"

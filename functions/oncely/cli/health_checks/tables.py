@@ -27,7 +27,7 @@ JOB_INDEXES: Final = (
 
 
 def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
-    """Check each table that the outputs name."""
+    """Check each table in the outputs."""
     client = deployed.connection.client("dynamodb")
     for name in deployed.table_names:
         table = deployed.connection.outputs.get(f"{pascal_case(name)}TableName")
