@@ -31,7 +31,7 @@ def build_app(
     context: Mapping[str, Any] | None = None,
     folder: Path | None = None,
 ) -> App:
-    """Build the app with these settings, or those of the stage that the context names.
+    """Build the app with these settings, or those of the stage in the context.
 
     Findings of cdk-nag are errors.
     """
@@ -53,7 +53,7 @@ def build_app(
 
 
 def _stage_file(app: App) -> Path:
-    """The file of the stage that the context names. Other names in the context are the CDK's."""
+    """The file of the stage in the context. Other keys of the context belong to the CDK."""
     return Path("stages", f"{app.node.try_get_context('stage') or 'dev'}.toml")
 
 

@@ -26,7 +26,7 @@ def shipped_requirements() -> str:
 def verdict(report: Mapping[str, Any]) -> tuple[int, Sequence[str]]:
     """Return the exit code for a report of pip-audit, and what to print."""
     dependencies = report["dependencies"]
-    # pip-audit calls a package that its database does not list "skipped", and ends with 0.
+    # pip-audit skips packages that its database does not list, and still exits with 0.
     skipped = [one["name"] for one in dependencies if "skip_reason" in one]
     findings = [
         f"{one['name']} {one['version']}: {found['id']}, fixed in "
@@ -62,7 +62,7 @@ def main() -> int:
 
 def _not_checked(what: str) -> str:
     return (
-        f"The vulnerability database could not be asked about {what}, so nothing is known about "
+        f"The vulnerability database could not be reached for {what}, so nothing is known about "
         "them. Run `make audit` again on a machine that can reach it."
     )
 

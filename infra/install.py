@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MIN_PYTHON: Final = (3, 11)
-# Without a terminal, a line this often shows that the install is alive.
+# Without a terminal, print a line this often to show progress.
 HEARTBEAT_SECONDS: Final = 10.0
 _OFFLINE: Final = re.compile(
     r"name resolution|name or service not known|nodename nor servname|"
@@ -35,7 +35,7 @@ class InstallError(Exception):
 
 
 class InstallProgress:
-    """One line that counts up: rewritten on a terminal, repeated now and then elsewhere."""
+    """A progress line: rewritten on a terminal, repeated at intervals elsewhere."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label = label

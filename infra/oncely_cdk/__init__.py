@@ -23,7 +23,7 @@ _MODULE_OF: Final = {
     "UnsafeStageError": "oncely_cdk.guardrails",
     "read_stage_file": "oncely_cdk.stage_file",
 }
-__all__ = tuple(_MODULE_OF)  # names and their modules stand in one list
+__all__ = tuple(_MODULE_OF)  # one list of names and their modules
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # of any type

@@ -1,4 +1,4 @@
-"""Managed policies for services and people. The stack attaches them to nobody."""
+"""Managed policies for services, engineers and operators. The stack does not attach them."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,21 +26,21 @@ _WILDCARDS: Final = (
 
 
 def producer_statements(shared: SharedResources, queue: str) -> Iterator[iam.PolicyStatement]:
-    """Return what a producer of one queue may do. It can replace or delete no row."""
+    """Return the permissions of a producer of one queue. It cannot replace or delete rows."""
     job_types = shared.required.for_queue(queue).job_types
     rows, windows = job_items.job_rows(job_types), job_items.unique_windows(job_types)
     jobs = [shared.tables.arn(JOBS)]
     keys = EncryptionKeys.of(shared.tables)
     permit = partial(policy_statements, keys=keys, is_local=shared.stage.is_local)
     yield from permit("dynamodb:GetItem", resources=jobs, leading_keys=[*rows, *windows])
-    # Without a claim or a result, a row that claims to have ended is not believed.
+    # Without a claim or a result, a row with an ended status is not trusted.
     yield from permit(
         "dynamodb:PartiQLInsert",
         resources=jobs,
         leading_keys=rows,
         attributes=job_items.new_row_attributes(),
     )
-    # A window passes to the next job. It is no proof: at worst, two jobs are enqueued.
+    # A window passes to the next job. It is not a proof: at worst, two jobs are enqueued.
     yield from permit(
         *("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"),
         resources=jobs,
@@ -121,7 +121,7 @@ class AccessPolicies(Construct):
 
     @property
     def _stack_by_name(self) -> str:
-        """The stack as it is authorized for a request that names it without its id."""
+        """The ARN of the stack for requests that use its name without its id."""
         stack = Stack.of(self)
         return stack.format_arn(
             service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
@@ -192,7 +192,7 @@ class AccessPolicies(Construct):
         return policy
 
     def _eraser(self) -> _AccessPolicy:
-        """Run `oncely erase`. Nobody else can delete what the archive once held."""
+        """Run `oncely erase`. No other policy can delete versions of archived objects."""
         shared, bucket = self._shared, self._shared.archive.bucket
         tables, required = shared.tables, shared.required
         policy = self._policy("Eraser", "erases personal data; add Reader")

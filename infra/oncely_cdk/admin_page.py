@@ -19,7 +19,7 @@ from oncely_cdk.stages import ENGINE_ADDRESS
 from oncely_cdk.table_schemas import DUE_INDEX, GATES, JOBS
 from oncely_cdk.user_pool import AdminUserPool
 
-# Requests per second; users click, so more is a bug or an attack.
+# Requests per second. Users click, so a higher rate is a bug or an attack.
 RATE_LIMIT: Final = 20
 BURST_LIMIT: Final = 40
 # API Gateway stops waiting after 30 s.
@@ -30,7 +30,7 @@ READ_ROUTES: Final = (
     *("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts", "/api/gates"),
     *("/api/overview", "/api/metrics", "/api/rejects", "/api/audits", "/api/audit"),
 )
-# Those of the function that has the API keys, read-only if there are such.
+# Routes of the function with the API keys, which are read-only if there are such keys.
 REPAIR_ROUTES: Final = (
     (apigateway.HttpMethod.GET, "/api/resolve"),
     (apigateway.HttpMethod.GET, "/api/lookup"),
@@ -180,7 +180,7 @@ class AdminPage(Construct):
                 queues.rejects.queue_arn,
             ],
         )
-        # It supports neither resources nor conditions: it reads numbers of the whole account.
+        # The action supports neither resources nor conditions, so it covers the whole account.
         function.grant("cloudwatch:GetMetricData", resources=["*"])
         function.grant("secretsmanager:GetSecretValue", resources=[self.access_log_secret])
         shared.archive.grant_read_history(function)

@@ -156,8 +156,8 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
         evaluation_periods=3,
         datapoints_to_alarm=2,
         impact=(
-            "No job is lost, but jobs are delayed. DynamoDB throttles requests: a table or an "
-            "index gets more than its capacity."
+            "No job is lost, but jobs are delayed. DynamoDB throttles requests: the load "
+            "exceeds the capacity of a table or an index."
         ),
         runbook_section="tables-throttled",
     )
@@ -167,7 +167,7 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
         threshold=10,
         evaluation_periods=3,
         datapoints_to_alarm=2,
-        impact="No jobs are lost. A provider accepts no requests, and its jobs are retried.",
+        impact="No jobs are lost. A provider cannot be reached, and its jobs are retried.",
         runbook_section="provider-unreachable",
         next_step="list --status in_progress",
     )

@@ -17,7 +17,7 @@ class AlertTopic(Construct):
     def __init__(self, scope: Construct, id_: str, *, stage: OncelySettings) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        # Else the alarms of any account could publish here through CloudWatch.
+        # Otherwise, alarms of any account could publish here through CloudWatch.
         own_account = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
         alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=own_account)
         # CloudWatch alarms cannot use the AWS managed key of SNS.

@@ -13,7 +13,7 @@ from oncely_cdk.stages import OncelySettings
 
 _REJECTS_PREFIX: Final = "rejects/"
 _AUDITS_PREFIX: Final = "audits/"
-# A report names orders and amounts, and nobody erases them from it.
+# A report contains orders and amounts, and an erasure does not change it.
 _AUDIT_RETENTION: Final = Duration.days(90)
 REJECTS: Final = f"{_REJECTS_PREFIX}*"
 RESENT_REJECTS: Final = f"{_REJECTS_PREFIX}resent/*"

@@ -1,6 +1,6 @@
 """The customer-managed KMS keys of existing resources.
 
-Whoever may use such a resource may use its key as well, but only through the resource's service.
+A role that may use such a resource may use its key, but only through the resource's service.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _WRITE: Final = (
     *("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo"),
 )
 _SEND: Final = ("kms:Decrypt", "kms:GenerateDataKey")
-# What the service does with the key on behalf of the caller. Other actions use no key.
+# Key actions of the service on behalf of the caller. Other actions use no key.
 KMS_ACTIONS: Final = {
     **{
         f"dynamodb:{name}": _READ

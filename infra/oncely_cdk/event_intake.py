@@ -1,6 +1,6 @@
-"""The intake of providers' events: rules, an HTTPS endpoint, one queue and one function.
+"""The intake of provider events: rules, an HTTPS endpoint, one queue and one function.
 
-Created only if the stage turns events of a provider on.
+Created only if the stage turns on the events of a provider.
 """
 
 import json
@@ -85,21 +85,21 @@ class EventIntakeConstruct(Construct):
         )
 
     def _create_receiver(self) -> OncelyFunction:
-        """Its rights, jobs, secrets and layers are those of the providers whose events are on."""
+        """Create the function, with access to the providers whose events are on."""
         stage, required = self._shared.stage, self._shared.required
         shared = replace(self._shared, required=required.calling(stage.event_providers(required)))
         function = OncelyFunction(
             self,
             "Receive",
             entry="receive_events",
-            description="receives the events of providers",
+            description="receives provider events",
             layers=shared.layers,
             memory_mb=shared.stage.worker_memory_mb,
             providers=shared.required.providers,
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
-                "ARCHIVE_BUCKET": shared.archive.name,  # named in digests
+                "ARCHIVE_BUCKET": shared.archive.name,  # for the commands in digests
                 "EVENT_ACCOUNT": Stack.of(self).account,
                 "QUEUE_URL": self.queue.queue_url,
                 "MAX_RECEIVE_COUNT": str(shared.stage.max_receive_count),
@@ -147,7 +147,7 @@ class EventIntakeConstruct(Construct):
         return created.attr_arn
 
     def _refuse_others(self, rules: Sequence[str]) -> None:
-        """Let nobody else send, whatever their own rights are. Operators resend at the provider."""
+        """Deny all other senders, whatever their permissions. Operators resend at the provider."""
         allowed: dict[str, Any] = {}
         if rules:
             allowed["aws:SourceArn"] = list(rules)
@@ -162,7 +162,7 @@ class EventIntakeConstruct(Construct):
                 principals=[iam.AnyPrincipal()],
                 actions=["sqs:SendMessage"],
                 resources=[self.queue.queue_arn],
-                # All of these must differ: a request has one of them at most.
+                # All of these must differ, since a request has at most one of them.
                 conditions={"ArnNotEquals": allowed},
             )
         )
@@ -178,8 +178,8 @@ def event_alarms(intake: EventIntakeConstruct | None) -> Iterator[AlarmSpec]:
             period=PERIOD, statistic="Maximum"
         ),
         impact=(
-            "No job is lost: the reconciler resolves jobs without events. But the alert of a "
-            "dispute or of a refund by hand may be missing."
+            "No job is lost: the reconciler resolves jobs without events. Alerts for a "
+            "dispute or for a refund made by hand may be missing."
         ),
         runbook_section="events-not-processed",
     )

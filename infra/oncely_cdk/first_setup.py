@@ -1,4 +1,4 @@
-"""First setup: gives a new job table its identity, and refuses to leave another one behind."""
+"""First setup: gives a new job table its identity, and refuses to abandon another one."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ _DEPLOYMENT_ATTRIBUTE: Final = "Deployment"
 class FirstSetupConstruct(Construct):
     """A custom resource that sets up the table of a new stack.
 
-    An update can bring another table, for example an empty one because a setting was removed. The
+    An update can change the table, for example to an empty one because a setting was removed. The
     custom resource then fails, and the deployment is rolled back before it updates a function.
     """
 
@@ -109,7 +109,7 @@ def _expected_names(stage: OncelySettings) -> dict[str, str]:
 def _refuse_change(
     stage: OncelySettings, expected: Mapping[str, str], names: Mapping[str, str], created: set[str]
 ) -> None:
-    """Refuse settings that leave data behind. The names of created resources are not known yet."""
+    """Refuse settings that abandon data. The names of created resources are not known yet."""
     if (identity := stage.identity) is None:
         return
     for key in sorted(expected.keys() & names.keys()):
@@ -121,6 +121,6 @@ def _refuse_change(
         if fault:
             setting = "existing_archive_bucket" if key == _ARCHIVE else f"existing_{key}"
             raise stage.error(
-                f"identity.{key} would change from {known} to {fault}, which leaves its data "
-                f'behind: set {setting} = "{known}", or change [identity] if the data has moved'
+                f"identity.{key} would change from {known} to {fault}, which abandons its "
+                f'data: set {setting} = "{known}", or change [identity] if the data has moved'
             )

@@ -131,7 +131,7 @@ class CodeLayers(Construct):
         return [self._layers[name] for name in self._names(providers, imports_jobs=imports_jobs)]
 
     def digest(self, providers: tuple[AnyProvider, ...], *, imports_jobs: bool) -> str:
-        """Name the contents of a function's layers: a change needs a new version."""
+        """Return a digest of a function's layers: a change needs a new version."""
         names = self._names(providers, imports_jobs=imports_jobs)
         return ",".join(self._hashes[name] for name in names)
 

@@ -1,4 +1,4 @@
-"""The items of the gate table, as IAM conditions name them."""
+"""The keys of the gate table's items, for IAM conditions."""
 
 from collections.abc import Iterable
 from typing import Final

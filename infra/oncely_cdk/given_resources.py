@@ -30,7 +30,7 @@ _TEXT: Final = dynamodb.AttributeType.STRING
 
 @dataclass(frozen=True)
 class GivenResources:
-    """Existing resources by short name. A name that no job uses is refused: it is misspelled."""
+    """Existing resources by short name. A name that no job uses is refused as misspelled."""
 
     required: RequiredResources
     settings: OncelySettings
@@ -113,7 +113,7 @@ class GivenResources:
 def _check_columns(
     settings: OncelySettings, required: RequiredResources, given: Mapping[str, dynamodb.ITable]
 ) -> None:
-    """Refuse a mapping that fits no existing table, and a table whose key the jobs cannot use."""
+    """Refuse a mapping without an existing table, and a table whose key the jobs cannot use."""
     existing = {*given, *settings.existing_tables}
     for name, mapping in settings.table_columns.items():
         schema = required.table_schemas.get(name)

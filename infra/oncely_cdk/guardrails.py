@@ -38,7 +38,7 @@ def validate_stage(stage: OncelySettings, contracts: Iterable[type[AnyContract]]
 
 
 def min_visibility_seconds(timeout_seconds: float) -> float:
-    """How long a message must stay hidden whose function has this timeout."""
+    """The minimum visibility timeout for a function with this timeout."""
     return VISIBILITY_FACTOR * timeout_seconds
 
 
@@ -138,7 +138,7 @@ def _production_risks(stage: OncelySettings) -> Iterator[str]:
     risks: Mapping[Risk, tuple[bool, str]] = {
         "no_alert_recipient": (
             not stage.alert_email,
-            "alert_email is not set, so nobody learns that a job needs review",
+            "alert_email is not set, so no operator is alerted when a job needs review",
         ),
         "optional_mfa": (
             stage.sign_in_mfa != "required",

@@ -42,7 +42,7 @@ def check_imports(
     of the runtime. Raises StageError with one sentence.
     """
     if not job_packages(required.contracts):
-        return  # every job is part of the engine, which has its own tests
+        return  # all jobs are part of the engine, which has its own tests
     modules = {one.__module__: f"the job {one.job_type}" for one in required.contracts}
     for plugin in required.providers:
         modules |= dict.fromkeys(plugin.preload, f"the provider {plugin.name}")

@@ -38,7 +38,7 @@ _REFERENCE_BYTES: Final = 100
 # The version of a function that event source mappings call.
 LIVE: Final = "live"
 
-# What the local engine authorizes some calls as, by what AWS does.
+# Actions that the local engine checks instead of those of AWS.
 _LOCAL_ACTIONS: Final = {
     "lambda:GetEventSourceMapping": "lambda:ListEventSourceMappings",
     "lambda:GetFunctionConcurrency": "lambda:PutFunctionConcurrency",
@@ -85,7 +85,7 @@ def policy_statements(
     named = [*actions]
     if is_local:
         named += [_LOCAL_ACTIONS[action] for action in actions if action in _LOCAL_ACTIONS]
-    # Of a statement the local engine knows neither the verb nor the table.
+    # The local engine evaluates neither the verb nor the table of a PartiQL statement.
     if is_local and any(action.startswith("dynamodb:PartiQL") for action in named):
         yield iam.PolicyStatement(
             actions=["dynamodb:ExecuteStatement", "dynamodb:ExecuteTransaction"], resources=["*"]
@@ -216,7 +216,7 @@ class OncelyFunction(GrantedFunction):
         entry: str,
         description: str,
         layers: CodeLayers,
-        timeout_seconds: int | None = None,  # default: the reconciler's
+        timeout_seconds: int | None = None,  # the reconciler's by default
         memory_mb: int = 256,
         storage: Size | None = None,  # default: Lambda's, 512 MB
         environment: Mapping[str, str] | None = None,

@@ -1,4 +1,4 @@
-"""The items of the job table, as IAM conditions name them."""
+"""The keys of the job table's items, for IAM conditions."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ def new_row_attributes() -> list[str]:
 
 
 def window_attributes() -> list[str]:
-    """The attributes of a unique window. With others, it could pass for a job."""
+    """The attributes of a unique window. With others, it could be mistaken for a job."""
     job = _enqueued_job()
     window = UniqueWindow(name="any", now=job.created_at, until=job.created_at)
     return sorted(["job_key", *window_values(job, window)])

@@ -78,7 +78,7 @@ class Oncely(Construct):
           are not given are created. Their KMS keys may be used through their service.
         - `queues`, `workers`: your own, by the jobs' names of queues. A queue gets the redrive
           policy. A function, whose handler is `oncely.worker(jobs=[…])`, gets the layers,
-          variables, rights and messages of its queue.
+          variables and permissions, and the messages of its queue.
         - `archive_bucket`: an existing, versioned one, such as that of a deleted stack.
         - `environment`: variables of your own, for every function that imports jobs. Those that a
           job declares in its settings are outputs as well, for the command.

@@ -77,8 +77,8 @@ class OwnResources:
         known = resource.kms_master_key_id in {None, _AWS_MANAGED_KEY}
         if not known and queue.encryption_master_key is None:
             yield (
-                "whose KMS key is known only to the template, so no right to use it can be "
-                "granted: give it as encryption_master_key"
+                "whose KMS key is known only to the template, so permission to use it "
+                "cannot be granted: pass it as encryption_master_key"
             )
         retention = resource.message_retention_period or _DEFAULT_RETENTION
         if retention > self.stage.queue_retention_days * 86_400:
@@ -117,7 +117,7 @@ class OwnResources:
 
 
 class OwnFunction(GrantedFunction):
-    """A team's function whose handler is `oncely.worker(…)`: gets layers, variables and rights."""
+    """A team's function, with the handler `oncely.worker(…)`, Oncely's layers and permissions."""
 
     def __init__(
         self,
@@ -178,7 +178,8 @@ def _worker_faults(function: lambda_.IFunction, scope: Construct) -> Iterator[st
         )
     if not isinstance(function.role, iam.Role):
         yield (
-            "whose role was imported: Oncely adds rights, so give it a role that this stack creates"
+            "whose role was imported: Oncely adds permissions, so give it a role that this "
+            "stack creates"
         )
 
 

@@ -1,4 +1,4 @@
-"""AWS resources that plug-ins ask for, such as a source of events."""
+"""AWS resources that plug-ins request, such as a source of events."""
 
 import hashlib
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _MAX_NAME_LENGTH: Final = 64
 def with_provider_resources(
     scope: Construct, stage: OncelySettings, providers: Iterable[AnyProvider]
 ) -> OncelySettings:
-    """Create what the providers need, and return the stage with the settings that name it."""
+    """Create what the providers need, and return the stage with its names in the settings."""
     stack = Stack.of(scope)
     bus = stack.format_arn(service="events", resource="event-bus", resource_name="default")
     found = dict(stage.provider_settings)

@@ -54,8 +54,8 @@ class ProviderSecrets(Construct):
         if (given := self._given.get(name)) is not None:
             if given.secret_full_arn is None:
                 raise StageError(
-                    f"the secret {name!r} is imported without the suffix of its ARN, so no right "
-                    "to read it can be granted: use Secret.from_secret_complete_arn"
+                    f"the secret {name!r} is imported without the suffix of its ARN, so "
+                    "permission to read it cannot be granted: use Secret.from_secret_complete_arn"
                 )
             return given.secret_full_arn
         if name in stage.existing_secrets:

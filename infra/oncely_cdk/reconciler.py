@@ -83,7 +83,7 @@ class ReconcilerConstruct(Construct):
         )
         function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
         function.grant("dynamodb:Scan", resources=[tables.arn(GATES)])
-        # It reads whether a job that the business rows ask for exists.
+        # It checks whether a job that the business rows request exists.
         own = job_items.job_rows(required.job_types)
         if own:
             shared.grant_jobs(function, "GetItem", leading_keys=own)
@@ -113,13 +113,13 @@ class ReconcilerConstruct(Construct):
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
-                # Named in digests of rejected messages.
+                # For the commands in digests of rejected messages.
                 "ARCHIVE_BUCKET": shared.archive.name,
                 "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
             },
         )
         shared.grant_lookup(function)
-        # It creates jobs that the business rows ask for, and counts alerts.
+        # It creates jobs that the business rows request, and counts alerts.
         shared.grant_jobs(function, "PutItem", leading_keys=[job_items.ANY_JOB])
         shared.grant_jobs(function, "UpdateItem", leading_keys=[job_items.ANY_ALERT_BUDGET])
         shared.grant_publish(function)
@@ -139,7 +139,7 @@ class ReconcilerConstruct(Construct):
         return function
 
     def _grant_sweep(self, function: OncelyFunction, shared: SharedResources) -> None:
-        """Let a function start sweeps, and write sweep leases but no other row."""
+        """Allow a function to start sweeps, and to write sweep leases but no other row."""
         function.grant("states:StartExecution", resources=[self._arn])
         shared.grant_jobs(function, "UpdateItem", leading_keys=[job_items.SWEEP_LEASES])
 

@@ -38,7 +38,7 @@ class RequiredResources:
         return replace(self, contracts=tuple(chosen))
 
     def env_vars(self) -> dict[str, str]:
-        """Name these contracts for a function, which imports no others."""
+        """Return the names of these contracts for a function, which imports no others."""
         return {JOBS_ENV_VAR: name_jobs(self.contracts)}
 
     @property

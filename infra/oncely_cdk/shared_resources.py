@@ -80,7 +80,7 @@ class SharedResources:
         }
 
     def grant_gates(self, function: GrantedFunction, required: RequiredResources) -> None:
-        """Let a function take slots and change circuits. Only operators pause."""
+        """Allow a function to take slots and change circuits. Only operators pause."""
         table = [self.tables.arn(GATES)]
         function.grant("dynamodb:Scan", resources=table)
         if names := gate_items.gates(required.providers):

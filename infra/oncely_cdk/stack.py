@@ -1,4 +1,4 @@
-"""Oncely as a stack of its own."""
+"""Oncely as a separate stack."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from oncely_cdk.stages import OncelySettings
 class OncelyStack(Stack):
     """A stack with one `Oncely` construct, and the same arguments.
 
-    Queues and workers of your own are in a stack of your own; use the construct there.
+    For your own queues and workers, use the construct in your own stack.
     """
 
     def __init__(

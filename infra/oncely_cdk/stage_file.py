@@ -27,7 +27,7 @@ _SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
 }
 _COMMENT: Final = """\
 # Written by the first deployment: where the data of this stage is. Keep it, and commit it.
-# A deployment that would leave one of these behind is refused."""
+# A deployment that would abandon one of these is refused."""
 # Set by code, not in the file.
 _NOT_IN_FILE: Final = frozenset({"name", "file", "providers_address"})
 
@@ -47,7 +47,7 @@ def read_stage_file(file: str | Path) -> OncelySettings:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return what a misspelled name probably means, as the end of a sentence."""
+    """Return a suggestion for a misspelled name, as the end of a sentence."""
     names = sorted(known)
     if close := get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]}?"
@@ -55,7 +55,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def record_identity(file: Path, outputs: Mapping[str, str]) -> bool:
-    """Write what the deployed stack reports to its file. Returns False if it is there already.
+    """Write what the deployed stack reports to its file. Returns False if nothing changed.
 
     Names that the file has stay: only an operator may change them.
     """

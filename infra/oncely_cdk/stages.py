@@ -26,7 +26,7 @@ StageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$")]
 # What a production stage refuses unless it is accepted by name.
 Risk = Literal["no_alert_recipient", "optional_mfa", "plain_http_provider", "plain_http_queues"]
 NonEmptyText = Annotated[str, Field(min_length=1)]
-# Not an alias: IAM checks the right on the key that it stands for.
+# Not an alias: IAM checks the permission on the key itself.
 KeyArn = Annotated[str, Field(pattern=r"^arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+$")]
 PositiveInt = Annotated[int, Field(ge=1)]
 # Times beyond a century overflow somewhere, and mean "forever".

@@ -31,7 +31,7 @@ _BILLING_MODES = {
 
 
 class Tables(Construct):
-    """The job table, the gates, and every table that the contracts name."""
+    """The job table, the gates, and every table in the contracts."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Tables(Construct):
         existing = sorted(set(names) - self.created)
         mapped = (name for name in existing if name in self._columns)
         variables = {columns_env_var(name): json.dumps(self._columns[name]) for name in mapped}
-        # `oncely doctor` checks the indexes that a schema names.
+        # `oncely doctor` checks the indexes of a schema.
         checked = ",".join(name for name in existing if name in self.schemas)
         return {**variables, EXISTING_TABLES_ENV_VAR: checked} if checked else variables
 

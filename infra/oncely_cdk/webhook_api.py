@@ -46,7 +46,7 @@ class WebhookApi(Construct):
             self,
             "Api",
             api_name=f"{Stack.of(self).stack_name}-events",
-            description="Oncely: events of providers",
+            description="Oncely: provider events",
             create_default_stage=False,
         )
         apigateway.CfnStage(

@@ -41,7 +41,7 @@ SENTENCES: Final = {
     ),
     "changed_identity": (
         "stages/local.toml: identity.tables.jobs would change from shop-jobs to a new, empty one, "
-        'which leaves its data behind: set existing_tables.jobs = "shop-jobs", or change '
+        'which abandons its data: set existing_tables.jobs = "shop-jobs", or change '
         "[identity] if the data has moved"
     ),
 }

@@ -30,7 +30,11 @@ def test_every_shipped_stage_passes(name: str) -> None:
 @pytest.mark.parametrize(
     ("values", "risk", "sentence"),
     [
-        ({"alert_email": None}, "no_alert_recipient", "nobody learns that a job needs review"),
+        (
+            {"alert_email": None},
+            "no_alert_recipient",
+            "no operator is alerted when a job needs review",
+        ),
         ({"sign_in_mfa": "optional"}, "optional_mfa", "a stolen password is enough"),
         (
             {"provider_settings": {"stripe_api_base": "HTTP://stripe.test"}},
