@@ -132,7 +132,7 @@ _PUBLIC_NAMES: Final = {
 _MODULE_OF: Final = {
     name: module for module, names in _PUBLIC_NAMES.items() for name in names.split()
 }
-__all__ = tuple(_MODULE_OF)  # names and their modules stand in one list
+__all__ = tuple(_MODULE_OF)  # one list of names and their modules
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # of any type

@@ -53,7 +53,7 @@ class App:
 
     @cached_property
     def batch_processor(self) -> "BatchProcessor":
-        """The worker of the queue that the settings name."""
+        """The worker of the queue in the settings."""
         from oncely.run.process_batch import BatchProcessor
 
         self.settings.require("queue_name", "queue_url")
@@ -113,7 +113,7 @@ class App:
 
     @cached_property
     def dead_letter_handler(self) -> "DeadLetterHandler":
-        """The service that brings the jobs of dead letters to a known status."""
+        """The service that resolves the jobs of dead letters to a known status."""
         from oncely.run.dead_letters import ACTOR, DeadLetterHandler
 
         return DeadLetterHandler(
@@ -197,7 +197,7 @@ class App:
 
     @cached_property
     def event_intake(self) -> "EventIntake":
-        """The service that receives the events of providers."""
+        """The service that receives provider events."""
         from oncely.reconcile.event_intake import EventIntake
 
         return EventIntake.from_settings(self.settings, self.group_resolver)
@@ -369,7 +369,7 @@ class App:
 
     @cached_property
     def eraser(self) -> "Eraser":
-        """The service that erases a person's data."""
+        """The service that erases personal data."""
         from oncely.operate.erase import Eraser
 
         return Eraser(

@@ -1,4 +1,4 @@
-"""The digests of the deployed code, which the configuration of its functions names as well."""
+"""The digests of the deployed code, which are also in the configuration of its functions."""
 
 import hashlib
 import sys

@@ -54,7 +54,7 @@ class Proceed(Generic[F]):
     values: Mapping[str, object]  # the resolved business values; the fingerprint covers these
     # The name of the plug-in, if business rows choose one of `policies`. Part of `values` as well.
     provider: str | None = None
-    customer_id: str | None = None  # makes the job searchable by it, for one index entry a job
+    customer_id: str | None = None  # makes the job searchable by it, for one index entry per job
     money: Money | None = None  # the amount that the effect moves, for the admin page
     requires_failed: JobKey | None = None
 
@@ -74,10 +74,10 @@ class AlreadyResolved(Generic[F]):
 
 @dataclass(frozen=True, kw_only=True)
 class NotThereYet(Generic[F]):
-    """A precheck of business rows that may still come. Retried for the contract's grace period."""
+    """A precheck whose business rows may still arrive. Retried for the contract's grace period."""
 
     waits_for: str  # completes "waits for …": "order 18452 to exist"
-    facts: F | None = None  # if they suffice to look up an earlier run
+    facts: F | None = None  # if they are enough to look up an earlier run
     values: None = None
     provider: None = None
 
@@ -136,11 +136,13 @@ class Contract(ABC, Generic[M, F]):
     proof_retention: ClassVar[timedelta | None] = None
     limits_resubmissions: ClassVar[bool] = False  # `requires_failed` obeys the stage's limits
     publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
-    # Optional fields of the message that the row drops when the job ends. What comes later does
-    # without them: follow-ups, events, a resubmission, a reopened job. The key must not use them.
+    # Optional fields of the message that the row drops when the job ends. Later steps do not
+    # have them: follow-ups, events, a resubmission, a reopened job. The key must not use them.
     dropped_when_ended: ClassVar[frozenset[str]] = frozenset()
     personal_fields: ClassVar[tuple[str, ...]] = ()  # of the message: personal data
-    owner: ClassVar[DataOwner | None] = None  # the person by whom `oncely erase` finds the rows
+    owner: ClassVar[DataOwner | None] = (
+        None  # whose data it is: `oncely erase` finds the rows by it
+    )
 
     dependencies: Dependencies
     provider: str | None = None  # of the job that this instance runs or looks up
@@ -209,7 +211,7 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def resubmission(cls, message: M) -> Message | None:
-        """Return the message that resubmits a declined job. Returns None if it cannot be."""
+        """Return the message that resubmits a declined job. Returns None if there is none."""
         del message
         return None
 
@@ -221,7 +223,7 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def tenant(cls, values: Mapping[str, Json]) -> str | None:
-        """Return whose jobs these are, for a fair share of the queue. Returns None for no share.
+        """Return the tenant, for a fair share of the queue. Returns None if there is none.
 
         `values` are the fields of the message, and the customer of a claimed job.
         """
@@ -242,7 +244,7 @@ class Contract(ABC, Generic[M, F]):
         return ""
 
     def prepare(self, call: EffectCall[F]) -> Prepared | Reserved | EffectOutcome | None:
-        """Create what to save before `execute`: a reference, or a reservation. None if nothing."""
+        """Create the reference or reservation to save before `execute`, if one is needed."""
         del call
         return None
 
@@ -265,7 +267,7 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def references(cls, outcome: EffectOutcome) -> frozenset[str]:
-        """Return the ids by which an operator may name this effect, such as a charge id."""
+        """Return the ids that an operator may enter for this effect, such as a charge id."""
         ref = outcome.ref if isinstance(outcome, Succeeded | Anomalous) else None
         return frozenset(() if ref is None else (ref,))
 

@@ -1,4 +1,4 @@
-"""Settings of a job type's own, such as an address or a template id."""
+"""Settings of a job type, such as an address or a template id."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -16,7 +16,7 @@ class JobSettings(BaseModel):
 
     @classmethod
     def env_vars(cls) -> dict[str, str]:
-        """Return the environment variable of each field."""
+        """Return the name of each field's environment variable."""
         return {field: field.upper() for field in cls.model_fields}
 
     @classmethod

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def begin() -> None:
-    """Make imports faster: they keep nearly all that they allocate, and need no plug-ins."""
+    """Make imports faster: pause the garbage collector, and load no pydantic plug-ins."""
     if _on_lambda():
         gc.disable()
         # Pydantic reads the metadata of every installed package to find them.

@@ -36,7 +36,7 @@ class Message(BaseModel):
 
     job: str
     v: int
-    # The job runs no earlier. Not part of the job's values: another message may change it.
+    # The earliest time to run. Not one of the job's values: another message may change it.
     run_at: RunAt | None = None
 
     def to_dict(self) -> dict[str, Json]:
@@ -46,7 +46,7 @@ class Message(BaseModel):
         )
 
     def to_sent_dict(self) -> dict[str, Json]:
-        """Return the message as a queue holds it: with its time to run."""
+        """Return the message as a queue holds it: with its run time."""
         time = {} if self.run_at is None else {"run_at": self.run_at.isoformat()}
         return {**self.to_dict(), **time}
 

@@ -12,7 +12,7 @@ from oncely.telemetry import Handler
 def worker(*, jobs: Iterable[type[AnyContract]]) -> Handler:
     """Return the handler of your own function: `handler = oncely.worker(jobs=[VoucherIssue])`.
 
-    The construct (`workers={…}`) gives the function its queue, layers, variables and rights.
+    The construct (`workers={…}`) gives the function its queue, layers, variables and permissions.
     """
     refuse_other_jobs(jobs, os.environ)
     return handler

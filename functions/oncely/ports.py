@@ -187,10 +187,10 @@ class GateTable(Protocol):
         """Lease slots. Returns the gate, and None if every slot before `latest` is taken."""
 
     def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
-        """Open, probe or close a circuit, if nobody else did since it was read."""
+        """Open, probe or close a circuit, if it did not change since it was read."""
 
     def write_pause(self, before: Pause | None, after: Pause) -> bool:
-        """Pause or resume, if nobody else did since it was read."""
+        """Pause or resume, if the pause did not change since it was read."""
 
 
 class EventBus(Protocol):
@@ -220,7 +220,7 @@ class WindowTaken:
 
 
 class JobInserter(Protocol):
-    """Inserts new rows, and can replace none."""
+    """Inserts new rows, and never replaces one."""
 
     def insert(self, job: Job) -> CreateResult: ...
 
@@ -251,7 +251,7 @@ class Alert:
 
     subject: str
     text: str
-    kind: AlertKind | None = None  # None: outside the budget, such as a digest
+    kind: AlertKind | None = None  # None if the budget does not apply, as for a digest
     names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
     once: bool = False  # one alert per job: nothing else keeps it from being repeated
 
@@ -276,7 +276,7 @@ class RejectQueue(Protocol):
     def reject(
         self, body: str, *, reason: str, message_id: str, job_key: str | None = None
     ) -> None:
-        """Send a message with the reason, and the job that it names."""
+        """Send a message with the reason and its job."""
 
 
 class RejectArchive(Protocol):
@@ -321,7 +321,7 @@ class Dependencies(Protocol):
         """Return the sender of a queue by its short name, such as `sync`."""
 
     def provider(self, plugin: Provider[T, Any]) -> T:
-        """Return the client of a provider that the contract's resources name."""
+        """Return the client of a provider in the contract's resources."""
 
     def is_configured(self, plugin: AnyProvider) -> bool:
         """Return whether a provider's optional settings are present, such as a sender address."""

@@ -25,7 +25,7 @@ def create_producer(
 ) -> Enqueuer:
     """Create an enqueuer; `queue_urls` maps short names, as in `{"payments": "https://…"}`.
 
-    What is not given comes from the variables that the construct's `grant_send` sets.
+    Missing arguments are read from the variables that the construct's `grant_send` sets.
     """
     jobs = tuple(jobs)
     settings = Settings.from_env(os.environ, jobs)

@@ -154,7 +154,7 @@ class Provider(ABC, Generic[T_co, S]):
     ) -> str | None:
         """Return the URL of an object in the provider's console. Returns None if it has none.
 
-        Believe nothing: a row may have been edited.
+        Do not trust the id: a row may have been edited.
         """
         del reference, key_scope, settings, is_dispute
         return None
@@ -184,7 +184,7 @@ class Provider(ABC, Generic[T_co, S]):
         return (*self.event_rules(settings), *self.webhook_rules(settings))
 
     def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
-        """Read an event of its rules, or tell why it is dropped. Stores and asks nothing."""
+        """Read an event of its rules, or return why it is dropped. Stores and asks nothing."""
         del envelope
         return DropReason.UNKNOWN_TYPE
 

@@ -64,7 +64,7 @@ class ContractRegistry:
     def parse_row(self, job: Job) -> tuple[type[AnyContract], Message]:
         """Parse the message of a row. It must be the message of this job.
 
-        Rights are limited by key. A row that could carry another job's message would give its
+        Permissions are limited by key. A row that could carry another job's message would give its
         writer the rights of that job type.
         """
         contract, message = self.parse_mapping(job.message)
@@ -181,14 +181,14 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
     return list(checked.values())
 
 
-# Names that hardly ever hold anything but personal data.
+# Field names that almost always hold personal data.
 _PERSONAL_NAMES: Final = frozenset(
     {"address", "customer_id", "email", "first_name", "full_name", "last_name", "phone"}
 )
 
 
 def _personal_data_fault(contract: type[AnyContract]) -> str | None:
-    """Why `oncely erase` could not find a person's data in the rows of a contract."""
+    """Why `oncely erase` could not find personal data in the rows of a contract."""
     names, declared = set(contract.message.model_fields), set(contract.personal_fields)
     if unknown := declared - names:
         return f"personal_fields names {', '.join(sorted(unknown))}, which its message lacks"
@@ -200,7 +200,7 @@ def _personal_data_fault(contract: type[AnyContract]) -> str | None:
 
 
 def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) -> str | None:
-    """Why a plug-in would get another one's client and API key, which are found by name."""
+    """Why a plug-in would get the client and API key of another one with the same name."""
     other = known.setdefault(plugin.name, type(plugin))
     if other is type(plugin):
         return None

@@ -15,7 +15,7 @@ class Resources:
 
     queue: str
     # Business tables, in both if a table is read and written. One that another stack owns is a
-    # short name without a schema. A worker has no right to write a table that is only read.
+    # short name without a schema. A worker cannot write a table that is only read.
     reads: tuple[TableSchema | str, ...] = ()
     writes: tuple[TableSchema | str, ...] = ()
     providers: tuple[AnyProvider, ...] = ()

@@ -165,9 +165,9 @@ class PaymentLedger(Protocol):
         """Find a refund by its id. Returns None if it gave no money back."""
 
     def find_owners(self, text: str) -> tuple[PaymentOwner, ...] | LookupFailed | None:
-        """Find the payments that an id of this provider, or a customer's email, leads to.
+        """Find payments by an id of this provider or a customer's email.
 
-        The newest come first. Returns None if the text is no such id; then nothing was asked.
+        The newest come first. Returns None if the text is neither; then nothing was asked.
         """
 
     def job_label(self, job_key: str) -> str:

@@ -24,7 +24,7 @@ def pascal_case(name: str) -> str:
 
 
 def table_env_var(table: str) -> str:
-    """Return the variable that names a business table: ORDERS_TABLE for `orders`."""
+    """Return the variable with the name of a business table: ORDERS_TABLE for `orders`."""
     return f"{table.upper()}_TABLE"
 
 
@@ -88,7 +88,7 @@ class Settings(BaseModel):
     # The digests of the code that was deployed with these settings.
     engine_stamp: str | None = None
     job_stamp: str | None = None
-    stack_name: str = ""  # names the stack in the commands that alerts suggest
+    stack_name: str = ""  # the stack in the commands of alerts
     aws_region: str | None = None  # set by AWS, for links to its console
     aws_endpoint_url: str | None = None  # set for a local stack, which has no console
     jobs_table: str | None = None

@@ -162,7 +162,7 @@ class Telemetry:
             self._count(signals.DEAD_LETTERS)
 
     def events_received(self, received: "Sequence[ReceivedEvent]") -> None:
-        """Log and count events of providers: those that led to something, and the others."""
+        """Log and count provider events: those that were used, and those that were dropped."""
         for one in received:
             fields = {"outcome": str(one.outcome or "not processed")}
             if one.event is not None:
@@ -187,7 +187,7 @@ class Telemetry:
             self._count(signals.WEBHOOK_REFUSED)
 
     def throttles_counted(self, count: int) -> None:
-        """Record requests that DynamoDB throttled, also those that succeeded when repeated."""
+        """Record requests that DynamoDB throttled, including those whose retry succeeded."""
         with single_metric(
             name=signals.THROTTLED, unit=MetricUnit.Count, value=count, namespace=signals.NAMESPACE
         ) as throttled:
@@ -212,7 +212,7 @@ class Telemetry:
         self.logger.info("pause", extra={"target": pause.target, "action": action, "actor": actor})
 
     def gates_checked(self, snapshot: "GateSnapshot", *, now: datetime) -> None:
-        """Record what is held: how many pauses, and for how long each circuit is open."""
+        """Record the number of pauses, and how long each circuit has been open."""
         paused = sum(one.current is not None for one in snapshot.pauses.values())
         if paused:  # a metric costs money while it is emitted
             self.metrics.add_metric(name=signals.PAUSED, unit=MetricUnit.Count, value=float(paused))

@@ -130,7 +130,7 @@ def test_digest_names_count_time_reason_examples_and_command() -> None:
     assert lines[0] == "Nothing more is sent for these jobs until an operator decides."
     times = "from 2026-11-16 03:00 UTC to 2026-11-16 03:15 UTC"
     assert lines[1:4] == [
-        f"Count: 20 more jobs that need review, not alerted one by one, {times}",
+        f"Count: 20 more jobs that need review, without individual alerts, {times}",
         "Job type: payment.charge",
         "Reason: order … cannot be charged: its status is cancelled",
     ]

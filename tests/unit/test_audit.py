@@ -16,7 +16,7 @@ VULN = {"name": "bad", "version": "2.0", "vulns": [{"id": "CVE-1", "fix_versions
     ("dependencies", "code", "text"),
     [
         ([CLEAN], 0, "1 package, no known vulnerability"),
-        ([CLEAN, SKIPPED], NOT_CHECKED, "could not be asked about 1 of 2 packages"),
+        ([CLEAN, SKIPPED], NOT_CHECKED, "could not be reached for 1 of 2 packages"),
         ([SKIPPED, VULN], VULNERABLE, "bad 2.0: CVE-1, fixed in 2.1"),
     ],
 )

@@ -238,8 +238,8 @@ def test_preview_changes_nothing_and_shows_few_examples() -> None:
 
 
 @pytest.mark.parametrize("repair", [Repair.LOOK_UP, Repair.REOPEN, Repair.MARK_FINISHED])
-def test_repair_that_needs_look_at_each_job_is_no_bulk_repair(repair: Repair) -> None:
-    with pytest.raises(InvalidRequestError, match="needs a look"):
+def test_repair_of_single_jobs_is_refused_in_bulk(repair: Repair) -> None:
+    with pytest.raises(InvalidRequestError, match="job by job"):
         InMemoryStack().app().bulk_repairer.select(repair, BulkFilter())
 
 

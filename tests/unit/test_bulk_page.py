@@ -113,7 +113,7 @@ def test_run_is_described_without_repairing_anything(page: Page, world: InMemory
 @pytest.mark.parametrize(
     ("route", "body", "reason"),
     [
-        (START, {**ASKED, "repair": "lookup"}, "needs a look"),
+        (START, {**ASKED, "repair": "lookup"}, "job by job"),
         (START, {**ASKED, "repair": "charge"}, "unknown repair"),
         (START, {**ASKED, "since": "soon"}, "a time is ISO text"),
         (START, {**ASKED, "actor": "eve"}, "invalid bulk request: actor"),

@@ -56,7 +56,7 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
         "0  double charges",
         "0  jobs or messages lost",
         "0  jobs left unknown or unfinished",
-        "1  jobs need review, each with its reason",
+        "1  jobs need review, with a reason for each",
         "512 MB  peak memory: the local AWS, its workers and this demo",
         "1  may have gone out  receipt.send:order_1",
         "Every guarantee held: many attempts, one real outcome.",

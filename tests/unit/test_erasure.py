@@ -260,7 +260,7 @@ def test_reject_of_others_is_kept(body: object) -> None:
 @pytest.mark.parametrize(
     ("customer", "records", "reason"),
     [
-        (None, [], "name a customer"),
+        (None, [], "pass a customer"),
         ("", [], "customer id must have"),
         ("a\nb", [], "customer id must have"),
         ("x" * 200, [], "customer id must have"),

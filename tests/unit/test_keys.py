@@ -82,7 +82,7 @@ def test_any_text_makes_job_key_or_is_rejected(parts: list[str], token: str, job
         (("x" * (MAX_ID_LENGTH + 1),), "129 characters, 128 are allowed"),
         (("x" * MAX_ID_LENGTH, "x" * MAX_ID_LENGTH), "200 are allowed"),
         (("é" * 40,), "200 are allowed"),
-        (("\ud800",), "half of a character"),
+        (("\ud800",), "lone surrogate"),
     ],
 )
 def test_invalid_id_is_rejected_with_reason(parts: tuple[str, ...], why: str) -> None:

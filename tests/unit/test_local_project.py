@@ -72,7 +72,7 @@ def test_project_has_its_jobs_and_fixtures(tmp_path: Path, monkeypatch: pytest.M
     [
         ("shop_local:MISSING", "cannot be imported"),
         ("no_module:FIXTURES", "cannot be imported"),
-        ("shop_local:OTHER", "is no instance of"),
+        ("shop_local:OTHER", "is not an instance of"),
     ],
 )
 def test_unusable_fixtures_are_named(

@@ -256,5 +256,5 @@ def test_huge_reason_is_one_short_line(world: InMemoryStack) -> None:
 
 
 def test_pause_needs_a_reason(world: InMemoryStack) -> None:
-    with pytest.raises(InvalidRequestError, match="say why"):
+    with pytest.raises(InvalidRequestError, match="enter a reason"):
         world.app().pause_switch.change("stripe", PauseAction.PAUSE, actor="ada", reason=" ")

@@ -258,7 +258,7 @@ def test_table_with_own_identity_needs_no_restore() -> None:
 def test_table_without_protection_is_not_opened(lacks: str) -> None:
     facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
     rig = RestoreHarness(table=FakeIdentityTable(table=facts))
-    assert "a restore leaves it off" in rig.failed_replace_reason()
+    assert "a restore turns it off" in rig.failed_replace_reason()
 
 
 def test_concurrent_row_change_stops_restore() -> None:

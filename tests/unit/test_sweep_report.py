@@ -60,7 +60,7 @@ def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
     assert made["jobs"][3] == {
         "key": "a:3",
         "outcome": "later",
-        "reason": "no time was left for it",
+        "reason": "there was no time left for it",
     }
 
 

@@ -18,11 +18,11 @@ _PAGE_SIZE: Final = 100
 
 @dataclass(frozen=True)
 class DynamoBusinessTable:
-    """One business table. Contracts use our names of columns, whatever the table's are."""
+    """One business table. Contracts use our column names, whatever the table calls them."""
 
     client: "DynamoDBClient"
     name: str
-    short_name: str  # as contracts name it
+    short_name: str  # the short name that contracts use
     columns: Mapping[str, str] = field(default_factory=dict)  # see Settings.table_columns
     may_lack_indexes: bool = False
 
@@ -101,7 +101,7 @@ class DynamoBusinessTable:
         if not self.columns:
             return row
         ours = {theirs: name for name, theirs in self.columns.items()}
-        # A column of theirs that happens to have our name of a mapped one is another value.
+        # Their table may have a column with our name of a mapped one. It is another value.
         return {
             ours.get(name, name): value
             for name, value in row.items()

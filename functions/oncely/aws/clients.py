@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Session:
-    """What is used of boto3's session, without boto3, whose import brings S3's transfers along."""
+    """The part of boto3's session that we use. Importing boto3 would also load S3 transfers."""
 
     def __init__(self) -> None:
         import botocore.session

@@ -43,7 +43,7 @@ class CloudWatchHourlyMetrics:
                 EndTime=until,
             )
         results = answer["MetricDataResults"]
-        # A metric that was never emitted is complete, too.
+        # A metric that was never emitted counts as complete.
         if any(one["StatusCode"] != _COMPLETE for one in results):
             raise UnavailableError("CloudWatch returned only some of the metrics")
         return {

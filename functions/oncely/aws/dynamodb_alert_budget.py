@@ -152,7 +152,7 @@ class DynamoAlertBudget:
     ) -> tuple[bool, Mapping[str, object]]:
         """Update an item. Returns whether the condition held, and the item.
 
-        An error is logged here: the caller sends the alert and forgets it.
+        An error is only logged: the caller then sends the alert.
         """
         try:
             with translated(f"the item {key}", name=self.table, check="the job table"):

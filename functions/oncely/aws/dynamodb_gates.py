@@ -32,7 +32,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _MAX_RETRIES: Final = 4
 _CIRCUIT_TIMES: Final = ("opened_at", "probe_at", "closed_at")
 _CIRCUIT_FIELDS: Final = (*_CIRCUIT_TIMES, "outages")
-# Of the year 9999, the last that a time can have.
+# In the year 9999, the last that a time can have.
 _MAX_SLOT: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
@@ -94,7 +94,7 @@ class DynamoGateTable:
                 return state, Slots(state.next_slot - taken, interval, count)
             if state.next_slot is not None and latest < state.next_slot <= farthest:
                 return state, None
-            # Ahead of now, or behind it or out of reach: the other write is the right one.
+            # The next slot is on the other side of now, or out of reach: try the other write.
             self._idle.symmetric_difference_update({gate})
         raise UnavailableError(f"the slots of {gate} kept changing")
 
@@ -178,7 +178,7 @@ def _to_state(row: Mapping[str, Any]) -> GateState:
     try:
         slot = row.get("next_slot")
         return GateState(
-            # What is no number is overwritten by the next lease.
+            # A value that is not a number is overwritten by the next lease.
             next_slot=_EPOCH + min(slot, _MAX_SLOT) * _MICROSECOND if type(slot) is int else None,
             outages=tuple(
                 Period(parse_time(start), parse_time(end)) for start, end in row.get("outages", ())
@@ -190,7 +190,7 @@ def _to_state(row: Mapping[str, Any]) -> GateState:
 
 
 def _parse_own_time(text: object) -> datetime:
-    """Parse a time. One in another form would never be equal to what a change expects."""
+    """Parse a time. In any other format it would never equal what a change expects."""
     at = parse_time(text)
     if format_time(at) != text:
         raise ValueError("it was not written by a gate")
@@ -213,7 +213,7 @@ def _entry_values(entry: PauseEntry) -> dict[str, object]:
 
 
 def _to_pause(row: Mapping[str, Any]) -> Pause:
-    """Parse a pause. One that cannot be read holds its jobs: an operator wanted to stop them."""
+    """Parse a pause. An unreadable one still holds its jobs: an operator wanted to stop them."""
     try:
         entries = tuple(
             PauseEntry(

@@ -29,7 +29,7 @@ ATTENTION_INDEX: Final = "attention"
 # A page shows 25 jobs from at least 4 shards, so each shard is read in small steps.
 _PAGE_SIZE: Final = 10
 _MAX_PAGE_SIZE: Final = 500  # for exports and counts
-_MAX_BATCH_GET: Final = 100  # BatchGetItem takes no more
+_MAX_BATCH_GET: Final = 100  # the limit of BatchGetItem
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)  # for unprocessed keys
 _MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
@@ -87,7 +87,7 @@ class DynamoJobIndex:
         return counted
 
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
-        """Read these rows, consistently. Missing rows are left out; unreadable ones say why."""
+        """Read these rows consistently. Missing rows are left out; unreadable ones say why."""
         found: dict[JobKey, Job | UnreadableRow] = {}
         distinct = list(dict.fromkeys(keys))
         for first in range(0, len(distinct), _MAX_BATCH_GET):
@@ -127,7 +127,7 @@ class DynamoJobIndex:
                 Limit=size,
             )
             for row in answer["Items"]:
-                # A `since` that was edited into no time keeps its place in the index.
+                # A `since` that was edited by hand and is not a time keeps its place in the index.
                 with suppress(ValueError):
                     at = parse_time(row["since"]["S"])
                 yield JobListEntry(JobKey(row["job_key"]["S"]), at)

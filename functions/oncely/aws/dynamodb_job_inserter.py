@@ -1,4 +1,4 @@
-"""New rows as PartiQL inserts, which can replace no row: a producer needs no other right.
+"""New rows as PartiQL inserts, which never replace a row. A producer needs no other permission.
 
 IAM cannot require a condition expression, so `dynamodb:PutItem` would let a producer erase a proof.
 """
@@ -31,18 +31,18 @@ _MAX_RETRIES: Final = 3
 
 @dataclass(frozen=True)
 class _WindowChanged:
-    """The window is not as it was read."""
+    """The window changed since it was read."""
 
 
 @dataclass(frozen=True)
 class DynamoJobInserter:
-    """Inserts rows into the job table, and windows beside them."""
+    """Inserts rows and windows into the job table."""
 
     client: "DynamoDBClient"
     job_store: DynamoJobStore
 
     def insert(self, job: Job) -> CreateResult:
-        """Insert a row. If there is one, it is read: the error of an insert does not show it."""
+        """Insert a row. If one exists, read it: the error of an insert does not contain it."""
 
         def send() -> CreateResult:
             self.client.execute_statement(**self._insert_row(job))
@@ -116,7 +116,7 @@ class DynamoJobInserter:
 
 
 def window_values(job: Job, window: UniqueWindow) -> dict[str, Any]:
-    """The attributes of a window, beside its key."""
+    """The attributes of a window, without its key."""
     return {
         "holder": {"S": job.job_key},
         "until": {"S": format_time(window.until)},

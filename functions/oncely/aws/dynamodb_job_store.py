@@ -62,7 +62,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class DynamoJobStore:
-    """Job rows in one table, with business writes to the tables that `tables` names."""
+    """Job rows in one table, with business writes to the tables in `tables`."""
 
     client: "DynamoDBClient"
     table: str
@@ -189,7 +189,7 @@ class DynamoJobStore:
             if job_row.get("Code") == _CONDITION_FAILED:
                 return seen(_row_from_response(job_row))
             why = [
-                # In the words of a dry run, which finds the same conflict.
+                # The same words as a dry run, which finds the same conflict.
                 str(write) if code == _CONDITION_FAILED else f"{write} ({code})"
                 for write, reason in zip(business_writes, local_rows, strict=False)
                 if (code := reason.get("Code")) not in (None, "None")
@@ -239,7 +239,7 @@ class DynamoJobStore:
         interpret: Callable[[Job | None], _T | None],
         cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
     ) -> _T:
-        """Send a write and return its result. After a lost response, the row tells it."""
+        """Send a write and return its result. After a lost response, read it from the row."""
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             try:
                 return send()

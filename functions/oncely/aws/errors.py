@@ -18,9 +18,9 @@ _NO_RESPONSE: Final = (HTTPClientError, AwsConnectionError)
 _SERVER_ERROR: Final = 500
 _AMBIGUOUS_CODES: Final = frozenset(
     {
-        # Our own token with other content: DynamoDB took something of ours, so the row tells.
+        # Our own token with other content: DynamoDB accepted an earlier write, so read the row.
         "IdempotentParameterMismatchException",
-        # An insert found a row and does not show it: ours if a first response was lost.
+        # An insert found a row, which is ours if the first response was lost.
         "DuplicateItemException",
         *("InternalError", "InternalServerError", "InternalServerErrorException"),
         *("ServiceUnavailable", "ServiceUnavailableException", "TransactionInProgressException"),
@@ -50,13 +50,13 @@ def is_ambiguous(error: Exception) -> bool:
     """Whether the request may or may not have been carried out."""
     if not isinstance(error, ClientError):
         return isinstance(error, _NO_RESPONSE)
-    # A load balancer's page has no code of the service's, only a status.
+    # A load balancer's error page has no service code, only a status.
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status >= _SERVER_ERROR or error_code(error) in _AMBIGUOUS_CODES
 
 
 def is_throttled(code: str) -> bool:
-    """Whether the service did nothing, and the request may be sent again."""
+    """Whether the service did nothing, so that the request may be sent again."""
     return code in _THROTTLED_CODES
 
 
@@ -72,17 +72,17 @@ def count_if_throttled(**event: Any) -> None:  # noqa: ANN401  # the SDK's own f
 
 
 def is_condition_failure(error: Exception) -> bool:
-    """Whether DynamoDB found something else than the write expects."""
+    """Whether the write's condition failed."""
     return error_code(error) == "ConditionalCheckFailedException"
 
 
 def is_missing_index(error: Exception) -> bool:
-    """Whether DynamoDB found no index of that name. It has no code of its own for this."""
+    """Whether the index does not exist. DynamoDB has no separate error code for this."""
     return error_code(error) == "ValidationException" and "specified index" in str(error)
 
 
 def write_conditionally(write: Callable[[], object]) -> bool:
-    """Send a write. Returns False if DynamoDB found something else than it expects."""
+    """Send a write. Returns False if its condition failed."""
     try:
         write()
     except ClientError as error:
@@ -108,7 +108,7 @@ def translate(error: Exception, resource: str, *, name: str, check: str) -> Once
 
 @contextmanager
 def translated(resource: str, *, name: str, check: str) -> Iterator[None]:
-    """Raise the errors of the calls inside as the engine's own."""
+    """Translate errors of AWS calls in this context into the engine's own."""
     try:
         yield
     except AWS_ERRORS as error:

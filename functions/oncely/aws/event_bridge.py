@@ -19,7 +19,7 @@ SOURCE: Final = "oncely"
 
 @dataclass(frozen=True)
 class EventBridgeBus:
-    """Publishes one event per end. `job_key` and `version` identify duplicates."""
+    """Publishes one event per ended job. `job_key` and `version` identify duplicates."""
 
     client: "EventBridgeClient"
     name: str

@@ -138,7 +138,7 @@ def _claimable_conditions(e: Expression, claim: Claim) -> Iterator[str]:
         return
     yield f"{e.name('status')} = {e.value(serialize_field('status', Status.NEEDS_REVIEW))}"
     yield f"{e.name('nothing_sent')} = {e.value(serialize_field('nothing_sent', value=True))}"
-    yield f"attribute_not_exists({e.name('fence')})"  # no worker ever claimed it
+    yield f"attribute_not_exists({e.name('fence')})"  # no worker has claimed it
     yield f"{e.name('version')} = {e.value(serialize_field('version', claim.reopens.version))}"
 
 
@@ -241,7 +241,7 @@ def _equals(e: Expression, name: str, value: object) -> str:
 def business_update(
     write: BusinessWrite, columns: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """A business write of a contract, to a table that has other names for `columns`."""
+    """A business write of a contract, with the table's own names for `columns`."""
     e = Expression(columns=columns)
     expected = [
         *_existence_conditions(e, write),

@@ -1,4 +1,4 @@
-"""Hands messages that our side could not process back to their queue."""
+"""Hands messages back to their queue if Oncely could not process them."""
 
 from collections.abc import Iterable
 from contextlib import suppress

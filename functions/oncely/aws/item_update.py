@@ -1,4 +1,4 @@
-"""Updates one item under a condition, and returns the item whether or not that held."""
+"""Updates one item under a condition. Returns the item in either case."""
 
 import re
 from collections.abc import Mapping

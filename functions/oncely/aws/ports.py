@@ -183,7 +183,7 @@ class AwsPorts:
         from oncely.aws.sqs import SqsRejectQueue
 
         rejects_url = self._get("rejects_queue_url")
-        # People know the short name of a worker's queue.
+        # Operators know the short name of a worker's queue.
         source = self.settings.queue_name or self._get("queue_url").rsplit("/", 1)[-1]
         return SqsRejectQueue(clients=self.clients, rejects_url=rejects_url, source=source)
 

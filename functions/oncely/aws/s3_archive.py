@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "rejects/"
 _SUFFIX: Final = ".json"
 _NAME: Final = re.compile(r"\d{4}/\d\d/\d\d/[\w-]{1,100}", re.ASCII)
-# Empty objects that name a reject. An erasure deletes the reject alone: these hold no data.
+# Empty objects that point to a reject. They hold no data, so an erasure leaves them.
 _BY_JOB: Final = f"{_PREFIX}by-job/"
 _LAST_SECOND: Final = 9_999_999_999
 _RESENT: Final = f"{_PREFIX}resent/"
@@ -30,7 +30,7 @@ _LOST_RACE: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict
 
 @dataclass(frozen=True)
 class S3Archive:
-    """Rejected messages under `rejects/`, and which job each names, and how often it was resent."""
+    """Rejected messages under `rejects/`, with the job of each and how often it was resent."""
 
     client: "S3Client"
     bucket: str

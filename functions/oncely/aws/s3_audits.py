@@ -1,4 +1,4 @@
-"""The reports of scheduled audits on S3. A name tells the period and the result."""
+"""The reports of scheduled audits on S3. Each name contains the period and the result."""
 
 import json
 import re

@@ -35,7 +35,7 @@ class S3BulkRuns:
 
     def get(self, run_id: str) -> BulkRun | None:
         if not _RUN_ID.fullmatch(run_id):
-            return None  # typed by hand
+            return None  # entered by hand
         with translated("the bulk run", name=self.bucket, check=BUCKET_CHECK):
             try:
                 answer = self.client.get_object(Bucket=self.bucket, Key=f"{_PREFIX}{run_id}.json")

@@ -21,7 +21,7 @@ _JSON: Final = ".json"
 
 @dataclass(frozen=True)
 class S3ErasureLog:
-    """One object for each erased job, by day. Its name tells all that functions need."""
+    """One object for each erased job, by day. Its name has everything that functions need."""
 
     client: "S3Client"
     bucket: str

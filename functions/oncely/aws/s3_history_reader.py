@@ -34,7 +34,7 @@ MAX_CONCURRENCY: Final = 16
 _DAY_PREFIX: Final = f"{HISTORY_PREFIX}day="
 _START_OF_DAY: Final = "000000"
 _END_OF_DAY: Final = "235959"
-_NAME_PRECISION: Final = timedelta(seconds=1)  # names tell no less
+_NAME_PRECISION: Final = timedelta(seconds=1)  # names are enough
 _LINE_PRECISION: Final = timedelta(milliseconds=1)  # a line tells no less
 
 

@@ -35,7 +35,7 @@ def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str, str],
             raise NotConfiguredError(f"{secret} is empty: put the key in")
         key = value.strip()
         if not (key.isascii() and key.isprintable()):
-            # It would break the request's header, which looks like a lost answer later on.
+            # It would break the request's header, which would look like a lost response.
             raise NotConfiguredError(
                 f"{secret} holds a line break or a character that no API key has: "
                 "put the key in again"

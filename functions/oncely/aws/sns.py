@@ -11,7 +11,7 @@ from oncely.ports import Alert
 if TYPE_CHECKING:
     from oncely.aws.clients import AwsClients
 
-_MAX_SUBJECT_LENGTH: Final = 100  # SNS takes no more, and ASCII only
+_MAX_SUBJECT_LENGTH: Final = 100  # the limit of SNS, which accepts only ASCII
 _log = logging.getLogger(__name__)
 
 

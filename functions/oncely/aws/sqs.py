@@ -44,7 +44,7 @@ class SqsMessageSource:
             self.clients.sqs.change_message_visibility(
                 QueueUrl=self.queue_url,
                 ReceiptHandle=receipt,
-                # Rounded up: an early delivery would waste a receive.
+                # Round up: an early delivery would waste a receive.
                 VisibilityTimeout=math.ceil(delay.total_seconds()),
             )
 
@@ -109,7 +109,7 @@ def _entry(
     """A message of a fair queue: SQS delivers the groups of a standard queue in turn."""
     if group is None:
         return {"Id": str(index), "MessageBody": body}
-    # SQS restricts the characters of a group, and a digest names nobody.
+    # SQS restricts the characters of a group, and a digest reveals no name.
     digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
     return {"Id": str(index), "MessageBody": body, "MessageGroupId": digest}
 

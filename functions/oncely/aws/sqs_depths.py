@@ -19,7 +19,7 @@ _NAMES: "Final[tuple[QueueAttributeNameType, ...]]" = (_WAITING, _IN_FLIGHT, _DE
 
 @dataclass(frozen=True)
 class SqsQueueDepths:
-    """Asks SQS, one request for each queue. It is cheaper than CloudWatch, and not late."""
+    """Asks SQS, one request per queue: cheaper than CloudWatch, and without its delay."""
 
     client: "SQSClient"
     queue_urls: Mapping[str, str]  # by short name

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def is_rolling_back(client: "CloudFormationClient", stack_id: str) -> bool:
-    """Return False also if CloudFormation does not say."""
+    """Returns False also if CloudFormation does not answer."""
     try:
         (stack,) = client.describe_stacks(StackName=stack_id)["Stacks"]
     except AWS_ERRORS:

@@ -13,7 +13,7 @@ _NAME_LENGTH: Final = 32
 
 
 def gap_from_failure(body: str, *, recorded_at: datetime) -> HistoryGap:
-    """The gap of a failure message. An unreadable message is a gap without details."""
+    """The gap of a failure message. An unreadable message becomes a gap without details."""
     try:
         failure: Any = json.loads(body)
         batch = failure["DDBStreamBatchInfo"]

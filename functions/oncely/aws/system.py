@@ -9,7 +9,7 @@ from oncely.domain.text import truncate_to_milliseconds
 
 
 class SystemClock:
-    """The wall clock, which is right after a freeze as well."""
+    """The wall clock, which is also correct after a freeze."""
 
     def now(self) -> datetime:
         return truncate_to_milliseconds(datetime.now(UTC))

@@ -20,8 +20,8 @@ class TableGenerationReader:
     def __call__(self, stream_arn: str | None = None) -> str:
         """Return the `TableId` of the table with this stream.
 
-        The records of a stream outlive their table by a day. Nobody can say any more which table
-        those were of, so the stream itself is named instead.
+        The records of a stream outlive their table by a day. The table's id is then unknown, so
+        the stream's name is returned instead.
         """
         stream = stream_arn or ""
         if stream not in self._known:

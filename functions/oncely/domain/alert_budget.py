@@ -1,4 +1,4 @@
-"""The alert budget: the first alerts of a kind are sent one by one, the rest in one digest."""
+"""The alert budget: the first alerts of a kind are sent individually, the rest in one digest."""
 
 import hashlib
 import zlib
@@ -60,7 +60,7 @@ class AlertKind:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertLimits:
-    """How many alerts of one kind are sent one by one in a window."""
+    """How many alerts of one kind are sent individually in a window."""
 
     max_alerts: int = 10
     window: timedelta = timedelta(minutes=15)
@@ -76,7 +76,7 @@ class AlertWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertDigest:
-    """What one window did not send one by one."""
+    """The alerts of one window that were not sent individually."""
 
     kind: AlertKind
     since: datetime
@@ -103,7 +103,7 @@ def count_alert(
 
 
 def add_to_digest(digest: AlertDigest, names: Sequence[str]) -> AlertDigest:
-    """The digest with these jobs. It is due from then on, also if it was sent before."""
+    """The digest with these jobs. It is due from then on, even if it was sent before."""
     return replace(
         digest,
         count=digest.count + len(names),
@@ -131,7 +131,7 @@ def review_kind(job: Job) -> AlertKind:
 
 
 def kind_of_key(cause: AlertCause, key: JobKey, reason: str = "") -> AlertKind:
-    """The kind of an alert about a job whose row is not at hand."""
+    """The kind of an alert about a job whose row was not read."""
     return AlertKind(cause=cause, job_type=job_type_of(key), reason=without_ids(reason, _ids(key)))
 
 

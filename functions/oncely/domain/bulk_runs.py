@@ -12,9 +12,9 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.domain.text import MAX_REASON_LENGTH, format_time, parse_time
 
-# More than an outage of an hour leaves. The selection is one object, and an operator reads a count.
+# More than an hour's outage leaves behind. The selection is one object.
 MAX_BULK_JOBS: Final = 10_000
-# What each repair is done to, unless the operator names another status.
+# The status that each repair selects, unless the operator passes another one.
 DEFAULT_STATUSES: Final[Mapping[Repair, Status]] = {
     Repair.RESUBMIT: Status.FAILED,
     Repair.RESEND: Status.READY,
@@ -24,10 +24,10 @@ DEFAULT_STATUSES: Final[Mapping[Repair, Status]] = {
 
 
 def check_bulk_repair(repair: Repair) -> Repair:
-    """The repair, if it can be done to many jobs. The others need a look at each."""
+    """Return the repair if it can be done in bulk. Others must be done job by job."""
     if repair not in DEFAULT_STATUSES:
         known = ", ".join(DEFAULT_STATUSES)
-        raise InvalidRequestError(f"{repair} needs a look at each job; bulk repairs are {known}")
+        raise InvalidRequestError(f"{repair} must be done job by job; bulk repairs are {known}")
     return repair
 
 
@@ -41,7 +41,7 @@ class SelectedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkRun:
-    """The saved selection. What was done is in the rows, so that nothing is done twice."""
+    """The saved selection. Progress is in the rows, so that nothing is done twice."""
 
     run_id: str
     repair: Repair
@@ -62,7 +62,7 @@ class BulkRun:
 
     @property
     def evidence_reason(self) -> str:
-        """The reason in the evidence of each job. It names the run."""
+        """The reason in the evidence of each job, with the run id."""
         return f"{self._mark}{self.reason}"
 
     @property

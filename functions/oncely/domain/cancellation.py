@@ -15,7 +15,7 @@ from oncely.domain.text import reason_line, single_line
 
 
 def check_cancel(job: Job, policy: RetryPolicy) -> tuple[bool, str] | None:
-    """Whether the job can be cancelled, and how or why not. Returns None if its status says no."""
+    """Whether the job can be cancelled, and how. Returns None if its status forbids it."""
     if not job.allows(Event.CANCEL):
         return None
     if not job.was_claimed:
@@ -23,7 +23,7 @@ def check_cancel(job: Job, policy: RetryPolicy) -> tuple[bool, str] | None:
     if not job.allows(Event.CLOSE_AND_CANCEL):
         return False, "an earlier run may have done it: mark it as done or failed"
     if job.closing is not None:
-        return False, "a worker closes what is open at the provider: that ends it"
+        return False, "a worker closes what is open at the provider, then the job ends"
     if needs_closing(job, policy):
         provider = policy.profile.name
         return True, (
@@ -31,17 +31,17 @@ def check_cancel(job: Job, policy: RetryPolicy) -> tuple[bool, str] | None:
             "by then, the job is done"
         )
     if job.progress is not None or job.provider_ref is not None or _may_have_sent(job, policy):
-        return False, "an earlier run may have done it, or a part of it: wait until it has ended"
+        return False, "an earlier run may have done all or part of it: wait until it has ended"
     return True, "ends it: nothing was done at the provider"
 
 
 def _may_have_sent(job: Job, policy: RetryPolicy) -> bool:
-    """Whether an open send may have taken effect. What is only prepared cannot."""
+    """Whether an open send may have taken effect. A prepared effect cannot."""
     return job.first_sent_at is not None and not policy.leaves_open
 
 
 def cancel(reason: str) -> Decision:
-    """End a job of which nothing was done."""
+    """End a job that did nothing at the provider."""
     return Decision(
         event=Event.CANCEL,
         reason=reason,
@@ -54,7 +54,7 @@ def cancel(reason: str) -> Decision:
 
 
 def close_then_cancel(reason: str, now: datetime) -> Decision:
-    """Let a worker close what is open at the provider. Only then is the job cancelled."""
+    """Have a worker close what is open at the provider. Only then is the job cancelled."""
     closing = {"reason": single_line(reason), "code": CANCELLED_BY_OPERATOR, "result": {}}
     return return_to_ready(reason, now, {"closing": closing}, event=Event.CLOSE_AND_CANCEL)
 

@@ -14,7 +14,7 @@ class ChargeSummary:
     """The charges of one subject: succeeded, declined and unresolved."""
 
     succeeded: Mapping[str, str] = field(default_factory=dict)  # amounts and days by charge id
-    marked: tuple[str, ...] = ()  # what operators say, which no provider confirmed
+    marked: tuple[str, ...] = ()  # marked by operators, not confirmed by a provider
     declined: int = 0
     cancelled: int = 0
     unresolved: int = 0  # may or may not have been charged
@@ -40,7 +40,7 @@ class ChargeSummary:
                 cancelled += 1
             else:
                 unresolved += 1
-        # A job that found its order paid without a charge id is no additional charge.
+        # A job that found its order paid without a charge id is not an additional charge.
         return cls(
             succeeded=succeeded or found_paid,
             marked=tuple(marked),

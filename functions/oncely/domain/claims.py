@@ -29,14 +29,14 @@ class Claim:
     customer_id: str | None = None
     key_scope: str = ""
     deployment: str | None = None
-    provider: str | None = None  # that the business rows name
+    provider: str | None = None  # from the business rows
     subject: str | None = None  # the business id that people search by
     amount: int | None = None  # in minor units of `currency`
     currency: str | None = None
     requires_failed: JobKey | None = None  # another job that must have failed, checked here
     previous_resubmissions: tuple[datetime, ...] | None = None  # of that job, if limited
-    is_valid: bool = True  # its precheck found no anomaly, so it may take a job out of review
-    reopens: Job | None = None  # the review that it takes, as it was read
+    is_valid: bool = True  # its precheck found no anomaly, so it may claim a job in review
+    reopens: Job | None = None  # the review that it claims, as it was read
 
     @property
     def resubmissions(self) -> tuple[datetime, ...] | None:
@@ -107,9 +107,9 @@ def _can_claim(row: Job, claim: Claim) -> bool:
 
 
 def can_reopen(row: Job, claim: Claim) -> bool:
-    """Whether a valid message may take this job out of review: certainly nothing was sent.
+    """Whether a valid message may claim this job in review: certainly nothing was sent.
 
-    The mark alone is not believed: no worker may ever have claimed the row.
+    The mark alone is not enough: the row must never have been claimed.
     """
     marked = row.nothing_sent and not row.was_claimed
     return claim.is_valid and marked and row.allows(Event.CLAIM_REVIEW)
@@ -121,7 +121,7 @@ def keeps_message(row: Job, claim: Claim) -> bool:
 
 
 def _reopen(review: Job, claim: Claim) -> Job:
-    """The review with the evidence that it was taken, and a new age."""
+    """The review with evidence of the claim, and a new age."""
     return replace(
         review,
         evidence=evidence_of_reopening(review, claim),
@@ -131,7 +131,7 @@ def _reopen(review: Job, claim: Claim) -> Job:
 
 
 def evidence_of_reopening(review: Job, claim: Claim) -> tuple[EvidenceEntry, ...]:
-    """The evidence of a review that a message takes. An ordinary claim must cost one write."""
+    """The evidence of a claimed review. An ordinary claim must cost one write, so it has none."""
     entry = EvidenceEntry(
         at=claim.now,
         event=Event.CLAIM_REVIEW,
@@ -155,13 +155,13 @@ class ClaimFailure(Enum):
     ENDED = auto()  # return the stored result
     LEASED = auto()  # another worker owns it: retry when its lease ends
     LEASE_EXPIRED = auto()  # mark it unknown, so that the reconciler looks it up
-    AWAITING_RESOLUTION = auto()  # the reconciler or an operator has it
-    EARLY = auto()  # its time to run has not come: its row sends a message then
+    AWAITING_RESOLUTION = auto()  # the reconciler or an operator handles it
+    EARLY = auto()  # its run time is in the future: its row sends a message then
     RACE_LOST = auto()  # it became claimable just now: retry
 
 
 def classify_claim_failure(row: Job, claim: Claim | None, now: datetime) -> ClaimFailure:
-    """Why this row refused the claim, or a message that is too early for one."""
+    """Why this row refused the claim, or why a message is too early for one."""
     if claim is not None and has_conflict(row, claim):
         return ClaimFailure.CONFLICT
     match row.status:

@@ -24,7 +24,7 @@ def needs_closing(job: Job, policy: RetryPolicy) -> bool:
 
 
 def close_then_fail(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
-    """Let a worker close what is open at the provider. Only then does the job fail."""
+    """Have a worker close what is open at the provider. Only then does the job fail."""
     full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
     closing = {"reason": single_line(full_reason), "code": RESOLVED_BY_OPERATOR, "result": result}
@@ -34,7 +34,7 @@ def close_then_fail(job: Job, *, reason: str, reference: str | None, now: dateti
 def return_to_ready(
     reason: str, now: datetime, changes: Mapping[str, object], *, event: Event = Event.REOPEN
 ) -> Decision:
-    """Let a worker run the job. An operator decided, so all counters and the age restart."""
+    """Have a worker run the job. An operator decided, so all counters and the age restart."""
     return requeue(
         event,
         reason,
@@ -51,7 +51,7 @@ def return_to_ready(
 
 
 def close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
-    """This run could not close what was declined. The next run only closes it."""
+    """Return the job to ready: the next run only closes what this run could not close."""
     times = job.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     released = requeue(
@@ -90,9 +90,9 @@ def _still_open_reason(outcome: StillOpen) -> str:
 
 
 def _closing_fields(job: Job, outcome: StillOpen) -> dict[str, object]:
-    """What the row keeps of a decline until what was prepared is closed.
+    """The decline as the row keeps it until the prepared effect is closed.
 
-    What an operator decided stays: a job that was cancelled must not end as declined.
+    An operator's decision stays: a cancelled job must not end as declined.
     """
     closing = job.closing or {
         "reason": single_line(outcome.reason),

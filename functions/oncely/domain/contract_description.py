@@ -37,8 +37,8 @@ class Description:
     success: str  # when the job is finished
     failure: str  # when the provider has declined
     review_when: tuple[str, ...] = ()  # beyond the rules for every job type
-    done_verb: str = "done"  # "was I charged?": "not charged yet"
-    waits_for: str | None = None  # business rows that may come after the message
+    done_verb: str = "done"  # completes "was I …?" and "not … yet": charged
+    waits_for: str | None = None  # business rows that may arrive after the message
 
 
 @dataclass(frozen=True, kw_only=True)

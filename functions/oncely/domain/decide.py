@@ -60,9 +60,9 @@ def guard_before_effect(
     now: datetime,
     held_time: Callable[[], timedelta] = timedelta,
 ) -> Decision | None:
-    """Why the owner must not execute the effect. Returns None if it may.
+    """Why the owner must not perform the effect. Returns None if it may.
 
-    `held_time` tells how long the gate held the job, which is not age.
+    `held_time` is how long the gate held the job, which does not count as age.
     """
     if escalation := escalate_if_other_deployment(job, policy, claim.deployment):
         return escalation
@@ -70,8 +70,8 @@ def guard_before_effect(
         names = f"its row names the provider {job.provider}, its business rows {claim.provider}"
         return escalate(names)
     if any(event.proves for event in job.provider_events):
-        return escalate("an event of the provider proves that an earlier claim sent it")
-    # This claim is counted already: the last attempt allowed is `attempts`, not one less.
+        return escalate("a provider event proves that an earlier claim sent it")
+    # This claim is already counted, so the last allowed attempt is `attempts`, not one less.
     if job.attempts > policy.limits.max_attempts:
         return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
     max_age = policy.limits.max_age
@@ -209,7 +209,7 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
 ) -> Decision:
     due_at = absence_conclusive_at(job, policy) + outcome.event_wait
     if now < due_at:
-        # Operators want to read what went wrong, not that lookups are unsupported.
+        # Operators need to read what went wrong, not that there is no lookup.
         return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
     if policy.safety is RetrySafety.NATURAL:
         return _requeue_within_limits(job, policy, "safe to run again", now, jitter)
@@ -230,7 +230,7 @@ def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime)
 
 
 def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) -> Decision:
-    """Nothing was sent, so give the attempt and the key's first use back."""
+    """Nothing was sent, so return the attempt and the key's first use."""
     times = job.unreachable + (outcome.held_until is None)
     changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
     if outcome.held_until is not None:

@@ -30,16 +30,16 @@ MESSAGE_GRACE: Final = timedelta(minutes=15)
 TIMEOUT_BACKOFF: Final = timedelta(minutes=9)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 MAX_BACKOFF: Final = timedelta(minutes=15)
-# The longest rate limits of providers are daily.
+# The longest rate limits of providers are per day.
 MAX_RETRY_AFTER: Final = timedelta(hours=24)
-# A redelivery costs one of the few receives, so the row takes longer waits over.
+# A redelivery costs one of the few receives, so the row handles longer waits.
 MAX_REDELIVERY_DELAY: Final = timedelta(hours=1)
-# The business rows of a message that is sent just before a commit are there by then.
+# If the message was sent just before the commit, its business rows exist by then.
 FIRST_WAIT: Final = timedelta(seconds=5)
 # A sweep runs each minute.
 MIN_ROW_WAIT: Final = timedelta(minutes=1)
 PENDING_RECHECK_INTERVAL: Final = timedelta(minutes=1)
-# What is still processing after a day takes days: a few lookups a day are enough.
+# An effect that is still processing after a day takes days: a few lookups a day are enough.
 MAX_PENDING_INTERVAL: Final = timedelta(hours=1)
 SLOW_PENDING_AFTER: Final = timedelta(days=1)
 SLOW_PENDING_INTERVAL: Final = timedelta(hours=6)
@@ -49,11 +49,11 @@ SWEEP_HOLD: Final = timedelta(minutes=2)
 ALERT_TIMEOUT: Final = timedelta(seconds=45)
 # A dead letter is resent after this time; a bad deployment is rolled back by then.
 DEAD_LETTER_RETRY_DELAY: Final = timedelta(minutes=30)
-# A shorter outage of ours must not send every job to review.
+# A shorter outage on our side must not send every job to review.
 DEAD_LETTER_ESCALATION_AFTER: Final = timedelta(hours=6)
 
 
-# What every end changes. Nothing is sent any more, so the lease and the key window are over.
+# Changes of every ending write. Nothing more is sent, so the lease and the key window end.
 ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
     {
         "timeouts": 0,
@@ -83,13 +83,13 @@ def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -
 
 
 def continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
-    """Progress is saved, so give the attempt back and continue with a new message."""
+    """Return the attempt, because progress is saved, and continue with a new message."""
     released = requeue(
         Event.RELEASE,
         outcome.reason,
         run_at=now,
         attempts=job.attempts - 1,
-        first_sent_at=None,  # everything sent so far is part of the progress
+        first_sent_at=None,  # the progress covers everything sent so far
         key_scope=None,
         last_error=None,
     )
@@ -163,7 +163,7 @@ def on_not_there_yet(
         return escalate(f"waited {grace} for {waits_for}", nothing_sent=True)
     if row.is_waiting and row.due_at and now < row.due_at:
         return None
-    # As long as it has waited already. It calls no provider, so jitter is not needed.
+    # Wait as long again as it has waited. No provider is called, so jitter is not needed.
     waited = now - began
     longest = MAX_BACKOFF if waited < SLOW_PENDING_AFTER else MAX_PENDING_INTERVAL
     wait = min(max(waited, MIN_ROW_WAIT), longest, ends - now)
@@ -191,7 +191,7 @@ def on_unusable_secret(row: Job, reason: str, *, now: datetime, jitter: float) -
 
 
 def on_held(row: Job, reason: str, *, until: datetime) -> Decision | None:
-    """Let a ready row wait for the gate. Returns None if it is due already: a sweep checks it."""
+    """Make a ready row wait for the gate. Returns None if it is already due: a sweep checks it."""
     if row.due_at is not None and row.due_at <= until:
         return None
     return Decision(
@@ -217,7 +217,7 @@ def escalate_refused(row: Job, reason: str) -> Decision:
 
 
 def add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
-    """A wait for a provider or for business rows does not count as age."""
+    """Return the fields of a wait for a provider or business rows, which does not count as age."""
     return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
 
 
@@ -229,7 +229,7 @@ def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta
 
 
 def pending_delay(elapsed: timedelta, *, jitter: float) -> timedelta:
-    """As long as it has been processing already, up to hourly, and then a few times a day."""
+    """Return the delay: as long as the elapsed time, up to an hour; after a day, a few hours."""
     if elapsed >= SLOW_PENDING_AFTER:
         return SLOW_PENDING_INTERVAL * (1 + jitter / 4)
     delay = min(max(elapsed, PENDING_RECHECK_INTERVAL), MAX_PENDING_INTERVAL)
@@ -262,7 +262,7 @@ def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> D
 
 
 def on_lookup_of_ended(row: Job, outcome: EffectOutcome, *, cause: str) -> Decision:
-    """Note what the provider says about an ended job, or escalate a contradiction."""
+    """Record what the provider says about an ended job, or escalate a contradiction."""
     if isinstance(outcome, Succeeded | Declined):
         return _keep_or_contradict(row, outcome, f"{cause}: ")
     return Decision(event=Event.NOTE, reason=f"{cause}: {outcome.reason}")
@@ -318,13 +318,13 @@ def on_business_conflict(
 ) -> Decision:
     """The effect happened, but a business write failed: retry if that is safe, else escalate."""
     if intended.event not in ENDING:
-        return intended  # the rows show progress only, and the end is still to come
+        return intended  # the rows only show progress, and the job has not ended
     if (
         policy
         and policy.safety is RetrySafety.NATURAL
         and job.attempts < policy.limits.max_attempts
     ):
-        # Another writer changed the row first. The next run decides by what it reads then.
+        # Another writer changed the row first. The next run decides on what it reads.
         event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
         return requeue(event, f"the business rows changed: {reason}", run_at=now)
     if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
@@ -348,7 +348,7 @@ def on_business_conflict(
 def keeps_key(job: Job, policy: RetryPolicy) -> bool:
     """Whether the next send must use the same key, although a lookup found nothing.
 
-    The request of a single call that had no answer may still arrive. The key makes both one.
+    A single-call request without a response may still arrive. With the same key, both are one.
     """
     return policy.one_call and not job.key_answered
 
@@ -362,7 +362,7 @@ def next_key(job: Job, policy: RetryPolicy) -> dict[str, object]:
 
 
 def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
-    """From when a lookup that finds nothing proves absence: every possible send is over."""
+    """Return when a lookup that finds nothing proves absence: no earlier send can still arrive."""
     last_send = job.lease_until or job.updated_at
     lag = policy.profile.lookup_lag or timedelta(0)
     return last_send + policy.profile.request_timeout + lag
@@ -382,7 +382,7 @@ def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
 
 
 def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
-    """What a lookup means for a job that has not sent anything in this run."""
+    """Return what a lookup means for a job that has sent nothing in this run."""
     if isinstance(outcome, LookupFailed):
         return NotSent(outcome.reason, retry_after=outcome.retry_after)
     if isinstance(outcome, LookupUnsupported):

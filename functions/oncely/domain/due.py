@@ -32,7 +32,7 @@ class SweepStep(Enum):
 
     LOOK_UP = auto()  # ask the provider for the outcome
     EXPIRE_LEASE = auto()  # its owner is certainly gone
-    RESEND = auto()  # it lost its message
+    RESEND = auto()  # its message was lost
     PUBLISH = auto()  # it ended, and may have follow-ups or an event to send
     ALERT = auto()  # it needs review, and no alert was delivered
     NONE = auto()  # not due, or held by its owner
@@ -96,7 +96,7 @@ def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
 
 
 def reserve_alert(review: Job, now: datetime) -> Job:
-    """Reserve the alert with the write that causes it, so that nobody else sends one."""
+    """Reserve the alert with the write that causes it, so that no other process sends one."""
     return replace(review, due_at=now + SWEEP_HOLD)
 
 

@@ -10,12 +10,12 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True)
 class Precondition:
-    """What the row must hold for the write to succeed."""
+    """The attribute that the row must have for the write to succeed."""
 
     name: str
     one_of: tuple[Json, ...]
     or_absent: bool = False
-    or_at_most: str | None = None  # or any text that sorts at or before this, such as a time
+    or_at_most: str | None = None  # or any text up to this one in sort order, such as a time
 
     def is_met_by(self, row: Mapping[str, object]) -> bool:
         """Whether the row meets it."""
@@ -62,7 +62,7 @@ class Succeeded:
     reason: str
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
-    writes: tuple[BusinessWrite, ...] = ()  # fetched data, beside the contract's own writes
+    writes: tuple[BusinessWrite, ...] = ()  # fetched data, in addition to the contract's own writes
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Pending:
     """The provider is still processing it, which can take days."""
 
     reason: str
-    may_take: timedelta | None = None  # if this effect's method has a time limit of its own
+    may_take: timedelta | None = None  # if this effect's method has its own time limit
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ class Anomalous:
 
 @dataclass(frozen=True)
 class LeaseExpired:
-    """The lease expired, so the owner is certainly gone. Not a provider's answer."""
+    """The lease expired, so the owner is certainly gone. Not an answer of the provider."""
 
     reason: str = "the lease expired before the worker recorded an outcome"
 
 
 @dataclass(frozen=True)
 class NotFound:
-    """The lookup found none. `conclusive` if none can appear later either."""
+    """The lookup found none. `conclusive` means that none can appear later."""
 
     reason: str
     conclusive: bool = False
@@ -222,7 +222,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Reserved:
-    """Business writes to make before the effect, in one fenced write: a limit that it uses up."""
+    """Business writes before the effect, in one fenced write, such as an amount to reserve."""
 
     reason: str
     writes: tuple[BusinessWrite, ...]

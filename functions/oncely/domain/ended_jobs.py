@@ -10,7 +10,7 @@ from oncely.domain.lifecycle import ENDED
 
 # Longer than a year, so that a yearly replay or audit still finds the row.
 PROOF_RETENTION: Final = timedelta(days=400)
-# "Was I charged twice?" is asked years later.
+# Customers ask "was I charged twice?" years later.
 MONEY_RETENTION: Final = timedelta(days=7 * 365)
 # The stream publishes within seconds. A sweep publishes what it missed after this time.
 PUBLISH_GRACE: Final = timedelta(minutes=5)
@@ -27,7 +27,7 @@ def finalize_if_ended(
     """
     if before.status in ENDED or after.status not in ENDED:
         return after
-    # An erasure finds ended jobs by the customer, whom only the message names before a claim.
+    # An erasure finds ended jobs by customer. Before a claim, only the message has it.
     named = before.message.get("customer_id")
     if after.customer_id is None and isinstance(named, str):
         after = replace(after, customer_id=indexable_id(named))
@@ -58,6 +58,6 @@ def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
 
 
 def expiry_time(job: Job, retention: timedelta, *, now: datetime) -> datetime:
-    """When a row that ends now expires. The messages of a later time may still come."""
+    """Return when a row that ends now expires. Retention counts from a `run_at` in the future."""
     # Whole seconds, as the row stores them: a lost response must still match the row.
     return (max(now, job.run_at or now) + retention).replace(microsecond=0)

@@ -20,7 +20,7 @@ PROOF_FIELDS: Final = frozenset(
 
 
 class DataOwner(Enum):
-    """The attribute of a row that names the person whose data it holds."""
+    """The attribute that identifies whose personal data a row holds."""
 
     CUSTOMER = "customer_id"
     RECORD = "subject"  # a record of another system, such as `crm#4419`
@@ -49,7 +49,7 @@ def request_erasure(now: datetime) -> Decision:
 
 
 def is_complete(job: Job) -> bool:
-    """Whether nothing needs the job's data: it has ended, and nothing is left to publish."""
+    """Whether the job's data is no longer needed: it has ended, and nothing is left to publish."""
     return job.ended and job.due_at is None
 
 
@@ -64,7 +64,7 @@ def erase_if_complete(job: Job) -> Job:
     evidence = tuple(replace(entry, reason="") for entry in job.evidence)
     # Without the code, texts would claim that the provider confirmed it.
     result: dict[str, Json] | None = {"code": MARKED_BY_OPERATOR} if job.marked_by else None
-    # What a provider reported later is about the person, such as a complaint.
+    # Later reports of a provider are personal data, such as a complaint.
     events = job.proofs
     return Job(**proof, message={}, result=result, evidence=evidence, provider_events=events)
 

@@ -1,4 +1,4 @@
-"""The erasure log: whose data is erased, which jobs were, and what the history may still hold."""
+"""The erasure log: whose data is erased, in which jobs, and what the history may still contain."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ _RECORD: Final = re.compile(r"([^\s:#]+):([^\s#]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """The ids of a person: of a customer, and of records in other systems."""
+    """The ids to erase: of a customer, and of records in other systems."""
 
     customer_id: str | None = None
     records: tuple[tuple[str, str], ...] = ()  # source and id
@@ -45,21 +45,21 @@ class Person:
         for text in records:
             if (found := _RECORD.fullmatch(text)) is None:
                 raise InvalidRequestError(
-                    f"{text!r} is no record: write its source and its id, such as crm:4419"
+                    f"{text!r} is not a record: write its source and its id, such as crm:4419"
                 )
             _check_id(text, "the record")
             parsed.append((found[1], found[2]))
         if customer_id is None and not parsed:
-            raise InvalidRequestError("name a customer, a record (such as crm:4419), or both")
+            raise InvalidRequestError("pass a customer, a record (such as crm:4419), or both")
         return cls(customer_id=customer_id, records=tuple(dict.fromkeys(parsed)))
 
     @property
     def record_ids(self) -> tuple[str, ...]:
-        """The ids of the person's records, as rows hold them."""
+        """The ids of the records, as rows store them."""
         return tuple(f"{source}#{source_id}" for source, source_id in self.records)
 
     def is_named_in(self, text: str) -> bool:
-        """Whether a rejected message names the person. JSON is compared value by value."""
+        """Whether a rejected message contains one of the ids. JSON is compared value by value."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ class Person:
         return any(self._is_named_by(value) for value in _values(document))
 
     def is_owner_of(self, line: Mapping[str, Any]) -> bool:
-        """Whether a history line names the person."""
+        """Whether a history line contains one of the ids."""
         customers = (line.get("customer_id"), (line.get("message") or {}).get("customer_id"))
         is_customer = self.customer_id is not None and self.customer_id in customers
         return is_customer or line.get("subject") in self.record_ids
@@ -87,7 +87,7 @@ def _check_id(text: str, name: str) -> None:
 
 
 def _values(document: object) -> Iterator[object]:
-    """Every value of a JSON document, the objects included."""
+    """Every value of a JSON document, including objects."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -109,7 +109,7 @@ class ErasureEntry:
 
     @property
     def name(self) -> str:
-        """Its name in the log, which tells all that a reader needs."""
+        """Its name in the log, which has everything that a reader needs."""
         return f"{_key_digest(self.job_key)}{_SEPARATOR}{format_time(self.requested_at)}"
 
 
@@ -131,7 +131,7 @@ class ErasedJobs:
 
     @property
     def effective_at(self) -> datetime | None:
-        """From when no function can still write data that an entry forbids."""
+        """When no function can still write data that an entry forbids."""
         newest = max(self.requested_at.values(), default=None)
         return None if newest is None else newest + ARCHIVER_TIMEOUT + _OPERATOR_CLOCK_SKEW
 
@@ -161,7 +161,7 @@ class ErasedJobs:
 
 
 def erase_restored(job: Job, erased: ErasedJobs, *, now: datetime) -> Job:
-    """A restored row, erased again if the table before it was."""
+    """A restored row, erased again if it was erased before the restore."""
     if job.erasure_requested_at is not None or not erased.includes(job.job_key, job.created_at):
         return job
     return erase_if_complete(replace(job, version=job.version + 1, erasure_requested_at=now))

@@ -1,4 +1,4 @@
-"""Every error that Oncely raises on purpose, split by who has to act.
+"""Every error that Oncely raises deliberately, grouped by who has to act.
 
 OncelyError
 ├── InvalidInputError             the producer must fix it: reject the message with the reason
@@ -7,7 +7,7 @@ OncelyError
 │   ├── InvalidMoneyError
 │   └── InvalidRequestError   an operator's, at the admin page or the CLI
 ├── NotConfiguredError        fix the deployment: nothing was sent, redeliver the message
-├── UnavailableError          AWS did not respond: redeliver the message, the row tells later
+├── UnavailableError          AWS did not respond: redeliver the message, and read the row later
 ├── GateClosedError           the provider's gate is closed: this request was not sent
 ├── UnreadableRowError        a newer version wrote it: leave it, and deploy that version again
 └── InvariantError            a bug: stop
@@ -50,7 +50,7 @@ class UnavailableError(OncelyError):
 
 
 class GateClosedError(OncelyError):
-    """A request that the gate of its provider holds back. It says nothing about earlier ones."""
+    """A request that the provider's gate held back. Says nothing about earlier requests."""
 
 
 class UnreadableRowError(OncelyError):

@@ -1,4 +1,4 @@
-"""What a provider reports in its events, as the row keeps it: bounded, and beside the history.
+"""Provider events as the row stores them: bounded, and separate from the evidence.
 
 Saving one changes neither version nor status of a job, so no process loses its write to an event.
 """
@@ -13,22 +13,22 @@ MAX_EVENT_RECORDS: Final = 10
 
 
 class EventMark(StrEnum):
-    """What an event is worth. The values are stored, so never rename them."""
+    """What an event means for its job. The values are stored, so never rename them."""
 
-    HINT = "hint"  # it is worth asking now; never the outcome itself
-    PROOF = "proof"  # the effect happened, under the claim that its tag names
-    REPORT = "report"  # what became of it later, such as a bounce
+    HINT = "hint"  # a reason to look up now; never the outcome itself
+    PROOF = "proof"  # the effect happened, under the claim in its tag
+    REPORT = "report"  # a later result, such as a bounce
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventRecord:
-    """An event of a provider. It holds ids and codes only, so nothing personal."""
+    """A provider event. It has only ids and codes, no personal data."""
 
     at: datetime  # when we received it
     provider: str
-    name: str  # as the provider calls it
+    name: str  # the provider's name for it
     mark: EventMark
-    fence: int | None = None  # the claim that its tag names
+    fence: int | None = None  # the claim in its tag
     ref: str | None = None  # the provider reference
     code: str | None = None  # such as the type of a bounce
 
@@ -38,12 +38,12 @@ class EventRecord:
         return self.mark is EventMark.PROOF
 
     def equals_except_time(self, other: "EventRecord") -> bool:
-        """Whether the two are deliveries of one event."""
+        """Whether both are deliveries of one event."""
         return replace(self, at=other.at) == other
 
 
 def add_record(events: tuple[EventRecord, ...], event: EventRecord) -> tuple[EventRecord, ...]:
-    """Add an event, unless it is there already. In a full list, a proof replaces a report."""
+    """Add an event, unless it exists. In a full list, a proof replaces a report."""
     if any(event.equals_except_time(one) for one in events):
         return events
     if len(events) < MAX_EVENT_RECORDS:

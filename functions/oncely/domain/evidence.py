@@ -34,7 +34,7 @@ class EvidenceEntry:
 
     @property
     def is_operator_note(self) -> bool:
-        """Whether an operator did something that changed no status: it proves nothing."""
+        """Whether an operator's action changed no status, so that it proves nothing."""
         return self.from_status == self.to_status and is_operator(self.actor)
 
     @property
@@ -76,7 +76,7 @@ def insert_claim(
 def _within_limit(longer: tuple[EvidenceEntry, ...]) -> tuple[EvidenceEntry, ...]:
     if len(longer) <= MAX_EVIDENCE_ENTRIES:
         return longer
-    # The first entry tells how the job began, and the last what happens now, so both stay.
+    # Keep the first entry, which shows how the job began, and the last, its current state.
     middle = range(1, len(longer) - 1)
     dropped = next((place for place in middle if longer[place].is_operator_note), middle[0])
     return (*longer[:dropped], *longer[dropped + 1 :])

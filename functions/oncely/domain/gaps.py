@@ -1,4 +1,4 @@
-"""Gaps of the history: stream records that were never written to the archive."""
+"""Gaps in the history: stream records that were never written to the archive."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -49,7 +49,7 @@ class HistoryGap(_Document):
     first_sequence: str = ""
     last_sequence: str = ""
     records: int = 0
-    first_at: datetime | None = None  # None: not known, so it may have begun at any time
+    first_at: datetime | None = None  # None if unknown: it may have begun at any time
     last_at: datetime | None = None
 
     def is_closed_by(self, *, scanned_since: datetime, rows_from: datetime | None) -> bool:
@@ -78,7 +78,7 @@ class BackfillProgress(_Document):
     done: bool = False
 
     def can_continue_as(self, wanted: "BackfillProgress") -> bool:
-        """Whether it was interrupted and may be resumed as the wanted scan."""
+        """Whether an interrupted scan can be resumed as the requested one."""
         return not self.done and (self.generation, self.rows_from) == (
             wanted.generation,
             wanted.rows_from,

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-# The lease of slots takes this long, so the first slot of an idle gate lies behind it.
+# Leasing slots takes this long, so the first slot of an idle gate is later than that.
 SLOT_LEAD: Final = timedelta(milliseconds=20)
-# A job waits this long for its slot. With more jobs ahead of it, it waits outside.
+# A job waits this long for its slot. If more jobs are ahead of it, its message goes back.
 MAX_SLOT_WAIT: Final = timedelta(seconds=20)
 # A job waits this long in any case. A call checks again whether there is time for it.
 MIN_SLOT_WAIT: Final = timedelta(seconds=1)
@@ -23,7 +23,7 @@ MAX_WAIT_IN_EFFECT: Final = timedelta(seconds=4)
 MAX_LEASE: Final = 10
 # A process needs this long to wake up. Up to 200 a second, the time between two slots is longer.
 MIN_SLOT_LENGTH: Final = timedelta(milliseconds=5)
-# AWS refuses requests of a clock that is off by more. A time that lies farther ahead than the
+# AWS refuses requests from a clock that is off by more. A time that lies farther ahead than the
 # rules allow was written by hand or by mistake, and would hold a provider for as long.
 MAX_CLOCK_ERROR: Final = timedelta(minutes=5)
 # Requests per second. One item of a table can lease no more slots than the highest.
@@ -61,7 +61,7 @@ class RateLimit:
     A slot allows one request to each endpoint of the group.
     """
 
-    per_second: float | None = None  # None: not limited
+    per_second: float | None = None  # None for no limit
     max_in_flight: int | None = None  # requests at the same time, of all functions together
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class RateLimit:
 
 
 def check_rate(per_second: float) -> float:
-    """Return a rate that slots can be made for; infinity is no limit. Raises ValueError."""
+    """Return the rate if it is valid; infinity means no limit. Raises ValueError."""
     if per_second != math.inf and not MIN_RATE <= per_second <= MAX_RATE:
         raise ValueError(f"a rate is from {MIN_RATE:g} to {MAX_RATE:g} a second, or inf for none")
     return per_second
@@ -112,10 +112,10 @@ class Circuit(Enum):
 class GateState:
     """A gate as its item holds it."""
 
-    next_slot: datetime | None = None  # the first slot that nobody has leased
+    next_slot: datetime | None = None  # the first slot that is not leased
     opened_at: datetime | None = None  # None while the circuit is closed
     probe_at: datetime | None = None  # when the open circuit may be probed, by one process
-    closed_at: datetime | None = None  # since then at a growing rate
+    closed_at: datetime | None = None  # when the rate began to grow
     outages: tuple[Period, ...] = ()
 
     def circuit(self, now: datetime) -> Circuit:
@@ -157,7 +157,7 @@ def is_void(slot: datetime, interval: timedelta, now: datetime) -> bool:
 
 
 def farthest_slot(interval: timedelta, now: datetime) -> datetime:
-    """The farthest time that leases can have reached, those at the rate after an outage too."""
+    """The furthest time that leases can reach, including those at the rate after an outage."""
     return now + MAX_SLOT_WAIT + interval * (MAX_LEASE / SLOW_START_SHARE) + MAX_CLOCK_ERROR
 
 
@@ -246,7 +246,7 @@ class Pause:
         return last if last is not None and last.action is PauseAction.PAUSE else None
 
     def periods(self, now: datetime) -> tuple[Period, ...]:
-        """When it was paused. The last period may go on."""
+        """When it was paused. The last period may still be open."""
         ends = [entry.at for entry in self.entries[1:]]
         return tuple(
             Period(entry.at, end)
@@ -262,7 +262,7 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
-    """What wants to pass: a run or a lookup of one job type at one provider."""
+    """A run or a lookup of one job type at one provider, which asks to pass the gate."""
 
     job_type: str
     queue: str
@@ -276,7 +276,7 @@ class Passage:
 
     @property
     def pause_targets(self) -> tuple[str, ...]:
-        """What an operator may have paused."""
+        """The targets that an operator may have paused."""
         provider = () if self.provider is None else (f"{PROVIDER_PREFIX}{self.provider}",)
         return (self.job_type, f"{QUEUE_PREFIX}{self.queue}", *provider)
 

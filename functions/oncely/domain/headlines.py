@@ -1,4 +1,4 @@
-"""One sentence about a job for people, and the next step. Raw errors are kept apart."""
+"""One sentence about a job, and the next step. Raw errors are shown separately."""
 
 import re
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.text import format_minute, support_text
 
-# What begins the raw part of a reason: the name of an exception, or the status of a response.
+# The start of the raw part of a reason: an exception's name, or a response status.
 _RAW: Final = re.compile(r"[:;,]?\s*\b(?:HTTP \d{3}|\w*(?:Error|Exception|Timeout))\b.*")
 # What differs between two jobs with the same cause: quoted text, and words with a digit.
 _DETAIL: Final = re.compile(r"""'[^']*'|"[^"]*"|“[^”]*”|\S*\d\S*?(?=[,;:.]*(?:\s|$))""")
@@ -37,7 +37,7 @@ def sentence(text: str) -> str:
 
 
 def next_step(job: Job, allowed: Collection[Repair], *, done_verb: str, now: datetime) -> str:
-    """What to do about the job, or when it is tried again. Empty if there is nothing to do."""
+    """The next step for the reader, or when it is retried. Empty if there is none."""
     match job.status:
         case Status.FINISHED | Status.CANCELLED:
             return ""

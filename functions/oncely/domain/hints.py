@@ -1,6 +1,6 @@
-"""Hints: a provider's event says that it is worth asking now. It is never the outcome itself.
+"""Hints: provider events that bring a lookup forward. They never decide the outcome.
 
-Events come late, twice, in any order, forged, or for a job of another deployment. So a hint can
+Events can be late, repeated, out of order, forged, or of another deployment. So a hint can
 only bring a lookup forward, and the lookup decides.
 """
 
@@ -13,7 +13,7 @@ from oncely.domain.lifecycle import Event
 
 
 class ReportedState(StrEnum):
-    """What an event says became of an effect."""
+    """The result of an effect, according to an event."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -21,7 +21,7 @@ class ReportedState(StrEnum):
 
 
 class HintAction(StrEnum):
-    """What an event about a job leads to."""
+    """What to do about an event."""
 
     ASK_NOW = "lookup brought forward"
     CHECK_END = "end checked"  # it contradicts the recorded result, so the provider is asked
@@ -31,15 +31,15 @@ class HintAction(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an event leads to nothing. Each is counted under this name."""
+    """Why an event is dropped. Each is counted under this name."""
 
     UNREADABLE = "unreadable"
     OTHER_SOURCE = "other source"
     OTHER_ACCOUNT = "other account"
     OTHER_DEPLOYMENT = "other deployment"
-    OTHER_OBJECT = "other object"  # not the one that the job's row names
+    OTHER_OBJECT = "other object"  # not the one in the job's row
     UNKNOWN_TYPE = "unknown type"
-    NO_JOB = "no job"  # also an event before its job
+    NO_JOB = "no job"  # or the event arrived before its job
     NOT_NEEDED = "not needed"  # a duplicate, a late event, or one that agrees with the row
 
 
@@ -48,8 +48,8 @@ def action_for_hint(
 ) -> HintAction | DropReason:
     """What to do about an event of an object at the provider.
 
-    A ready job is not sent early, and one in review raises no second alert. A worker that still
-    runs gets the answer itself, or leaves the job unknown.
+    A ready job is not sent early, and one in review raises no second alert. A running
+    worker gets the outcome itself, or leaves the job unknown.
     """
     if row is None:
         return DropReason.NO_JOB
@@ -82,7 +82,7 @@ def apply_hint(row: Job, *, deployment: str | None, now: datetime) -> Job | None
 
 
 def keep_hint(decision: Decision, *, seen: Job, row: Job) -> Decision:
-    """The decision for a row that was hinted since it was seen: its wait does not pass the hint."""
+    """The decision for a row with a newer hint: its wait ends no later than the hint."""
     due_at = decision.changes.get("due_at")
     unseen = row.hinted_at if row.hinted_at != seen.hinted_at else None
     if decision.event is not Event.RECHECK or unseen is None or not isinstance(due_at, datetime):
@@ -97,7 +97,7 @@ def misses_hint(row: Job, *, before: Job, after: Job) -> bool:
 
 
 def with_hint(after: Job, *, before: Job, row: Job) -> Job:
-    """The row after a write that has not seen an event. What it does not change stays."""
+    """The row after a write that has not seen an event, which stays on the row."""
     if after.provider_events == before.provider_events:
         after = replace(after, provider_events=row.provider_events)
     if row.hinted_at == before.hinted_at:

@@ -21,9 +21,9 @@ from oncely.domain.text import format_time, single_line
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-# A longer id is left out: half of an id finds nothing, or something else.
+# Longer ids are left out: a truncated id finds nothing, or something else.
 MAX_HISTORY_ID_LENGTH: Final = 255
-# The most fields of a message or a result that are kept.
+# How many fields of a message or a result are kept.
 MAX_FIELDS: Final = 32
 MAX_NAME_LENGTH: Final = 64
 # The job type of a row that was edited by hand and has none.
@@ -191,7 +191,7 @@ def unreadable_line(
 
 
 def proof_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
-    """What stays of a line, also of a newer version's, when a person's data is erased."""
+    """What an erasure leaves of a line, including lines of a newer version."""
     proof = {name: line[name] for name in line if name in _PROOF_FIELDS} | {"left_out": _ERASED}
     marked = (line.get("result") or {}).get("code") == MARKED_BY_OPERATOR
     return {**proof, "result": {"code": MARKED_BY_OPERATOR}} if marked else proof
@@ -208,7 +208,7 @@ def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
 
 
 def lines_about(business_id: str, lines: Iterable[HistoryLine]) -> list[HistoryLine]:
-    """Select the lines that name an id, each once and the oldest first."""
+    """Select the lines that contain an id, each once and oldest first."""
     wanted = (line for line in lines if business_id in _searchable_ids(line))
     return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
 
@@ -219,7 +219,7 @@ def _searchable_ids(line: HistoryLine) -> tuple[object, ...]:
 
 
 def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
-    """Whether a line of the same key describes a later state, or has more fields."""
+    """Whether a line of the same key has a later state, or more fields."""
     if other is None:
         return True
     # An unreadable row has only a key, a version and a time.
@@ -342,7 +342,7 @@ def _job_type(name: str) -> str:
 
 
 def _id_or_none(text: str | None) -> str | None:
-    """An id that somebody else chose, on one line."""
+    """An external id, on one line."""
     if text is None or len(text) > MAX_HISTORY_ID_LENGTH:
         return None
     return single_line(text, MAX_HISTORY_ID_LENGTH)

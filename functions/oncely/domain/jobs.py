@@ -25,7 +25,7 @@ from oncely.domain.text import reason_line, truncate_to_milliseconds
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
-# Raised by a release whose rows an older engine would misread. Older engines leave such rows alone.
+# Raised by a release whose rows an older engine would misread. Older engines skip such rows.
 ENGINE_NUMBER: Final = 1
 # Codes in the result of a job that an operator ended. They are stored.
 RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
@@ -52,7 +52,7 @@ class Job:
     fence: int = 0  # claims so far
     version: int = 1  # writes so far
     min_engine: int = ENGINE_NUMBER  # the lowest engine number that may claim it
-    attempts: int = 0  # claims that may have called; one that sent nothing is given back
+    attempts: int = 0  # claims that may have called the provider; one that sent nothing is returned
     timeouts: int = 0  # ambiguous outcomes in a row
     unreachable: int = 0  # times in a row that the provider could not be reached
     paused_seconds: int = 0  # how long providers asked us to wait, which is not age
@@ -60,13 +60,13 @@ class Job:
     key_answered: bool = False  # an answer under this key number was seen
     key_scope: str | None = None
     deployment: str | None = None  # the identity of the deployment that first claimed it
-    provider: str | None = None  # that the first claim chose, if its business rows name one
+    provider: str | None = None  # chosen by the first claim, if its business rows specify one
     first_sent_at: datetime | None = None  # first send under this key number that is still open
     claimed_at: datetime | None = None
     lease_until: datetime | None = None
     due_at: datetime | None = None
     hinted_at: datetime | None = None  # when an event last brought its lookup forward
-    run_at: datetime | None = None  # no worker claims it before
+    run_at: datetime | None = None  # no worker claims it before this time
     scheduled_at: datetime | None = None  # when the message that set `run_at` was sent
     fingerprint: str | None = None
     since: datetime | None = None  # when it entered a status that operators act on
@@ -91,7 +91,9 @@ class Job:
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     provider_events: tuple[EventRecord, ...] = field(default=())
     expires_at: datetime | None = None
-    erasure_requested_at: datetime | None = None  # stays: nothing brings the data back
+    erasure_requested_at: datetime | None = (
+        None  # never removed, so that the data does not come back
+    )
 
     @property
     def ended(self) -> bool:
@@ -100,7 +102,7 @@ class Job:
 
     @property
     def marked_by(self) -> str | None:
-        """The operator on whose word alone it ended. Returns None if the provider confirmed it."""
+        """The operator who marked it as ended. Returns None if the provider confirmed it."""
         if not self.ended or (self.result or {}).get("code") != MARKED_BY_OPERATOR:
             return None
         actors = (entry.actor for entry in reversed(self.evidence) if entry.event in RESOLVED)
@@ -123,7 +125,7 @@ class Job:
 
     @property
     def invented_end(self) -> str | None:
-        """Why its end is not believed. We end no job without a claim and without a result."""
+        """Why its status is not trusted. No job ends without a claim and without a result."""
         if self.ended and not self.was_claimed and self.result is None:
             return f"it was inserted as {self.status}: no worker claimed it, no operator ended it"
         return None
@@ -141,22 +143,22 @@ class Job:
 
     @property
     def awaits_message(self) -> bool:
-        """Whether no message is on its way, and a valid one would run the job."""
+        """Whether no message is underway, and a valid one would run the job."""
         return self.is_waiting or self.nothing_sent
 
     @property
     def began_at(self) -> datetime:
-        """From when it may run: reopening restarts it, and `run_at` postpones it."""
+        """When it could first run: reopening restarts this, and `run_at` postpones it."""
         began = self.reopened_at or self.created_at
         return began if self.run_at is None else max(began, self.run_at)
 
     @property
     def age_starts_at(self) -> datetime:
-        """From when its age counts. A provider's pause moves it."""
+        """The start of its age, moved by the pauses that providers requested."""
         return self.began_at + timedelta(seconds=self.paused_seconds)
 
     def runs_later(self, now: datetime) -> bool:
-        """Whether its time to run has not come."""
+        """Whether its run time is in the future."""
         return self.run_at is not None and now < self.run_at
 
     @property
@@ -251,7 +253,7 @@ class Job:
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
 
     def _evidence_with(self, entry: EvidenceEntry) -> tuple[EvidenceEntry, ...]:
-        """Add an entry. If another claim may follow, record the last one: it hides its time."""
+        """Add an entry. If another claim may follow, record the last one before it is hidden."""
         claim = self.unrecorded_claim
         if claim is None or (entry.to_status, Event.CLAIM) not in TRANSITIONS:
             return append_evidence(self.evidence, entry)
@@ -274,12 +276,12 @@ class Job:
         return {name: value for name, value in self.message.items() if name not in names}
 
     def same_owner_and_status_as(self, row: "Job") -> bool:
-        """Whether `row` has the same owner and status, so others at most added evidence."""
+        """Whether `row` has the same owner and status, so that others only added evidence."""
         return row.owner == self.owner and row.status is self.status
 
 
 def _as_stored(name: str, value: object) -> object:
-    """Jitter makes times finer than the milliseconds that a row holds. An error may name ARNs."""
+    """Round times to the row's milliseconds, and remove ARNs from errors."""
     if name == "last_error" and isinstance(value, str):
         return reason_line(value)
     return truncate_to_milliseconds(value) if isinstance(value, datetime) else value

@@ -12,7 +12,7 @@ from oncely.domain.errors import InvalidKeyError
 JobKey = NewType("JobKey", str)
 IdempotencyKey = NewType("IdempotencyKey", str)
 
-# A longer business id is a producer's mistake, such as a whole document.
+# A longer business id is a mistake of the producer, such as a whole document.
 MAX_ID_LENGTH: Final = 128
 # Most providers accept this much.
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
@@ -70,7 +70,7 @@ def job_type_of(key: JobKey) -> str:
 
 
 def is_job_key(text: str) -> bool:
-    """Whether it looks like a job key, also of a job type that is not deployed."""
+    """Whether it looks like a job key, even of a job type that is not deployed."""
     job_type, separator, rest = text.partition(_SEPARATOR)
     return bool(separator and rest) and is_job_type(job_type)
 
@@ -110,7 +110,7 @@ def _escape(part: str | int) -> str:
         return re.sub(_UNSAFE, lambda found: _percent_encode(found[0]), text)
     except UnicodeEncodeError:
         raise InvalidKeyError(
-            "a business id holds half of a character (a lone surrogate)"
+            "a business id contains a lone surrogate, which is not a valid character"
         ) from None
 
 

@@ -33,7 +33,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class PaymentOwner:
-    """Whose a payment is, by the metadata that we gave it."""
+    """The owner of a payment, from our metadata."""
 
     deployment: str | None
     job_label: str | None
@@ -50,7 +50,7 @@ class LedgerPage:
 
 
 class DifferenceKind(StrEnum):
-    """How a provider's list and our jobs can differ. Reports name these, so never rename them."""
+    """How a provider's list and our jobs can differ. Stored in reports, so never rename them."""
 
     CHARGE_WITHOUT_JOB = "charge_without_job"
     CHARGE_OF_FAILED_JOB = "charge_of_failed_job"
@@ -132,7 +132,7 @@ class LedgerTotal:
     currency: str
     charges: LedgerSum = field(default_factory=LedgerSum)  # theirs, with our metadata
     jobs: LedgerSum = field(default_factory=LedgerSum)  # ours that finished
-    unresolved: LedgerSum = field(default_factory=LedgerSum)  # charges of jobs without an end
+    unresolved: LedgerSum = field(default_factory=LedgerSum)  # charges of jobs that have not ended
     refunds: LedgerSum = field(default_factory=LedgerSum)
     disputes: LedgerSum = field(default_factory=LedgerSum)
     not_ours: LedgerSum = field(default_factory=LedgerSum)  # charges of others on the account

@@ -19,7 +19,7 @@ class Label(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a job is. The values are stored, so never rename them."""
+    """The status of a job. The values are stored, so never rename them."""
 
     READY = "ready"  # may be claimed; its message is on the way, or will be
     STARTED = "started"  # one owner holds the lease
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
     @property
     def label(self) -> Label:
-        """How far the job is. The sets below follow from it, so that a new status is in one."""
+        """The phase of a status. The sets below are derived from it, so a new status is in one."""
         match self:
             case Status.READY | Status.STARTED | Status.UNKNOWN:
                 return Label.PENDING
@@ -70,10 +70,10 @@ class Event(StrEnum):
     """What can happen to a job. Evidence stores these values, so never rename them."""
 
     ENQUEUE = "enqueue"  # a producer or the reconciler wrote the row before its message
-    RESEND = "resend"  # the row had lost its message, so another was sent
+    RESEND = "resend"  # its message was lost, so another was sent
     WAIT = "wait"  # its business rows are not there yet
     HOLD = "hold"  # it is paused, its provider does not respond, or a secret cannot be used
-    RESCHEDULE = "reschedule"  # a message set another time to run
+    RESCHEDULE = "reschedule"  # a message set another run time
     REFUSE = "refuse"  # a message was refused: the business rows have other values
     DEFER = "defer"  # its message was dead-lettered; it is retried later
     CLAIM = "claim"  # a worker became the owner
@@ -90,7 +90,7 @@ class Event(StrEnum):
     CONTRADICT = "contradict"  # new evidence contradicts the recorded result
     RESTORE = "restore"  # the job table was restored, so what this job did may be lost
     NOTE = "note"  # evidence that changes nothing
-    ERASE = "erase"  # a person's data is removed, now or when the job ends
+    ERASE = "erase"  # personal data is removed, now or when the job ends
     RESOLVE_FINISHED = "resolve_finished"  # by an operator, with a reason
     RESOLVE_FAILED = "resolve_failed"  # by an operator, with a reason
     REOPEN = "reopen"  # by an operator, with proof that nothing happened
@@ -101,9 +101,9 @@ class Event(StrEnum):
 
 
 NO_ROW: Final = None
-# What workers and the reconciler still have to end.
+# Workers and the reconciler still have to end these.
 UNRESOLVED: Final = frozenset(status for status in Status if status.label is Label.PENDING)
-# What an operator decides.
+# An operator decides these.
 IN_REVIEW: Final = frozenset(status for status in Status if status.label is Label.NEEDS_REVIEW)
 
 TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyType(

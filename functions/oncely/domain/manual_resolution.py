@@ -1,4 +1,4 @@
-"""How an operator ends a job: if the provider's answer allows it, and by which decision."""
+"""How an operator ends a job: whether the provider's answer allows it, and with which decision."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -67,7 +67,7 @@ def objection_to_finished(
 def objection_to_failed(
     job: Job, policy: RetryPolicy, outcome: EffectOutcome, *, looked_up_at: datetime
 ) -> str | None:
-    """What to do instead of marking the job as failed. Returns None if nothing is against it."""
+    """What to do instead of marking the job as failed. Returns None if nothing contradicts it."""
     match outcome:
         case Declined() | NotSent():
             return None
@@ -107,7 +107,7 @@ def resolve_manually(
     confirmed: EffectOutcome | None = None,
     answer: str = "",
 ) -> Decision:
-    """End a job as an operator says. `confirmed` is the provider's answer, if it could be asked.
+    """End a job as the operator decided. `confirmed` is the provider's answer, if there is one.
 
     `answer` is the same in words, for the evidence. A finished job gets the result that the
     provider reports. If it was not asked, the code says so: see `Job.marked_by`.

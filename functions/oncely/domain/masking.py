@@ -1,4 +1,4 @@
-"""JSON with email addresses masked, as people see it, and back."""
+"""Masks email addresses in JSON, and restores them after an edit."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def mask_json(value: Json) -> Json:
 
 
 def unmask_json(edited: Json, original: Json) -> Json:
-    """An edited value, in which what still equals the masked original is the original."""
+    """An edited value, with the original in place of each part that is still masked."""
     # As text: 1250.0 equals 1250, but only one of them is valid.
     if _text(edited) == _text(mask_json(original)):
         return original

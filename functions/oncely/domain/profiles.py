@@ -15,7 +15,7 @@ COMMIT_BUDGET: Final = timedelta(seconds=8)
 
 
 class RetrySafety(StrEnum):
-    """What sending the same effect twice would do."""
+    """Whether it is safe to send the same effect twice."""
 
     NATURAL = "natural"  # a set or an upsert: a repeat changes nothing
     KEYED = "keyed"  # the provider deduplicates on our key, for a time
@@ -72,22 +72,22 @@ class RetryPolicy:
     # One request performs the effect. If it had no answer, it may still arrive when a lookup finds
     # nothing, so only the same key may follow it.
     one_call: bool = False
-    # The effect may fail days after it succeeded, such as a refund that the bank returns.
+    # The effect may fail days after it succeeded, as a refund that the bank returns.
     may_fail_later: bool = False
     # What is prepared stays open at the provider until it is closed; only then may the job fail.
     leaves_open: bool = False
 
     def with_more_age(self, held: timedelta) -> "RetryPolicy":
-        """The policy of a job that was held for this time, which does not count as age."""
+        """The policy of a job that was on hold for this time, which does not count as age."""
         return replace(self, limits=replace(self.limits, max_age=self.limits.max_age + held))
 
     @property
     def can_look_up(self) -> bool:
-        """Whether the provider can be asked what became of an effect."""
+        """Whether the provider has a lookup."""
         asks = self.safety in {RetrySafety.KEYED, RetrySafety.LOOKUP}
         return asks and self.profile.lookup_lag is not None
 
     @property
     def max_duration(self) -> timedelta:
-        """How long one run may take; with less time left, it is not started."""
+        """How long one run may take. With less time left, it is not started."""
         return self.profile.max_run_time + COMMIT_BUDGET

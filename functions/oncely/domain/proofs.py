@@ -33,12 +33,12 @@ def asks_operator(before: Job, after: Job) -> bool:
 
 
 def misses_proof(row: Job, *, before: Job, after: Job) -> bool:
-    """Whether a write would ask an operator without having seen an event. Stores refuse it."""
+    """Whether a write would escalate without having seen an event. Stores refuse it."""
     return asks_operator(before, after) and row.provider_events != before.provider_events
 
 
 def claim_of_tag(job: Job, tag: str) -> int | None:
-    """The claim of this job that the tag names. Returns None if it is another job's."""
+    """The claim of this job that the tag identifies. Returns None if it is another job's."""
     claims = range(job.fence, 0, -1)
     tags = (claim_tag(job.job_key, deployment=job.deployment, fence=fence) for fence in claims)
     return next((fence for fence, own in zip(claims, tags, strict=True) if own == tag), None)
@@ -81,7 +81,7 @@ def on_proof(row: Job) -> Decision | None:
 
 
 def ends_review(row: Job) -> bool:
-    """Whether a proof may end this review: it is one only because the outcome was unknown."""
+    """Whether a proof may end this review: it needs review only because its outcome was unknown."""
     moves = [entry for entry in row.evidence if entry.from_status != entry.to_status]
     if row.status not in IN_REVIEW or not moves:
         return False

@@ -1,6 +1,6 @@
-"""Events of providers, in EventBridge's envelope, and what a plug-in reads from them.
+"""Provider events in EventBridge's envelope, and what a plug-in reads from them.
 
-An event is late, repeated, out of order or forged. It only says where to look.
+An event may be late, repeated, out of order or forged. It only says where to look.
 """
 
 import json
@@ -19,7 +19,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_minute, reason_line
 
-# More than EventBridge sends. What is longer is no event.
+# More than EventBridge sends. Anything longer is not an event.
 MAX_ENVELOPE_LENGTH: Final = 262_144
 
 
@@ -30,7 +30,7 @@ def webhook_source(provider: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EventEnvelope:
-    """An envelope of EventBridge. Events of an HTTPS endpoint come in one as well."""
+    """An envelope of EventBridge. Events of an HTTPS endpoint are wrapped in one as well."""
 
     source: str
     account: str  # of AWS
@@ -39,7 +39,7 @@ class EventEnvelope:
 
     @classmethod
     def parse(cls, body: str) -> Self:
-        """Parse a message of the intake queue. Raises InvalidInputError if it is no envelope."""
+        """Parse a message of the intake queue. Raises InvalidInputError if it is malformed."""
         if len(body) > MAX_ENVELOPE_LENGTH:
             raise InvalidInputError(f"an event has at most {MAX_ENVELOPE_LENGTH} characters")
         try:
@@ -78,7 +78,7 @@ class EventRule:
     fields: tuple[str, ...]
     bus: str | None = None  # None for the account's default bus
     detail: Mapping[str, Json] = field(default_factory=dict)  # the rest of the pattern
-    absent: tuple[str, ...] = ()  # names that the detail of our events does not have
+    absent: tuple[str, ...] = ()  # fields that our own events do not have
 
     @property
     def pattern(self) -> dict[str, Json]:
@@ -125,7 +125,7 @@ class JobHint:
 
 @dataclass(frozen=True)
 class ChangedLater:
-    """An event about something that changed after an effect. Only the provider tells what."""
+    """An event about a change after an effect. Only a lookup tells what changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class ClaimReport:
     job_key: JobKey
     tag: str
     mark: EventMark  # whether it proves the effect
-    code: str | None = None  # never free text: it may name people
+    code: str | None = None  # never free text, which may contain personal data
 
 
 # What a plug-in reads from an event. A new kind needs a case in `EventIntake`.
@@ -144,7 +144,7 @@ EventContent: TypeAlias = JobHint | ChangedLater | ClaimReport
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderEvent:
-    """An event as its plug-in has read it. Nothing in it is believed."""
+    """An event as its plug-in has read it. None of it is trusted."""
 
     event_id: str
     type: str  # the provider's name for it
@@ -182,7 +182,7 @@ class EffectChange:
 
 
 def is_recorded(row: Job, change: EffectChange) -> bool:
-    """Whether the row has this change already: a duplicate or a late event."""
+    """Whether the row already has this change: a duplicate or a late event."""
     return any(entry.reason == change.reason for entry in row.evidence)
 
 

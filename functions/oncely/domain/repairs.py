@@ -1,4 +1,4 @@
-"""Repairs: what an operator may do about a job, when, and which decision it makes."""
+"""Repairs: what an operator may do to a job, when, and the resulting decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ def repair_option(
             allowed, reason = checked or (False, _not_allowed_reason(job.status))
         case unreachable:
             assert_never(unreachable)
-    # Where the provider cannot be asked, nothing could check it.
+    # If the provider cannot be asked, nothing can check it.
     needs_reference = repair is Repair.MARK_FINISHED and policy.can_look_up
     return RepairOption(
         repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
@@ -104,7 +104,7 @@ def unreadable_job_options(job: Job, policy: RetryPolicy | None) -> tuple[Repair
 
 
 def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
-    """An operator can only close such a job. Nothing else is known to be safe."""
+    """Return whether an operator may close such a job. Nothing else is known to be safe."""
     allowed, reason = _check_unreadable_job(job, policy, repair)
     asks = policy is not None and needs_closing(job, policy)
     needs_reference = asks and repair is Repair.MARK_FINISHED

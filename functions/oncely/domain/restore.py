@@ -44,7 +44,7 @@ def restore_row(
     if job is None or (image is None and _is_restored(job)):
         return None
     if not job.unresolved:
-        # A claim may be lost, so that nothing was sent is no longer certain.
+        # A claim may be lost, so it is no longer certain that nothing was sent.
         return job.apply(
             Event.NOTE,
             now=now,

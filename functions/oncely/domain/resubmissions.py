@@ -1,4 +1,4 @@
-"""How often a declined job may be resubmitted, by what the row of its last attempt says."""
+"""How often a declined job may be resubmitted, according to the row of its last run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,7 +42,7 @@ def open_question(job: Job) -> str:
     if job.was_claimed:
         return "whether the effect happened: no response of the provider is recorded"
     if job.nothing_sent:
-        return "what is right: the message or the business rows. A valid message runs the job"
+        return "which is right: the message or the business rows. A valid message runs the job"
     return "why no worker claims it"
 
 

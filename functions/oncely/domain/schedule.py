@@ -11,7 +11,7 @@ from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_minute, truncate_to_milliseconds
 
-# A time farther away is a typing error in the year rather than a plan.
+# A later time is probably a typo in the year.
 MAX_DELAY: Final = timedelta(days=2 * 365)
 
 
@@ -43,7 +43,7 @@ def on_early_message(
         later = later_run_at(run_at, now)
         return Decision(
             event=Event.RESCHEDULE,
-            reason=f"a message set its time to run: {format_minute(run_at)}",
+            reason=f"a message set its run time: {format_minute(run_at)}",
             changes={
                 "run_at": later,
                 "scheduled_at": sent_at,
@@ -55,7 +55,7 @@ def on_early_message(
     if row.runs_later(now) and row.due_at != row.run_at:
         return Decision(
             event=Event.RESCHEDULE,
-            reason="it waits for its time to run",
+            reason="it waits for its run time",
             changes={"due_at": row.run_at},
         )
     return None

@@ -13,9 +13,9 @@ from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
 from oncely.domain.text import format_minute, format_time, parse_time
 
-# A working day and its night: the other operator may be on the next shift.
+# The other operator may be on the next shift.
 REQUEST_VALIDITY: Final = timedelta(hours=24)
-# These decide nothing about the effect.
+# These do not decide the outcome.
 _HARMLESS: Final = frozenset({Repair.LOOK_UP, Repair.RESEND})
 
 

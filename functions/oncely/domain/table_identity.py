@@ -29,7 +29,7 @@ class TableIdentity:
 
     @property
     def opens_at(self) -> datetime | None:
-        """When the workers from before the restore are certainly gone."""
+        """When all workers from before the restore have certainly ended."""
         return self.restored_at and self.restored_at + MAX_INVOCATION_TIME + CLOCK_SKEW
 
 

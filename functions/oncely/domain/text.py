@@ -24,8 +24,8 @@ def mask_emails(text: str) -> str:
     return re.sub(_ADDRESS, r"\1***@", text)
 
 
-# Names of AWS, as AWS and its SDK write them in messages. Each alternative ends at a character that
-# no other begins with, so that matching stays linear.
+# Names of AWS resources, as AWS and its SDK write them in messages. Each alternative ends at a
+# character that no other begins with, so that matching stays linear.
 _PART: Final = r"[^\s\"'`,;()<>\[\]{}]*"
 _HOST: Final = r"[^\s\"'`,;()<>\[\]{}/]*"
 _AWS_NAME: Final = (

@@ -21,7 +21,7 @@ def timeline(job: Job) -> tuple[EvidenceEntry, ...]:
 
 
 class TimelineKind(StrEnum):
-    """Who caused an entry. The page marks each kind."""
+    """The cause of an entry. The page marks each kind."""
 
     RUN = "run"  # a worker began a run
     OPERATOR = "operator"
@@ -57,7 +57,7 @@ def reported_events(job: Job) -> tuple[EventRecord, ...]:
 
 
 def describe_record(record: EventRecord) -> str:
-    """What an event of the provider is, and what it is worth: "event Send (proof)"."""
+    """A provider event, and what it means: "event Send (proof)"."""
     match record.mark:
         case EventMark.HINT:
             return "an event brought the lookup forward (hint)"
@@ -86,12 +86,12 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         Event.ENQUEUE: "enqueued",
         Event.RESEND: "message resent",
         Event.WAIT: "waiting for its business rows",
-        Event.RESCHEDULE: "its time to run was changed",
+        Event.RESCHEDULE: "its run time was changed",
         Event.REFUSE: "a message was refused; nothing was changed",
         Event.HOLD: "on hold; nothing was sent",
         Event.DEFER: "message dead-lettered; retried later",
         Event.CLAIM: "claimed by a worker",
-        Event.CLAIM_REVIEW: "claimed by a worker: nothing had been sent",
+        Event.CLAIM_REVIEW: "claimed by a worker; nothing had been sent",
         Event.CHECKPOINT: "progress saved",
         Event.CONFIRM: "confirmed by the provider",
         Event.DECLINE: "declined by the provider",

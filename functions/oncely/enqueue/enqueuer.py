@@ -33,7 +33,7 @@ from oncely.registry import ContractRegistry
 
 _ACTOR: Final = "producer"
 _WRITE_CONCURRENCY: Final = 8
-# A window rarely changes its holder between the read and the next attempt.
+# The holder of a window rarely changes between the read and the next try.
 _MAX_CAS_RETRIES: Final = 3
 # A job takes about a second. A long wait should not read a row five times a second.
 _FIRST_DELAY: Final = timedelta(seconds=0.2)
@@ -75,7 +75,7 @@ class JobState:
 
     @property
     def settled(self) -> bool:
-        """Whether waiting is of no use: it has ended, or an operator decides."""
+        """Whether waiting is pointless: it has ended, or an operator decides."""
         return self.status not in UNRESOLVED
 
 
@@ -111,11 +111,11 @@ class _PendingEnqueue:
         if self.row.job_key != self.contract.key(self.message):
             return False
         if holds_only_proof(self.row):
-            return False  # nothing to compare it with: a duplicate by its status alone
+            return False  # nothing to compare it with, so its status alone makes it a duplicate
         if self.created and self.row.run_at is not None:
             return False  # its row sends the message when it may run
         if self.row.takes_other_message and self.message.run_at not in {None, self.row.run_at}:
-            return True  # a worker changes its time
+            return True  # a worker changes its run time
         if self.created or self.row.awaits_message:
             return True
         second = self.message.to_dict()
@@ -272,7 +272,7 @@ class Enqueuer:
             try:
                 accepted = senders[queue].send(bodies, groups=groups)
             except NotConfiguredError as error:
-                # The rows exist, so the caller must not take this for a refusal.
+                # The rows exist, so the caller must not treat this as a refusal.
                 raise NotConfiguredError(f"{error}; {_STILL_WRITTEN_NOTE}") from error
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)

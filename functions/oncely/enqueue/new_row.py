@@ -1,4 +1,4 @@
-"""The row of a new job. Workers write it too, and import no more of enqueueing."""
+"""The row of a new job. Workers write it as well, so it imports nothing else of enqueueing."""
 
 from datetime import datetime
 

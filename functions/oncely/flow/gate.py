@@ -1,4 +1,4 @@
-"""Takes runs and lookups through the gate of their provider, for all threads of a process.
+"""Passes runs and lookups through their provider's gate, for all threads of a process.
 
 If the gate cannot be read, the last known pauses and circuits apply, and a low local rate.
 """

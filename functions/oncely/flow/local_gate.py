@@ -1,4 +1,4 @@
-"""What one process knows of a gate: its leased slots, its last results, and who is inside."""
+"""What one process knows of a gate: leased slots, last results, and requests in flight."""
 
 import threading
 from collections import deque

@@ -24,7 +24,7 @@ from oncely.lambda_init import once
 from oncely.operate.pauses import gates_to_json
 from oncely.telemetry import instrumented
 
-# Of rejects and reports on one page; each reject is one read from the archive.
+# Rejects or reports on one page. Each reject is one read from the archive.
 MAX_LISTED: Final = 50
 
 

@@ -1,4 +1,4 @@
-"""Lambda: receives the events of providers from the intake queue."""
+"""Lambda: receives provider events from the intake queue."""
 
 import os
 from datetime import timedelta

@@ -9,7 +9,9 @@ from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, Job, Money
 PAID: Final = "paid"
 PAYMENT_FAILED: Final = "payment_failed"
 PAYMENT_PENDING: Final = "payment_pending"
-PAYMENT_PROCESSING: Final = "payment_processing"  # the bank takes longer, with some methods days
+PAYMENT_PROCESSING: Final = (
+    "payment_processing"  # the bank takes longer, up to days with some methods
+)
 UNPAID: Final = (PAYMENT_PENDING, PAYMENT_PROCESSING, PAYMENT_FAILED)
 
 BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
@@ -33,6 +35,6 @@ def amount_label(job: Job) -> str:
 
 
 def withdraw_request(order_id: str) -> BusinessWrite:
-    """Take back the request for a charge of an order."""
+    """Withdraw the request to charge an order."""
     key = {"order_id": order_id}
     return BusinessWrite(table="orders", key=key, set={}, remove=("charge_requested_at",))

@@ -1,4 +1,4 @@
-"""payment.charge: charge an order once, at the payment provider that it names."""
+"""payment.charge: charge an order once, at its payment provider."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -201,7 +201,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     @property
     def _client(self) -> PaymentProvider:
-        """The provider of this job. The row's, whatever the order names now."""
+        """The provider of this job: the row's, even if the order has another one now."""
         if (plugin := PAYMENT_PROVIDERS.get(self.provider or "")) is None:
             raise NotConfiguredError(
                 f"this deployment has no payment provider {self.provider!r}: configure it, and "
@@ -282,7 +282,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (_order_update(PAYMENT_PROCESSING, facts),)
 
     def on_cancel(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """Take back the request, so that no charge follows when the row has expired."""
+        """Withdraw the request, so that no charge follows when the row has expired."""
         del job
         return (withdraw_request(facts.order_id),)
 

@@ -1,4 +1,4 @@
-"""The payment providers that an order may name, by the name of their plug-in. One line each."""
+"""The payment providers that an order can use, by plug-in name. One line each."""
 
 from collections.abc import Mapping
 from pkgutil import resolve_name

@@ -67,7 +67,7 @@ class RefundLedger:
         return None
 
     def reserve(self, refund: Refund) -> BusinessWrite:
-        """Reserve the amount, if nobody reserved from this charge since it was read."""
+        """Reserve the amount, unless the charge's ledger changed since it was read."""
         before = Precondition(_RESERVATIONS, (self.reservations,), or_absent=not self.reservations)
         state = Precondition(_STATE + refund.refund_id, (RefundState.FAILED,), or_absent=True)
         write = end_entry(refund, RefundState.RESERVED)

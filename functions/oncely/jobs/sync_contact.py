@@ -104,20 +104,20 @@ class StoredContact:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether only a message has named the stored version: what HubSpot returns is right."""
+        """Whether the stored version is from a message only, so that HubSpot's data wins."""
         return self.row is not None and not self.row.get("fetched")
 
 
 @dataclass(frozen=True)
 class ContactImport(StoredContact):
-    """One import of a contact. Its event expires, and so does the tombstone of a gone contact."""
+    """One import of a contact. Its event expires, as does the tombstone of a deleted contact."""
 
     claimed_at: datetime
     retention: timedelta
 
     @property
     def expires_at(self) -> int:
-        """In seconds since the epoch, as DynamoDB's TTL wants it."""
+        """In seconds since the epoch, as DynamoDB's TTL requires."""
         return int((self.claimed_at + self.retention).timestamp())
 
     @property
@@ -192,7 +192,7 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
             claimed_at=job.claimed_at or job.updated_at,
             retention=self.dependencies.retention(IMPORT_EVENTS.name),
         )
-        # A job that left a review may be older than any tombstone, so what it brought is fetched.
+        # A job that left a review may be older than any tombstone, so fetch the contact again.
         if message.record is not None and job.reopened_at is None:
             return _import_outcome(contact, _from_message(message.record), is_fresh=False)
         match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
@@ -207,7 +207,7 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
     def erase_record(
         self, record_id: str, *, now: datetime, has_open_jobs: bool
     ) -> BusinessWrite | None:
-        """Leave a tombstone that is newer than every version that a message may still bring."""
+        """Leave a tombstone that is newer than every version that may still arrive in a message."""
         row = self.dependencies.table(RECORDS.name).get({"record_id": record_id})
         if row is None and not has_open_jobs:
             return None
@@ -325,7 +325,7 @@ def _imported_outcome(
         "source": contact.message.source,
         "source_id": contact.message.source_id,
         "source_updated_at": format_time(record.updated_at),
-        "fetched": is_fresh,  # by Oncely; otherwise only a message has named this version
+        "fetched": is_fresh,  # by Oncely; otherwise only a message has this version
         "checksum": mark,
         "record": dict(record.body),
         "gone": False,

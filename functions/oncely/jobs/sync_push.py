@@ -155,7 +155,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         """Reserve the record, so that two versions are never pushed at the same time."""
         now = call.job.claimed_at or call.job.updated_at
         free = Precondition("push_until", (), or_absent=True, or_at_most=format_time(now))
-        # Its own earlier reservation: a job gets ready again only once its push has surely ended.
+        # Its own earlier reservation: a job is ready again only once its push has certainly ended.
         own = Precondition("push_job", (call.job.job_key,))
         if self._reserve_push(call, free) or self._reserve_push(call, own):
             return None

@@ -1,4 +1,4 @@
-"""The working file of an audit: both sides in SQLite, so that memory is bounded and it resumes."""
+"""The working file of an audit: both sides in SQLite, so it needs little memory and can resume."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class AuditPeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditJob:
-    """What an audit needs of a job, from its history or its row."""
+    """What an audit needs to know about a job, from its history or its row."""
 
     job_key: str
     kind: EntryKind  # what it makes at the provider: a charge or a refund
@@ -64,7 +64,7 @@ class AuditBook:
         self.period = period
         self._file = sqlite3.connect(path, isolation_level=None)
         self._file.row_factory = sqlite3.Row
-        # The file can be lost: another audit makes it again.
+        # The file may be lost: the next audit creates it again.
         self._file.execute("PRAGMA synchronous = OFF")
         self._file.executescript(SCHEMA)
         with self._transaction():
@@ -79,7 +79,7 @@ class AuditBook:
         self._file.close()
 
     def progress(self, name: str) -> str | None:
-        """Return how far a step is. Returns None if it has not begun."""
+        """Return the progress of a step. Returns None if it has not begun."""
         found = self._rows("SELECT value FROM progress WHERE name = :name", name=name)
         return next((str(row["value"]) for row in found), None)
 
@@ -91,7 +91,7 @@ class AuditBook:
         entries: Iterable[ListedEntry] = (),
         jobs: Iterable[AuditJob] = (),
     ) -> None:
-        """Add entries and jobs, and how far their step is."""
+        """Add entries and jobs, and the progress of their step."""
         with self._transaction():
             for one in entries:
                 self._add_entry(one)

@@ -28,7 +28,7 @@ from oncely.provider import AnyProvider
 from oncely.registry import ContractRegistry
 from oncely.search_ports import HasLedger, HistoryReader, JobIndex, PaymentLedger
 
-# A book from before would mix two states of both sides.
+# An older book would mix two states of both sides.
 MAX_RESUME_AGE: Final = timedelta(hours=24)
 # A job may end, and reach the history, some time after its charge.
 _HISTORY_MARGIN: Final = timedelta(days=1)
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditProgress:
-    """How far a step is, from 0 to 1, and how many objects were read."""
+    """The progress of a step, from 0 to 1, and how many objects were read."""
 
     step: str
     share: float
@@ -222,7 +222,7 @@ class _AuditRun:
             self.book.save("missing jobs", _DONE, jobs=self._rows(keys).values())
 
     def read_refund_jobs(self) -> None:
-        """Read the jobs that our refunds name. A charge's own job made no refund."""
+        """Read the jobs of our refunds. A charge's own job makes no refund."""
         taking = {one.job_type for one in self.auditor.registry if one.takes_money}
         for labels in self.book.refunds():
             rows = self.auditor.ports.job_index.get_many(
@@ -279,7 +279,7 @@ class _AuditRun:
         for line in self.auditor.ports.history_reader.lines(
             since=day, until=day, job_type=job_type
         ):
-            # A removal says nothing about the payment, and a copied job's is not ours.
+            # A removal says nothing about the payment, and the payment of a copied job is not ours.
             if line.status is not None and line.deployment in {None, self.deployment}:
                 yield self._from_line(line)
 
@@ -348,7 +348,7 @@ class _AuditRun:
 
 
 def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
-    """What its jobs make at a payment provider. Returns None if they move no money."""
+    """What its jobs create at a payment provider. Returns None if they move no money."""
     if contract_type.takes_money:
         return EntryKind.CHARGE
     return EntryKind.REFUND if contract_type.returns_money else None

@@ -42,18 +42,18 @@ from oncely.operate.repairer import Repairer
 from oncely.search_ports import BulkRuns
 
 EXAMPLES: Final = 5
-# An operator ticks them off on some pages of a list; more than that is a filter.
+# Operators select these by hand, on a few pages of a list. For more, they use filters.
 MAX_CHOSEN_JOBS: Final = 500
 _CHANGED_SINCE: Final = "it changed since you saw it: reload the list"
 
 
 class BulkOutcome(StrEnum):
-    """What became of one job of a run."""
+    """The outcome of one job of a run."""
 
     DONE = "done"
     REQUESTED = "requested"  # another operator must confirm it
     DONE_BEFORE = "done before"  # by this run, before it was interrupted
-    CHANGED = "changed"  # somebody or something else changed it since it was selected
+    CHANGED = "changed"  # it was changed since it was selected
     REFUSED = "refused"
     UNREACHABLE = "unreachable"  # AWS or the provider: continue the run later
 
@@ -106,7 +106,7 @@ class BulkResult:
 
 @dataclass(frozen=True)
 class BulkRepairer:
-    """Selects jobs, saves the selection, and repairs each job as its version was selected."""
+    """Selects jobs, saves the selection, and repairs each job in the selected version."""
 
     queries: JobQueries
     repairer: Repairer
@@ -155,7 +155,7 @@ class BulkRepairer:
         return BulkSelection(repair=repair, jobs=tuple(jobs), refused=refused)
 
     def preview(self, selection: BulkSelection, *, reason: str, actor: str) -> list[BulkResult]:
-        """Say what would become of the first few jobs. Changes nothing."""
+        """Preview the repair of the first few jobs. Changes nothing."""
         return [
             self._result(one.key, self._repair_once(one))
             for view in selection.examples

@@ -31,10 +31,10 @@ class CancellingRun(MarkingRun):
     """The repair that ends a job before anything is done."""
 
     def cancel(self, row: Job) -> RepairOutcome:
-        """End the job, or let a worker close what is open first: repairs only read."""
+        """End the job, or have a worker close what is open first: repairs only read."""
         if needs_closing(row, self.contract.policy):
             return self._close_then_cancel(row)
-        # What an earlier run reserved is freed in the same write, which needs its values.
+        # The same write frees what an earlier run reserved, which needs the business values.
         if row.was_claimed and (why := claim_obstacle(row, self.precheck)):
             return BusinessRowConflict(f"{why}. Fix the business rows first")
         if self._may_have_run(row):
@@ -62,7 +62,7 @@ class CancellingRun(MarkingRun):
         return self.write_and_send(row, decision, RepairDetails(note=note))
 
     def _may_have_run(self, row: Job) -> bool:
-        """Whether a restore may have lost a run that nobody can look up."""
+        """Whether a restore may have lost a run that cannot be looked up."""
         policy = self.contract.policy
         if policy.safety is RetrySafety.NATURAL or policy.leaves_open:
             return False  # the reference was searched for
@@ -71,7 +71,7 @@ class CancellingRun(MarkingRun):
     def _business_writes(self, after: Job) -> tuple[BusinessWrite, ...]:
         precheck = self.precheck
         if not isinstance(precheck, Proceed | AlreadyResolved) or precheck.facts is None:
-            return ()  # the business rows ask for nothing
+            return ()  # the business rows request nothing
         return self.contract.business_writes(
             Event.CANCEL, precheck.facts, after, LookupUnsupported()
         )

@@ -1,4 +1,4 @@
-"""Links to what a job made: in the console of its provider, and its row in that of AWS."""
+"""Links of a job: to its effect in the provider's console, and to its row in the AWS console."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from oncely.settings import Settings
 
 # Fields of results that hold another id of the effect.
 _RESULT_IDS: Final = ("charge_id", "refund")
-# Their consoles have other addresses.
+# Other partitions have other console addresses.
 _OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso")
 
 

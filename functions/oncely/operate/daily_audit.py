@@ -17,7 +17,7 @@ from oncely.run.alert_texts import audit_alert
 
 @dataclass(frozen=True, kw_only=True)
 class StoredAudit:
-    """A stored report, as its name tells."""
+    """A stored report, described by its name."""
 
     name: str
     since: datetime
@@ -25,7 +25,7 @@ class StoredAudit:
     differences: int
 
     def to_json(self) -> dict[str, Json]:
-        """The report as a list shows it."""
+        """The report as an entry of a list."""
         return {
             "name": self.name,
             "since": format_time(self.since),

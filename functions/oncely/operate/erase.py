@@ -1,7 +1,7 @@
 """Erases personal data: in job rows, business rows, the history and rejected messages.
 
 Safe to interrupt and to repeat. The log is written first, and every later step follows from it or
-from the person's ids.
+from the given ids.
 """
 
 import json
@@ -39,7 +39,7 @@ from oncely.table_schema import TableSchema
 
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20
-# More jobs than a person has. The index returns them page by page.
+# More jobs than a customer has. The index returns them page by page.
 _ALL: Final = 1_000_000
 
 
@@ -56,7 +56,7 @@ class ErasableArchive(Protocol):
     def redact_history(
         self, redact: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, dry_run: bool
     ) -> Iterator[bool]:
-        """Rewrite the lines that `redact` changes. Yields for each object whether it had any."""
+        """Rewrite the lines that `redact` changes. Yields for each object whether it had some."""
 
     def delete_rejects(
         self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
@@ -87,7 +87,7 @@ class Erasure:
 
     @property
     def found_nothing(self) -> bool:
-        """Whether nothing names the person."""
+        """Whether nothing contains the ids."""
         found = (self.erased, self.marked, self.unreadable, self.records, self.events)
         return not any((*found, self.history, self.rejects))
 
@@ -147,9 +147,9 @@ class Eraser:
     def erase_archive(
         self, person: Person, done: Erasure, *, actor: str, dry_run: bool = False
     ) -> Erasure:
-        """Erase the history of every job in the log, and the person's rejected messages.
+        """Erase the history of every job in the log, and the matching rejected messages.
 
-        A run that was interrupted has erased rows that no longer name the person.
+        An interrupted run may have erased rows, which no longer contain the ids.
         """
         self._require_declared_table()
         planned = (*done.erased, *done.marked) if dry_run else ()
@@ -172,7 +172,7 @@ class Eraser:
         return done
 
     def record_run(self, done: Erasure, *, actor: str) -> None:
-        """Write who erased what and when. It names jobs, never the person."""
+        """Record who erased what and when: job keys, never the customer."""
         now = self.clock.now()
         self.log.record_run({"actor": operator_actor(actor), **done.to_json()}, at=now)
 
@@ -189,12 +189,12 @@ class Eraser:
         return ErasedJobs({**log.requested_at, **added.requested_at})
 
     def _require_declared_table(self) -> None:
-        # A restored table lacks rows of the person until its proofs are restored.
+        # A restored table lacks rows until its proofs are restored.
         if isinstance(table := self.guard.check(), TableBlocked):
             raise InvalidRequestError(table.reason)
 
     def _rows(self, person: Person) -> tuple[list[Job], tuple[JobKey, ...]]:
-        """The person's rows, and the keys of those that this version cannot read."""
+        """The matching rows, and the keys of those that this version cannot read."""
         keys: list[JobKey] = []
         if person.customer_id is not None:
             keys += self.job_index.by_customer(person.customer_id, limit=_ALL)
@@ -207,7 +207,7 @@ class Eraser:
         return [job for job in jobs if self._is_of(job, person)], tuple(unreadable)
 
     def _open_keys(self, person: Person) -> Iterator[JobKey]:
-        """Before its first claim, only the message of an open job names the customer."""
+        """Find open jobs by their message, which alone has the customer before the first claim."""
         if person.customer_id is None:
             return
         yield from open_job_keys(self.due_index, self.job_index)
@@ -281,7 +281,7 @@ class Eraser:
         return key is not None and erased.has_key(key)
 
     def _intended_key(self, body: str) -> JobKey | None:
-        """The key of a message that was rejected, as far as its fields tell."""
+        """The job key of a rejected message, if its fields are enough."""
         try:
             fields = json.loads(body)
             contract = self.registry.contract(fields["job"])
@@ -296,7 +296,7 @@ class Eraser:
 class _Redaction:
     """Turns lines of erased jobs into proofs.
 
-    The row of a job that names the person may have expired, so that only its history is left. It is
+    The row of a matching job may have expired, so that only its history is left. It is
     recorded first: a backup of the table may still hold the row.
     """
 
@@ -305,7 +305,7 @@ class _Redaction:
     erased: ErasedJobs
     actor: str
     dry_run: bool
-    found: set[JobKey] = field(default_factory=set)  # by the person, not in the log
+    found: set[JobKey] = field(default_factory=set)  # matched by id, not yet in the log
 
     def __call__(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.erased.includes_line(line):

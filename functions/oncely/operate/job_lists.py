@@ -28,7 +28,7 @@ FINISHED_WINDOW: Final = timedelta(days=1)
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-# What people read is accepted as well.
+# Displayed names are accepted as well.
 _SHOWN_WORDS: Final[Mapping[str, str]] = {
     **{str(status.label): str(status) for status in Status if status not in UNRESOLVED},
     str(Label.PENDING): IN_PROGRESS,
@@ -36,7 +36,7 @@ _SHOWN_WORDS: Final[Mapping[str, str]] = {
 
 
 def list_name(text: str) -> str | None:
-    """The list that a word means, as it is stored or as people see it. None if it means none."""
+    """The list with this stored or displayed name. Returns None if there is none."""
     plain = text.strip().lower().replace("-", " ").replace("_", " ")
     return _SHOWN_WORDS.get(plain) or (name if (name := plain.replace(" ", "_")) in LISTS else None)
 
@@ -52,7 +52,7 @@ def statuses_for_list(name: str | None) -> tuple[Status, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """What no index can select: each row is read first. A field that is None selects all."""
+    """Filters that no index supports, so each row is read first. None selects all."""
 
     error: str | None = None  # a part of the last error, in any case
     customer_id: str | None = None

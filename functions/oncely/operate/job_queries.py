@@ -30,7 +30,7 @@ from oncely.ports import Clock, DueIndex, JobStore
 from oncely.registry import ContractRegistry
 from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry, UnreadableRow
 
-# A customer of ten years may have more. The newest are the ones people ask about.
+# A long-time customer may have more. Questions are usually about the newest.
 MAX_SEARCH_RESULTS: Final = 50
 MAX_PAGE_SIZE: Final = 100
 # A list of a rare job type may skip many others. The next page continues from there.
@@ -38,9 +38,9 @@ MAX_ROWS_READ: Final = 1000
 # Every list view counts. Beyond this the page shows "1,000+", so that a count costs the same
 # however many jobs there are.
 MAX_COUNT: Final = 1_000
-# Keys of one subject that are read at once. Few subjects have more than the first one.
+# Keys of one subject to read at once. Few subjects have more than one.
 _KEYS_PER_LOOKUP: Final = 2
-# The most index entries that an export reads, also when the job type is rare.
+# How many index entries an export reads at most, even if the job type is rare.
 MAX_ENTRIES_SCANNED: Final = 20_000
 
 
@@ -87,7 +87,7 @@ class JobCounts:
     unknown: int
     pending: int
     failed_today: int
-    # When the longest unknown, or longest overdue, job got there.
+    # When the oldest unknown or overdue job entered that state.
     oldest_unresolved_at: datetime | None
     truncated: tuple[str, ...] = ()
 
@@ -294,7 +294,7 @@ class JobQueries:
         return self.job_index.count((status,), since=since, limit=MAX_COUNT)
 
     def _pending(self) -> tuple[int, datetime | None]:
-        """The number of jobs in progress, and when the oldest overdue or unknown one got there."""
+        """The number of jobs in progress, and since when the oldest is overdue or unknown."""
         due = [one.at for one in islice(self._lists.due(LISTS[IN_PROGRESS]), MAX_COUNT)]
         unknown = self.job_index.by_status((Status.UNKNOWN,), oldest_first=True)
         late = [at for at in due[:1] if at <= self.clock.now()]

@@ -49,7 +49,7 @@ class JobView:
     takes_money: bool = False
     links: tuple[ConsoleLink, ...] = ()  # the effect in the provider's console
     matched_by: str | None = None
-    rejects: tuple[RejectView, ...] = ()  # messages that named it and were rejected
+    rejects: tuple[RejectView, ...] = ()  # rejected messages of this job
 
     @property
     def timeline(self) -> tuple[EvidenceEntry, ...]:
@@ -118,7 +118,7 @@ class JobView:
         }
 
     def _timeline_json(self) -> list[Json]:
-        """Our own steps, and beside them the provider's events and the rejected messages."""
+        """Our own steps, together with the provider's events and the rejected messages."""
         entries = [_entry_json(entry, self.done_verb) for entry in self.timeline]
         events = map(_event_json, reported_events(self.job))
         rejects = map(_reject_json, self.rejects)
@@ -293,7 +293,7 @@ def _entry_json(entry: EvidenceEntry, done_verb: str) -> dict[str, Json]:
         "actor": entry.actor_name,
         "event": entry.event,
         "event_label": describe_entry(entry, done_verb=done_verb),
-        "mark": None,  # what an event of the provider is worth
+        "mark": None,  # what a provider event means
         "from_status": entry.from_status,
         "to_status": entry.to_status,
         "reason": support_text(entry.reason),

@@ -35,7 +35,7 @@ _NOT_OURS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class MarkingRun(RepairRun):
-    """The repairs that record what an operator says."""
+    """The repairs that record an operator's decision."""
 
     def mark_finished(self, row: Job) -> RepairOutcome:
         """Finish the job if the provider confirms it, or cannot be asked."""
@@ -71,7 +71,7 @@ class MarkingRun(RepairRun):
             return None
         lookup = lookup_effect(self.as_ours(row), self.contract, self.message, self.table)
         without_facts = lookup.facts is None and isinstance(lookup.outcome, Anomalous)
-        # Without the business rows, nothing says what to ask for.
+        # Without the business rows, it is not known what to look up.
         unasked = without_facts or isinstance(lookup.outcome, LookupUnsupported)
         return None if unasked else lookup.outcome
 
@@ -89,7 +89,7 @@ class MarkingRun(RepairRun):
         return self._fail_unless(fix, row, answer)
 
     def _search_own(self, row: Job, foreign: NotFound) -> RepairOutcome:
-        """The row names nothing of this job's. Its own effect may still exist: search for it."""
+        """The row's reference is not this job's. Its own effect may still exist: search for it."""
         match self.find_own_reference(row):
             case None:
                 return BusinessRowConflict(
@@ -104,7 +104,7 @@ class MarkingRun(RepairRun):
                 return self.after_search(row, found)
 
     def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
-        """Let a worker close it: repairs only read. The worker needs the business rows for that."""
+        """Have a worker close it, because repairs only read. The worker needs the business rows."""
         if why := claim_obstacle(row, self.precheck):
             return BusinessRowConflict(
                 f"{outcome.reason}, and no worker can close it: {why}. Fix the business rows, or "
@@ -138,7 +138,7 @@ class MarkingRun(RepairRun):
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableRun(ProviderRun):
-    """The same for a job whose message cannot be read: its reference says what to ask for."""
+    """The same for a job whose message cannot be read: it is looked up by its reference."""
 
     def mark(self, row: Job) -> RepairOutcome:
         """End the job without its business rows, if the provider does not contradict."""

@@ -15,7 +15,7 @@ _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class OpenJobsError(OncelyError):
-    """A job type was removed, and jobs of it are still open."""
+    """A job type was removed while some of its jobs are open."""
 
 
 def open_job_keys(due_index: DueIndex, job_index: JobIndex) -> Iterator[JobKey]:

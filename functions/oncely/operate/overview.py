@@ -101,7 +101,7 @@ class MetricsView:
         return {
             "totals": {str(name): total for name, total in totals.items()},
             "ended_per_hour": ended / passed if passed else 0.0,
-            # The same share as that of the alarm. None without messages: 0 would be a finding.
+            # The same share as the alarm's. None without messages, because 0 would be misleading.
             "duplicate_share": totals[Series.DUPLICATES] / messages if messages else None,
         }
 
@@ -127,7 +127,7 @@ class ReviewGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class OverviewState:
-    """What is so now. `is_partial`: more jobs are in review, or have more causes, than shown."""
+    """The current state. `is_partial` if more jobs in review, or more causes, exist than shown."""
 
     queues: tuple[QueuedMessages, ...]
     providers: tuple[dict[str, Json], ...]

@@ -1,4 +1,4 @@
-"""Pauses and resumes a job type, a queue or a provider, and lists what is held."""
+"""Pauses and resumes a job type, a queue or a provider, and lists what is on hold."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +26,7 @@ _MAX_CAS_RETRIES: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class PauseChange:
-    """What a command did. Nothing if it was so already."""
+    """What a command changed. Nothing if it was already so."""
 
     pause: Pause
     is_changed: bool
@@ -34,7 +34,7 @@ class PauseChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PauseSwitch:
-    """The operators' switch. It stops effects within ten seconds, and never lookups."""
+    """Pauses and resumes for operators. Effects stop within 10 seconds, lookups never."""
 
     registry: ContractRegistry
     table: GateTable
@@ -57,7 +57,7 @@ class PauseSwitch:
         target = self._find(name, snapshot)
         text = single_line(reason.strip(), MAX_REASON_LENGTH)
         if action is PauseAction.PAUSE and not text:
-            raise InvalidRequestError("say why it is paused: others read the reason")
+            raise InvalidRequestError("enter a reason for the pause: other operators see it")
         for _ in range(_MAX_CAS_RETRIES):
             before = snapshot.pauses.get(target)
             known = before or Pause(target=target)
@@ -70,10 +70,12 @@ class PauseSwitch:
             if self.table.write_pause(before, after):
                 return PauseChange(pause=after, is_changed=True)
             snapshot = self.table.read()
-        raise UnavailableError(f"others pause and resume {target} at the same time; try again")
+        raise UnavailableError(
+            f"{target} is being paused or resumed by others at the same time: try again"
+        )
 
     def _find(self, name: str, snapshot: GateSnapshot) -> str:
-        # What was paused before its job type was removed can still be resumed.
+        # A pause outlives its job type, and can still be resumed.
         paused = [one.target for one in snapshot.pauses.values() if one.current is not None]
         targets = dict.fromkeys((*self.targets(), *paused))
         found = [one for one in targets if name in {one, one.partition(":")[2]}]

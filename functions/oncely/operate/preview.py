@@ -1,4 +1,4 @@
-"""Preview: ports that answer as the real ones would, and neither write nor send.
+"""Preview: ports that answer like the real ones, but neither write nor send.
 
 A dry run is the repair itself over these ports, so it says what the repair would say.
 """
@@ -33,7 +33,7 @@ from oncely.reconcile.reconciler import Reconciler
 
 @dataclass(frozen=True)
 class PreviewStore:
-    """A job store that keeps its writes to itself. It reads the business rows to find conflicts."""
+    """A job store whose writes stay in memory. It reads the business rows to find conflicts."""
 
     store: JobStore
     table: Callable[[str], BusinessTable]

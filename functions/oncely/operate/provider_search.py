@@ -1,4 +1,4 @@
-"""Finds jobs by the providers' own ids, which no index of ours has: the metadata leads to them."""
+"""Finds jobs by ids that only the provider has, through the metadata of its objects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ MAX_JOB_REJECTS: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class StoredReject:
-    """A rejected message in the archive. Its content is the producer's: believe nothing."""
+    """A rejected message in the archive. Its content comes from the producer: do not trust it."""
 
     name: str  # such as 2026/11/16/<message id>
     at: datetime
@@ -44,21 +44,21 @@ class StoredRejects(Protocol):
         """Count the messages that were rejected in this time, without reading them."""
 
     def job_rejects(self, job_key: str, *, limit: int) -> list[StoredReject]:
-        """Return the messages that named this job and were rejected, the latest first."""
+        """Return the rejected messages of this job, latest first."""
 
     def count_resends(self, names: Collection[str]) -> dict[str, int]:
         """Return how often each of these messages was resent."""
 
     def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
-        """Record the resend with this number. Returns False if somebody else has recorded it."""
+        """Record the resend with this number. Returns False if it is already recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejectView:
-    """A rejected message as people see it."""
+    """A rejected message as operators see it."""
 
     reject: StoredReject
-    job_key: str | None  # None if the message names no valid job
+    job_key: str | None  # None if the message has no valid job
     resends: int = 0
 
     def to_json(self) -> dict[str, Json]:
@@ -77,7 +77,7 @@ class RejectView:
 
 @dataclass(frozen=True, kw_only=True)
 class ResentBefore:
-    """Nothing was sent: the message was resent since the operator looked, or before."""
+    """Nothing was sent: the message was already resent."""
 
     resends: int
 
@@ -105,7 +105,7 @@ class RejectedMessages:
         return [self._view(one, resends[one.name]) for one in found]
 
     def of_job(self, job_key: str) -> list[RejectView]:
-        """Return the latest rejects that named a job."""
+        """Return the latest rejects of a job."""
         found = self.rejects.job_rejects(job_key, limit=MAX_JOB_REJECTS)
         return [RejectView(reject=one, job_key=job_key) for one in found]
 
@@ -148,8 +148,8 @@ class RejectedMessages:
     ) -> EnqueueResult | ResentBefore:
         """Send a corrected message, unless it was resent more often than the operator saw.
 
-        It is checked as every message is. Other values may make another job, so a second resend
-        must not happen by accident.
+        It is checked as every message is. Other values may create another job, so an
+        accidental second resend is refused.
         """
         contract_type, parsed = self.registry.parse_mapping(message)
         contract_type.key(parsed)  # an invalid message reserves nothing

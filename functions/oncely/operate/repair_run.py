@@ -34,17 +34,17 @@ from oncely.ports import TableOpen
 from oncely.reconcile.lookup_effect import LookupResult, find_own_reference
 from oncely.reconcile.reconciler import Reconciler
 
-# Each relies on the reference: without one, the row says that nothing was prepared.
+# These rely on the reference: without one, the row says that nothing was prepared.
 _NEEDS_REFERENCE: Final = frozenset(
     {Repair.REOPEN, Repair.MARK_FINISHED, Repair.MARK_FAILED, Repair.CANCEL}
 )
-# These believe a row without a reference, unless it may lack one.
+# These trust a row without a reference, unless it may have been lost.
 _BELIEVES_ROW: Final = frozenset({Repair.REOPEN, Repair.CANCEL})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderRun:
-    """One repair that the life cycle allows, as far as it needs no message."""
+    """One repair that the life cycle allows, without what needs the message."""
 
     reconciler: Reconciler
     request: RepairRequest
@@ -95,7 +95,7 @@ class RepairRun(ProviderRun):
         return self.contract.precheck(self.message)
 
     def at_provider(self, provider: str | None) -> Self:
-        """Repair a job that no worker has claimed at the provider that its rows name now."""
+        """Use the provider in the current business rows, if no worker has claimed the job."""
         contract = type(self.contract)(self.reconciler.dependencies, provider)
         return replace(self, contract=contract)
 
@@ -157,7 +157,7 @@ class RepairRun(ProviderRun):
 
 
 def with_send_failure(done: Repaired) -> Repaired:
-    """The same repair, with a note that no worker runs the job right now."""
+    """The same repair, with a note that no worker can run the job now."""
     failed = "the queue rejected the message; the next sweep sends it"
     both = "; ".join(filter(None, (done.details.note, failed)))
     return replace(done, details=replace(done.details, note=both))

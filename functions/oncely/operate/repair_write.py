@@ -146,7 +146,7 @@ class ManualResolution:
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
         match precheck:
             case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if self._finishes:
-                # The business rows say so already, unless they name another effect.
+                # The business rows already say so, unless they have another effect.
                 return self._second_effect(known) or (lambda _: writes)
             case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row.result or {}, outcome):
                 return lambda _: ()  # keep what another job or an operator did

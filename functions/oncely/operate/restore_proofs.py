@@ -1,4 +1,4 @@
-"""Declares a job table a replacement or a copy, after it has made the rows safe to run.
+"""Makes the rows of a job table safe to run, then declares it a replacement or a copy.
 
 Safe to interrupt and to run again: every write is conditional, and the identity item comes last.
 """
@@ -33,7 +33,7 @@ class Declaration:
     identity: TableIdentity
     rows_read: int = 0  # rows of the table
     rows_written: int = 0
-    unresolved: int = 0  # of those: unknown, or parked for an operator
+    unresolved: int = 0  # of these, unknown or parked for an operator
 
 
 ReportProgress = Callable[[Declaration], None]
@@ -103,7 +103,7 @@ class ProofRestorer:
         if facts.missing:
             return (
                 f"{facts.name} has no {', no '.join(facts.missing)}: enable what is "
-                "missing first, a restore leaves it off"
+                "missing first, a restore turns it off"
             )
         return None
 

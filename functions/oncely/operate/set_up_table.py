@@ -18,12 +18,12 @@ class SetupResult(StrEnum):
     """The result of a first setup."""
 
     CREATED = "made"  # the table was empty, and has an identity now
-    ALREADY_SET_UP = "there"  # it has an identity already; the guard judges it
+    ALREADY_SET_UP = "there"  # it already has an identity, which the guard checks
     NOT_EMPTY = "not_empty"  # rows without an identity: only `oncely restore-proofs` may declare it
 
 
 class IdentityChangedError(OncelyError):
-    """The deployment would leave data behind."""
+    """The deployment would abandon data."""
 
 
 class IdentityTable(TableInspector, Protocol):
@@ -61,8 +61,8 @@ class TableInitializer:
     def open_for(self, plan: DeploymentPlan) -> str:
         """Return the deployment of the job table; empty if it has rows and no identity.
 
-        A new table gets an identity only in a first deployment that no file expects more of. Raises
-        IdentityChangedError if the plan leaves data behind.
+        A new table gets an identity only in a first deployment whose stage file has none. Raises
+        IdentityChangedError if the plan abandons data.
         """
         for name, expected in sorted(plan.expected.items()):
             _refuse_change(name, expected, plan.names.get(name, expected))

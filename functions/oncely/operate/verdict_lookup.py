@@ -13,7 +13,7 @@ from oncely.registry import ContractRegistry
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictLookup:
-    """Looks up what a verdict rests on: refunds, disputes and second charges included."""
+    """Looks up the facts of a verdict, including refunds, disputes and second charges."""
 
     registry: ContractRegistry
     dependencies: Dependencies

@@ -1,4 +1,4 @@
-"""The verdict on an order or a customer: was it charged, how often, and how certain is that."""
+"""The verdict on an order or a customer: how often it was charged, and how certain that is."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Verdict:
 
     @property
     def basis(self) -> str:
-        """What the sentence rests on, and of when."""
+        """The source of the sentence, and its time."""
         return f"{_BASIS} Read {format_minute(self.at)}."
 
     def to_json(self) -> dict[str, Json]:
@@ -48,7 +48,7 @@ class Verdict:
 
 
 def verdicts(views: Sequence[JobView], *, at: datetime) -> tuple[Verdict, ...]:
-    """Return a verdict for each order with a job that takes money. Several get one together."""
+    """Return a verdict for each order with a job that takes money, and one for several together."""
     subjects = dict.fromkeys(view.subject for view in views if view.takes_money)
     found = tuple(
         _verdict(subject, [view for view in views if view.subject == subject], at=at)

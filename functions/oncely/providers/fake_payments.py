@@ -254,7 +254,7 @@ def _belongs_to(payment: Payment) -> tuple[object, ...]:
     return (payment.deployment, payment.job_key, payment.customer, payment.money)
 
 
-# The states of intents that each kind of entry stands for.
+# The states of intents that make up each kind of entry.
 _LISTED = {
     EntryKind.CHARGE: {"succeeded", "refunded", "disputed"},
     EntryKind.REFUND: {"refunded"},
@@ -265,7 +265,7 @@ _PREFIXES = {EntryKind.CHARGE: "ch", EntryKind.REFUND: "re", EntryKind.DISPUTE: 
 
 @dataclass
 class FakePaymentLedger:
-    """The list of the fake's payments, in pages of two."""
+    """The fake's list of payments, in pages of two."""
 
     payments: FakePayments
     page_size: int = 2

@@ -55,7 +55,7 @@ class FakeRefunds(ABC):
         """Perform a step once for each key."""
 
     def refunded(self, charge_id: str) -> int:
-        """Return how much of a charge was given back, or is on its way."""
+        """Return how much of a charge was refunded or is being refunded."""
         return sum(
             one.refund.money.amount
             for one in self.refunds.values()

@@ -85,7 +85,7 @@ class ChargeState:
     captured: Money
     refunded: int  # in minor units
     disputed: bool = False
-    order_id: str | None = None  # that the charge was made for, if it says so
+    order_id: str | None = None  # the job of the charge, if its metadata has one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class RefundProvider(Protocol):
         """Look up this job's refund among those of the charge. Read-only."""
 
     def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
-        """Read what happened to a charge of ours later, from the id in an event. Read-only."""
+        """Read what happened later to one of our charges, by the id in an event. Read-only."""
 
 
 class RefundingPaymentProvider(PaymentProvider, RefundProvider, Protocol):
@@ -145,7 +145,7 @@ class CrmConflict:
 
     reason: str
     record_id: str | None = None  # the other record, if the CRM returns its id
-    properties: frozenset[str] = frozenset()  # the properties that collide, if the CRM names them
+    properties: frozenset[str] = frozenset()  # the properties that collide, if the CRM returns them
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,9 @@ class Mailer(Protocol):
 
     @property
     def event_wait(self) -> timedelta | None:
-        """How long the event that proves a send may take. Returns None if no event reaches us."""
+        """How long the event that proves a send may take. Returns None without events."""
 
     def send(
         self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
     ) -> EffectOutcome:
-        """Send at most once. The reference is the message id. Events name the job and the tag."""
+        """Send at most once. The reference is the message id. Events have the job and the tag."""

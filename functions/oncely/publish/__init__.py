@@ -1,1 +1,1 @@
-"""Sends what an ended job owes, and archives the history of every job."""
+"""Publishes ended jobs, and archives the history of every job."""

@@ -90,7 +90,7 @@ def _format_clock(at: datetime) -> str:
     return f"{at.astimezone(UTC):%H%M%S}"
 
 
-# Rows come in no order of time. Large buffers make few objects, and fit into 200 MB of memory.
+# Rows are not in order of time. Large buffers make few objects, and fit into 200 MB of memory.
 MAX_BUFFERED_LINES: Final = 50_000
 
 

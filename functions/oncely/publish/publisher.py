@@ -1,4 +1,4 @@
-"""Publishes ended jobs: sends follow-ups, and an event if the contract asks for one."""
+"""Publishes ended jobs: sends follow-ups, and an event if the contract publishes events."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +42,7 @@ class EndedJobPublisher:
     def publish_batch(self, keys: Iterable[JobKey]) -> dict[JobKey, Exception]:
         """Publish jobs concurrently. Returns the error of each that failed.
 
-        Order does not matter: each row is read again, and a key that comes twice is published once.
+        Order does not matter: each row is read again, and a repeated key is published once.
         """
         with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
             done = {key: pool.submit(self.publish, key) for key in dict.fromkeys(keys)}

@@ -1,1 +1,1 @@
-"""Finds what is due, looks it up at the provider and records what it finds."""
+"""Finds due jobs, looks them up at the provider and records the outcomes."""

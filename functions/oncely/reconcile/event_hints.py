@@ -1,4 +1,4 @@
-"""Takes a provider's event as a hint: asks sooner, or checks an end that the event contradicts."""
+"""Treats a provider event as a hint: looks up sooner, or checks a result that it contradicts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from oncely.reconcile.reconciler import Reconciler
 
 @dataclass(frozen=True)
 class EventHints:
-    """Receives hints. None of them changes more than a due time, unless a lookup agrees."""
+    """Receives hints. A hint changes only the due time, unless a lookup confirms it."""
 
     reconciler: Reconciler
 
@@ -48,11 +48,11 @@ class EventHints:
         return action
 
     def _check_end(self, row: Job, table: TableOpen, deadline: datetime | None) -> None:
-        """Look up an ended job, and escalate it only if the provider contradicts its end."""
+        """Look up an ended job, and escalate it only if the provider contradicts its result."""
         try:
             contract_type, message = self.reconciler.registry.parse_row(row)
         except InvalidInputError:
-            return  # without its message, nothing says what to ask for
+            return  # without its message, it is not known what to look up
         contract = contract_type(self.reconciler.dependencies, row.provider)
         gate, lookups = self.reconciler.gate, EndpointGroup.LOOKUPS
         if hold := gate.enter(contract, lookups, deadline=deadline):

@@ -1,4 +1,4 @@
-"""Receives the events of providers: checks where each comes from, and passes on what it says."""
+"""Receives provider events: checks where each comes from, and passes on its content."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ EventOutcome: TypeAlias = HintAction | DropReason
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedEvent:
-    """What became of one event. Without outcome, an error keeps it in the queue."""
+    """The result of one event. Without an outcome, an error keeps it in the queue."""
 
     outcome: EventOutcome | None = None
     event: ProviderEvent | None = None
@@ -43,13 +43,13 @@ class ReceivedEvent:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the event led to nothing."""
+        """Whether the event changed nothing."""
         return isinstance(self.outcome, DropReason)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventIntake:
-    """The one place where events arrive. It believes nothing that they say."""
+    """Receives all provider events, and trusts nothing in them."""
 
     plugins: Mapping[str, AnyProvider]  # by the source of their events
     account: str  # of AWS, in which this runs

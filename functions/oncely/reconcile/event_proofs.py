@@ -1,4 +1,4 @@
-"""Takes an event as proof: saves it on the row, and ends or escalates what it concerns."""
+"""Treats an event as proof: saves it on the row, and ends or escalates the job."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +22,7 @@ _MAX_SAVES: Final = 5
 
 @dataclass(frozen=True)
 class EventProofs:
-    """Receives the reports of a provider about single claims."""
+    """Receives a provider's reports about single claims."""
 
     reconciler: Reconciler
 
@@ -40,7 +40,7 @@ class EventProofs:
         refusal = self._save(report, event, table, provider)
         if refusal is not None or report.mark is not EventMark.PROOF:
             return refusal or HintAction.KEEP
-        # As it is after the save: whoever writes a review from now on has to see the proof.
+        # The row after the save: every later write of a review has seen the proof.
         row = self.reconciler.store.get(report.job_key)
         return DropReason.NO_JOB if row is None else self._act(row, table)
 
@@ -56,7 +56,7 @@ class EventProofs:
             if row.deployment != table.deployment:
                 return DropReason.OTHER_DEPLOYMENT
             if report.mark is not EventMark.PROOF and row.erasure_requested_at is not None:
-                return DropReason.NOT_NEEDED  # it is about a person whose data is erased
+                return DropReason.NOT_NEEDED  # its personal data was erased
             if (fence := claim_of_tag(row, report.tag)) is None:
                 return DropReason.OTHER_OBJECT
             record = EventRecord(
@@ -87,7 +87,7 @@ class EventProofs:
         return HintAction.WAIT if row.allows(Event.MARK_UNKNOWN) else HintAction.KEEP
 
     def _end_review(self, row: Job, table: TableOpen) -> None:
-        """End a review if its outcome is proved now, and nothing else is against it."""
+        """End a review if its outcome is now proved and nothing else contradicts it."""
         try:
             contract_type, message = self.reconciler.registry.parse_row(row)
         except InvalidInputError:

@@ -41,7 +41,7 @@ MAX_LOOKUPS: Final = 200
 MAX_AGE_READS: Final = 25
 # Longer than a page usually takes. If a provider is slow, two sweeps look up, which is harmless.
 SWEEP_LEASE: Final = timedelta(minutes=5)
-_ROTATION_INTERVAL: Final = timedelta(minutes=1)  # each scheduled sweep checks other ones
+_ROTATION_INTERVAL: Final = timedelta(minutes=1)  # each scheduled sweep checks a different part
 _UNRESOLVED_ACTIONS: Final = (DueAction.LOOK_UP, DueAction.RESEND)
 
 
@@ -54,7 +54,7 @@ class SweepRequest(BaseModel):
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)] | None = None
     since: str | None = Field(default=None, alias="from")
     until: str | None = Field(default=None, alias="to")
-    # None: the sweep continues until nothing is due.
+    # With None, the sweep continues until nothing is due.
     limit: Annotated[int, Field(ge=1, le=MAX_SWEEP_LIMIT)] | None = None
     dry_run: bool = False
 
@@ -112,7 +112,7 @@ class DueWork:
     shards: tuple[int, ...] = ()  # leased by this sweep
     busy_shards: int = 0  # shards leased by another sweep
     resume_at: datetime | None = None  # where the next page starts; None if this is the last
-    requested_count: int = 0  # jobs that business rows ask for, existing or not
+    requested_count: int = 0  # jobs that business rows request, existing or not
     error: str | None = None  # why missing jobs could not be searched
     table_refusal: str | None = None  # why the table is blocked
 
@@ -220,7 +220,7 @@ class _LeasedShards:
 
 
 class _DueQueue(Iterator[SweepItem]):
-    """Due rows, longest due first, with a peek at the next."""
+    """Due rows, longest due first, with a look-ahead of one."""
 
     def __init__(self, rows: Iterator[DueEntry]) -> None:
         self._rows = rows
@@ -236,7 +236,7 @@ class _DueQueue(Iterator[SweepItem]):
 
 
 class _MissingJobs(Iterator[SweepItem]):
-    """Jobs that business rows ask for and that do not exist, read lazily."""
+    """Jobs that business rows request and that do not exist, read lazily."""
 
     def __init__(
         self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime, *, knows_every_job: bool
@@ -265,7 +265,7 @@ class _MissingJobs(Iterator[SweepItem]):
 def _requested_items(
     finder: DueWorkFinder, sweep: SweepRequest, now: datetime
 ) -> Iterator[SweepItem]:
-    """The jobs that business rows ask for; most of them exist."""
+    """The jobs that business rows request; most of them exist."""
     for contract_type in finder.registry:
         if sweep.job_type not in (None, contract_type.job_type):
             continue
@@ -303,7 +303,7 @@ def _take_while_fitting(items: Iterable[SweepItem]) -> Iterator[SweepItem]:
 
 
 def _rotate(requested: Sequence[SweepItem], now: datetime) -> Sequence[SweepItem]:
-    """A part of the items, another one each minute.
+    """A part of the items, a different one each minute.
 
     So no sweep reads a row for each, and many items in review hide no missing job.
     """

@@ -1,6 +1,6 @@
 """Records what happens to an effect after its job has ended: a refund by hand, or a dispute.
 
-The job's status and the business rows stay as they are. What they should show is the team's to say.
+The job's status and the business rows stay as they are. The team decides what they should show.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _MAX_CAS_RETRIES: Final = 5
 def calls_provider(
     contracts: Iterable[type[AnyContract]], key: JobKey, plugin: AnyProvider
 ) -> bool:
-    """Whether it is the key of a job that calls this provider, and of no other item."""
+    """Whether it is the key of a job that calls this provider, not of another item."""
     types = {one.job_type: one for one in contracts}
     contract_type = types.get(job_type_of(key))
     return contract_type is not None and plugin in contract_type.resources.providers
@@ -66,7 +66,7 @@ class LaterChanges:
         return HintAction.RECORD
 
     def _record(self, row: Job, change: EffectChange) -> None:
-        """The evidence is last: after a crash before it, the event does all of this again."""
+        """Write the evidence last: after an earlier crash, the event repeats all steps."""
         alert = alert_texts.later_change_alert(row, change, stack=self.stack)
         if not change.by_us and not self.resolver.notifier.notify(alert):
             raise UnavailableError(f"the alert about {row.job_key} was not delivered")
@@ -75,7 +75,7 @@ class LaterChanges:
         self._note(row, change)
 
     def _note(self, row: Job, change: EffectChange) -> None:
-        """Add the evidence, unless a duplicate of the event has done so by now."""
+        """Add the evidence, unless a duplicate of the event already has."""
         reconciler = self.resolver.reconciler
         noted = Decision(event=Event.NOTE, reason=change.reason)
         for _ in range(_MAX_CAS_RETRIES):
@@ -85,4 +85,4 @@ class LaterChanges:
                     row = newer
                 case _:
                     return
-        raise UnavailableError(f"the row of {row.job_key} changes all the time")
+        raise UnavailableError(f"the row of {row.job_key} kept changing")

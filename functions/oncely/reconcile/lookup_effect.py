@@ -33,7 +33,7 @@ class LookupResult:
 
 
 def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
-    """Look up whether what was prepared is closed. Any error is a failed lookup."""
+    """Look up whether the prepared effect is closed. Any error is a failed lookup."""
     try:
         return contract.lookup_closed(row)
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
@@ -88,11 +88,11 @@ def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, 
 def find_own_reference(
     row: Job, contract: AnyContract, message: Message
 ) -> Prepared | EffectOutcome | None:
-    """Find the job's reference without the row's help. Returns None if nothing can be searched."""
+    """Find the job's reference without its row. Returns None if it cannot be searched for."""
     try:
         precheck = contract.precheck(message)
         if isinstance(precheck, Mismatch) or precheck.facts is None:
-            return None  # without facts there is nothing to search by; the repair itself says so
+            return None  # without facts there is nothing to search by, which the repair reports
         return contract.find_prepared(EffectCall(job=row, facts=precheck.facts))
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a provider's SDK raise
         return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
@@ -125,7 +125,7 @@ def _restored_fields(ref: str, contract: AnyContract, job: Job) -> dict[str, str
 
 
 def _is_recorded(outcome: EffectOutcome, precheck: PrecheckResult[Any]) -> bool:
-    """Whether the business rows name this effect already, so only the job's row was lost."""
+    """Whether the business rows already have this effect, so that only the job's row was lost."""
     known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
     return (
         isinstance(outcome, Succeeded)

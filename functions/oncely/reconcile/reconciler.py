@@ -1,6 +1,6 @@
 """Resolves one due job: looks it up at the provider and records the outcome. Never executes.
 
-It sends no alert either; its result tells the caller that one is needed.
+It sends no alerts: its result tells the caller whether one is needed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Resolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Reconciler:
-    """Takes an unresolved job one step further. Two at once are harmless."""
+    """Takes an unresolved job one step further. Concurrent instances are harmless."""
 
     registry: ContractRegistry
     dependencies: Dependencies
@@ -96,7 +96,7 @@ class Reconciler:
         dry_run: bool = False,
         deadline: datetime | None = None,
     ) -> Resolution:
-        """Do what is due for one job. A dry run only says what it would do."""
+        """Do what is due for one job. A dry run only returns what it would do."""
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return Resolution(key=key, outcome=FENCED, reason=table.reason)
@@ -151,7 +151,7 @@ class Reconciler:
     def _create_missing(
         self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
     ) -> Resolution:
-        """Enqueue a job that the business rows ask for and that has no row."""
+        """Enqueue a job that the business rows request and that has no row."""
         if message is None:
             return Resolution(key=key, outcome=ROW_MISSING, reason="job not found")
         if not table.has_all_rows(self.clock.now()):
@@ -159,7 +159,7 @@ class Reconciler:
                 key=key, outcome=ROW_MISSING, reason="its row may be lost in a restore"
             )
         contract_type, read = self.registry.parse_mapping(message)
-        reason = "the business rows ask for it, and it had no job"
+        reason = "the business rows request it, and it had no job"
         resolution = Resolution(key=key, outcome="ready", to_status=Status.READY, reason=reason)
         if dry_run:
             return resolution
@@ -351,7 +351,9 @@ def _review_resolution(row: Job, reason: str, *, dry_run: bool) -> Resolution:
 
 
 def _no_resolution(row: Job) -> Resolution:
-    return _resolution(row, "nothing", row.status, "another process has it, or nothing is due")
+    return _resolution(
+        row, "nothing", row.status, "another process is working on it, or nothing is due"
+    )
 
 
 def _resolution(

@@ -26,7 +26,7 @@ _UNKNOWN_TYPE_DURATION: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class HandledItem:
-    """The result of one item. Without resolution and error, no time was left for it."""
+    """The result of one item. Without resolution and error, there was no time left for it."""
 
     key: JobKey
     resolution: Resolution | None = None
@@ -87,7 +87,7 @@ class GroupResolver:
             return HandledItem(key=key, error=error)
 
     def _send_digest(self, key: JobKey, *, dry_run: bool) -> HandledItem:
-        reason = "alerts that were not sent one by one"
+        reason = "alerts that were not sent individually"
         resolution = Resolution(key=key, outcome="digest", reason=reason)
         delivery = None if dry_run else self.notifier.send_digest(key)
         return HandledItem(key=key, resolution=resolution, alert_delivery=delivery)
@@ -185,7 +185,7 @@ def _result_line(item: HandledItem) -> dict[str, Any]:
     if item.error is not None:
         return _error_line(item.key, f"{type(item.error).__name__}: {item.error}")
     if item.resolution is None:
-        return {"key": item.key, "outcome": OUT_OF_TIME, "reason": "no time was left for it"}
+        return {"key": item.key, "outcome": OUT_OF_TIME, "reason": "there was no time left for it"}
     line = {
         "key": item.key,
         "outcome": item.resolution.outcome,

@@ -1,4 +1,4 @@
-"""The HTTPS endpoint for events: what a provider has not signed costs nothing behind it."""
+"""The HTTPS endpoint for events: an unsigned request goes no further."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ EVENTS_QUEUE: Final = "events"
 
 
 class WebhookResponse(IntEnum):
-    """The HTTP status of a response. A provider repeats what is neither accepted nor refused."""
+    """The HTTP status of a response. A provider resends what was not accepted."""
 
     ACCEPTED = 200  # queued, or an event that Oncely does not use
     REFUSED = 400  # not signed by the provider, or too long ago

@@ -22,7 +22,7 @@ from oncely.ports import Alert
 
 
 def review_alert(job: Job, *, stack: str, can_look_up: bool = True) -> Alert:
-    """The alert for a job that needs review; `can_look_up`: the provider can be asked."""
+    """The alert for a job that needs review. `can_look_up` if the provider can be asked."""
     lines = [
         impact(job),
         f"Job: {job.job_key}",
@@ -140,14 +140,14 @@ def audit_alert(
 
 
 def digest_alert(digest: AlertDigest, *, stack: str, archive_bucket: str) -> Alert:
-    """One alert for all of a kind that were not sent one by one."""
+    """One alert for all of a kind that were not sent individually."""
     kind, count = digest.kind, digest.count
     one, many, impact_line, command = _DIGEST_TEXTS[kind.cause]
     what = f"1 more {one}" if count == 1 else f"{count} more {many}"
     since, until = format_minute(digest.since), format_minute(digest.until)
     lines = [
         impact_line,
-        f"Count: {what}, not alerted one by one, from {since} to {until}",
+        f"Count: {what}, without individual alerts, from {since} to {until}",
         *([f"Job type: {kind.job_type}"] if kind.job_type else []),
         *([f"Reason: {support_line(kind.reason)}"] if kind.reason else []),
         *(f"Example: {support_line(name)}" for name in sorted(digest.examples.values())),
@@ -208,7 +208,7 @@ _DIGEST_TEXTS: Final = {
     AlertCause.LATER_CHANGE: (
         "effect that changed later",
         "effects that changed later",
-        "Money moves back, or may: payments were refunded or disputed at the provider.",
+        "Customers get money back, or may: payments were refunded or disputed at the provider.",
         _show_first,
     ),
 }
@@ -220,7 +220,7 @@ def show_command(key: JobKey, stack: str) -> str:
 
 
 def lookup_command(key: JobKey, stack: str) -> str:
-    """The command that looks up the outcome at the provider and notes it."""
+    """The command that looks up the outcome at the provider and records it."""
     return f"oncely repair '{key}' {Repair.LOOK_UP} --reason 'an alert'{_stack_option(stack)}"
 
 

@@ -123,7 +123,7 @@ class DecisionWriter:
         *,
         frees: Callable[[Job], Sequence[BusinessWrite]],
     ) -> str | None:
-        """Add a definite outcome to the row as evidence. Returns it if there is no row.
+        """Add a definite outcome to the row as evidence. Returns the outcome if there is no row.
 
         `frees` are the writes of an effect that failed after it had succeeded.
         """
@@ -198,7 +198,7 @@ def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
 
 @dataclass(frozen=True)
 class OwnershipYielded:
-    """Another owner took the job: nothing more was sent."""
+    """Another owner claimed the job: nothing more was sent."""
 
     reason: str
 
@@ -235,7 +235,7 @@ class EffectExecutor:
         return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome
 
     def lookup_first(self) -> EffectOutcome | OwnershipYielded:
-        """Look up what an earlier run did, if a restore lost it; `NotFound` allows to execute."""
+        """Look up what an earlier run did, if a restore lost it. `NotFound` permits the effect."""
         if self.job.provider_ref is None:
             match self._guarded_lookup(self.contract.find_prepared):
                 case None:
@@ -252,9 +252,9 @@ class EffectExecutor:
         return self._guarded_call(self.contract.close, self._call())
 
     def _close_declined(self, declined: StillOpen) -> EffectOutcome:
-        """Close at once what was declined: only then has the job failed."""
+        """Close the declined effect now: only then has the job failed."""
         calls = self.contract.policy.profile.max_closing_calls
-        call = self._call(verified=True)  # a decline names a reference that was verified
+        call = self._call(verified=True)  # a decline has a reference that was verified
         match self._guarded_call(self.contract.close, call, calls=calls):
             case Declined(result=result):
                 return Declined(declined.reason, declined.code, {**declined.result, **result})
@@ -274,7 +274,7 @@ class EffectExecutor:
         )
 
     def _save(self, decision: Decision) -> bool:
-        """Save on the way. Returns False if another owner took the job."""
+        """Save progress. Returns False if another owner claimed the job."""
         saved = self.writer.write(self.job, decision, contract=self.contract).job
         self.job = saved or self.job
         return saved is not None
@@ -288,7 +288,7 @@ class EffectExecutor:
                 self.job = job
                 return None
             case BusinessWriteConflict(reason=why):
-                # Others wrote it first. The next run decides by what it reads then.
+                # Others wrote it first. The next run decides on what it reads.
                 return NotSent(f"{why} changed before the effect", retry_after=timedelta())
             case VersionConflict():
                 return OwnershipYielded(f"{reserved.reason} was not written: {_OTHER_OWNER}")
@@ -307,9 +307,9 @@ class EffectExecutor:
     def _guarded_lookup(
         self, lookup: Callable[[EffectCall[Any]], _Outcome]
     ) -> _Outcome | EffectOutcome:
-        """Look up, unless too little time is left. A failed lookup leaves nothing open."""
+        """Look up, unless not enough time is left. A failed lookup leaves nothing open."""
         if not self._has_time(self.contract.policy.profile.max_run_time):
-            return NotSent("too little time was left to look it up", retry_after=timedelta())
+            return NotSent("not enough time was left to look it up", retry_after=timedelta())
         try:
             return lookup(self._call())
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
@@ -318,11 +318,11 @@ class EffectExecutor:
     def _guarded_call(
         self, step: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any], *, calls: int = 1
     ) -> _Outcome | EffectOutcome:
-        """Call the provider, unless too little time is left. Exceptions become outcomes."""
+        """Call the provider, unless not enough time is left. Exceptions become outcomes."""
         terms = self.contract.policy
         # A frozen process may thaw here after its lease expired, when another may execute.
         if not self._has_time(terms.profile.request_timeout * calls):
-            return NotSent("too little time was left to call the provider", retry_after=timedelta())
+            return NotSent("not enough time was left to call the provider", retry_after=timedelta())
         if (hold := self.gate.hold(self.contract)) is not None:
             return NotSent(hold.reason, held_until=hold.until)
         try:

@@ -1,4 +1,4 @@
-"""Sends alerts within the budget: a few of each kind one by one, and the rest in a digest."""
+"""Sends alerts within the budget: a few of each kind individually, and the rest in a digest."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,13 +24,13 @@ class AlertBudget(Protocol):
     def reserve(
         self, kind: AlertKind, name: str, *, now: datetime, until: datetime
     ) -> datetime | None:
-        """Reserve the alert of one job. Returns until when another reservation or alert holds."""
+        """Reserve the alert of one job. Returns the end of another reservation or alert, if any."""
 
     def keep(self, kind: AlertKind, name: str, *, until: datetime) -> None:
-        """Set until when the alert of one job is not repeated."""
+        """Set the time before which the alert of one job is not repeated."""
 
     def take_digest(self, key: str, *, now: datetime, until: datetime) -> AlertDigest | None:
-        """Reserve a digest that is due. Returns None if it is not, or another process has it."""
+        """Reserve a due digest. Returns None if it is not due, or reserved by another process."""
 
     def close_digest(self, digest: AlertDigest, *, now: datetime) -> bool:
         """Mark a digest as sent. Returns False if alerts were counted in it since."""
@@ -43,8 +43,8 @@ class BudgetedNotifier:
     notifier: Notifier
     budget: AlertBudget
     clock: Clock
-    stack: str = ""  # names the deployment in the commands of digests
-    archive_bucket: str = ""  # where a digest of rejected messages points to
+    stack: str = ""  # the stack in the commands of digests
+    archive_bucket: str = ""  # for the command in a digest of rejected messages
 
     def notify(self, alert: Alert) -> bool:
         """Send an alert or count it in a digest. Returns False if it cannot be delivered now."""
@@ -75,7 +75,7 @@ class BudgetedNotifier:
             lambda: self.budget.reserve(kind, job, now=now, until=until), default=None
         )
         if held_until is not None:
-            # A short hold is a reservation: whoever has it may fail to send the alert.
+            # A short hold is a reservation, whose holder may fail to send the alert.
             return held_until > until
         delivered = self._send(alert, kind)
         with suppress(Exception):  # then it may be repeated after the reservation

@@ -12,7 +12,7 @@ from oncely.message import Message
 from oncely.ports import TableOpen
 
 
-def build_claim(  # every one is part of the row
+def build_claim(  # each is part of the row
     contract: AnyContract,
     message: Message,
     key: JobKey,

@@ -1,4 +1,4 @@
-"""Handles dead letters: makes sure that a row tracks the job, and alerts operators."""
+"""Handles dead letters: ensures that a row tracks the job, and alerts operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class DeadLetterOutcome(StrEnum):
     ALREADY_TRACKED = "carried"  # its row is not ready, so it needs no message
     NEEDS_REVIEW = "needs_review"  # dead-lettered again, and no worker claimed it
     REJECTED = "rejected"  # not a valid job message
-    LEFT_IN_QUEUE = "left"  # our side failed: it stays in the queue
+    LEFT_IN_QUEUE = "left"  # Oncely failed: it stays in the queue
 
 
 # These stay in the queue, have their own alert, or were in an earlier one.
@@ -114,7 +114,7 @@ class DeadLetterHandler:
         return dead_letter
 
     def _ensure_row(self, body: str) -> tuple[DeadLetterOutcome, str, JobKey]:
-        """Make sure that a row tracks the job."""
+        """Ensure that a row tracks the job."""
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             raise UnavailableError(table.reason)

@@ -1,4 +1,4 @@
-"""A message that came before its job may run: the row waits, and sends another one then."""
+"""A message that arrived before its job may run: the row waits, and sends another one later."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class EarlyMessage:
         return created.job if isinstance(created, Created) else created.row
 
     def keep_time(self, row: Job, now: datetime) -> Scheduled | NotAttempted:
-        """Let the row wait for its time to run, or for the one that this message sets."""
+        """Make the row wait for its run time, or for the one that this message sets."""
         fields, run_at = self.message.to_dict(), self.message.run_at
         decision = on_early_message(row, fields, run_at=run_at, sent_at=self.sent_at, now=now)
         if decision is not None:
@@ -53,7 +53,7 @@ class EarlyMessage:
                 return self._retry(row, now, _LOST_RACE)
             row = after
             if not row.runs_later(now):
-                return self._retry(row, now, "its time to run has come")
+                return self._retry(row, now, "its run time was reached")
         until = row.due_at or now
         return Scheduled(job_key=row.job_key, job_type=row.job_type, until=until)
 

@@ -27,7 +27,7 @@ class HeldMessage:
     alerter: ReviewAlerter
 
     def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | Job:
-        """Let the queue or the row keep the job. Returns the row if that has the answer already.
+        """Keep the job in the queue or in its row. Returns the row if it already has the answer.
 
         A pause may last longer than the queue keeps a message, so the row keeps it.
         """

@@ -15,7 +15,7 @@ class DuplicateReason(StrEnum):
     """Why a message was a duplicate; a log field and a metric dimension."""
 
     FINISHED = "finished"  # the job had ended; the stored result was returned
-    IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator has it
+    IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator handles it
     CONFLICT = "conflict"  # same key, other business values
 
 
@@ -46,7 +46,7 @@ class Failed(_JobOutcome):
 
 
 class Cancelled(_ExplainedOutcome):
-    """What an operator cancelled is closed at the provider, and that is recorded."""
+    """The cancelled job is closed at the provider, and that is recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class NeedsReview(_ExplainedOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class AwaitingResolution(_JobOutcome):
-    """The reconciler or an operator has this job."""
+    """The reconciler or an operator handles this job."""
 
     status: Status
 
@@ -109,7 +109,7 @@ class Held(_JobOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled(_JobOutcome):
-    """Its time to run has not come; its row sends a message then."""
+    """Its run time is in the future. Its row sends a message then."""
 
     until: datetime
 
@@ -131,7 +131,7 @@ class RowMissing(_ExplainedOutcome):
 
 
 class NotStarted(_JobOutcome):
-    """Too little time was left: nothing was claimed."""
+    """Not enough time was left: nothing was claimed."""
 
 
 class TableFenced(_ExplainedOutcome):
@@ -142,7 +142,7 @@ class TableFenced(_ExplainedOutcome):
 class Conflict(_ExplainedOutcome):
     """Same key, other business values. The first job was not changed."""
 
-    alerted: bool = True  # whether operators were
+    alerted: bool = True  # whether operators were alerted
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class InvalidMessage:
 
 @dataclass(frozen=True)
 class InternalError:
-    """Our side failed: nothing was decided, and the message stays in the queue."""
+    """Oncely failed: nothing was decided, and the message stays in the queue."""
 
     error: Exception
 

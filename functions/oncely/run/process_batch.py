@@ -63,7 +63,7 @@ class Nack:
 
 
 class Postpone(_WithoutDetails):
-    """Redeliver it after seconds, then with growing delays: our side failed."""
+    """Redeliver it after seconds, then with growing delays, because Oncely failed."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class BatchProcessor:
             jobs = [
                 pool.submit(self._process_delivery, delivery, deadline) for delivery in deliveries
             ]
-        # Read only now: waiting for each job would wake this thread and cost the others CPU.
+        # Read the results only now: waiting for each job would wake this thread each time.
         return [job.result() for job in jobs]
 
     def _process_delivery(self, delivery: Delivery, deadline: datetime) -> ProcessedDelivery:
@@ -174,7 +174,7 @@ class BatchProcessor:
 def postpone_delay(receive_count: int, max_receive_count: int) -> timedelta:
     """The delay before the next receive: the same share of the time waited so far.
 
-    A message is thus received again soon after our side recovers, and the delays of all its
+    A message is thus received again soon after Oncely recovers, and the delays of all its
     receives add up to MIN_POSTPONE_TIME. The more receives are allowed, the shorter each delay.
     """
     returns = max_receive_count - 1
@@ -185,7 +185,7 @@ def postpone_delay(receive_count: int, max_receive_count: int) -> timedelta:
 
 
 def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageAction:
-    """The reply to a message; `near_receive_limit`: another nack might make it a dead letter.
+    """The reply to a message. `near_receive_limit` if another nack might make it a dead letter.
 
     A row that is ready or started is found by its due time: then its message is only a hint.
     """

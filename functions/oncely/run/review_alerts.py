@@ -1,4 +1,4 @@
-"""Alerts operators of a job that needs review: one alert, however many processes try."""
+"""Alerts operators about a job that needs review, once, however many processes try."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ class AlertDelivery(StrEnum):
 class ReviewAlerter:
     """Reserves an alert with a conditional write before sending it.
 
-    The reservation is the due time: a review that is due may be reserved, one that is due later
-    already is. It expires, so after a crash a later sweep sends the alert.
+    The reservation is the due time: a review that is due can be reserved, one that is due later
+    is already reserved. It expires, so after a crash a later sweep sends the alert.
     """
 
     store: JobStore
-    notifier: Callable[[], Notifier]  # alerts are rare, so not made in the init phase
+    notifier: Callable[[], Notifier]  # alerts are rare, so it is not built in the init phase
     clock: Clock
     actor: str
-    stack: str = ""  # names the deployment in the commands of alerts
+    stack: str = ""  # the stack in the commands of alerts
     can_look_up: Callable[[str], bool] = lambda _: True  # by job type
     jitter: Callable[[], float] = lambda: 0.0  # needed where several processes may reserve at once
 

@@ -103,7 +103,7 @@ class JobRunner:
     def run(
         self, body: str, *, deadline: datetime, sent_at: datetime | None = None, nack: bool = True
     ) -> RunOutcome:
-        """Run one message; nothing is started that could not end before the deadline."""
+        """Run one message. Nothing is started that could not end before the deadline."""
         now = self.clock.now()
         try:
             contract_type, message = self.registry.parse_body(body)
@@ -132,10 +132,10 @@ class _Run:
     deadline: datetime
     table: TableOpen
     sent_at: datetime
-    can_nack: bool  # otherwise its row takes over every wait
+    can_nack: bool  # otherwise its row handles every wait
 
     def schedule(self) -> RunOutcome:
-        """Let the row wait until the job may run. Nothing is read or claimed before."""
+        """Make the row wait until the job may run. Nothing is read or claimed before."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now, "it runs later")
         if row.allows(Event.RESCHEDULE):
@@ -211,7 +211,7 @@ class _Run:
         )
 
     def _wait(self, waits_for: str) -> RunOutcome:
-        """Let the row wait for the business rows. Nothing is claimed, so nothing can be sent."""
+        """Make the row wait for the business rows. Nothing is claimed, so nothing can be sent."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
         if not row.allows(Event.WAIT) or row.runs_later(now):
@@ -222,7 +222,7 @@ class _Run:
         return Waiting(**self._job_fields, until=row.due_at or now, reason=reason, row_resends=True)
 
     def _wait_for_secret(self, reason: str) -> RunOutcome:
-        """Report on the row that a secret cannot be used. Nothing is claimed."""
+        """Record on the row that a secret cannot be used. Nothing is claimed."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
         if not row.allows(Event.HOLD) or row.runs_later(now):
@@ -323,7 +323,7 @@ class _Run:
         )
 
     def _on_claim_failed(self, row: Job, claim: Claim | None, now: datetime) -> RunOutcome:
-        """Answer from the row that refused the claim, or that may not wait."""
+        """Return the outcome of the row that refused the claim, or that may not wait."""
         self.runner.gate.give_back()
         match classify_claim_failure(row, claim, now):
             case ClaimFailure.CONFLICT:

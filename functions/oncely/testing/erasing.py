@@ -147,13 +147,13 @@ class SimulatedErasure:
         yield Task("erase-archive", max(ready, open_at), self._begin_archive)
 
     def require(self) -> bool:
-        """Make the erasure happen now, or again. Returns False if nothing is left to erase."""
+        """Erase now, or again. Returns False if nothing is left to erase."""
         if self.world.scenario.erases is None or self.required:
             return False
         self.required = True
         self.known = frozenset(self.world.store.jobs)
         if any(job.erasure_requested_at is None for job in self.world.store.jobs.values()):
-            # A job that came later. The operator runs it again when the messages are through.
+            # A job that was created later. The operator runs the erasure again after the messages.
             self.tables_done, self.complete = None, False
         return True
 
@@ -215,7 +215,7 @@ class SimulatedErasure:
 
 
 def personal_data_left(world: Any, *marks: str) -> Iterator[str]:  # noqa: ANN401  # a simulation
-    """Yield where any of these texts is left: complete rows, business rows but orders, history."""
+    """Yield where one of these texts is left: job rows, business rows except orders, history."""
     history, known = world.table.history, world.erasure.known
     jobs = [job for key, job in world.store.jobs.items() if key in known]
     lines = [line for group in (*history.objects.values(), *history.older) for line in group]

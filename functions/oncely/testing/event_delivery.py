@@ -1,4 +1,4 @@
-"""The events of providers in a simulation: late, repeated, out of order, forged, or lost."""
+"""Provider events in a simulation: late, repeated, out of order, forged, or lost."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a project gives its local stack. `local` under `[tool.oncely]` names an instance."""
+"""The fixtures of a project for its local stack. `local` under `[tool.oncely]` points to them."""
 
 from collections.abc import Iterable, Mapping
 from typing import ClassVar

@@ -85,7 +85,7 @@ class EventSource:
     bodies: Callable[[Mapping[str, Any]], Sequence[str]]  # from the providers by name
     delay: timedelta = timedelta(seconds=2)
     deliveries: int = 1
-    lost: bool = False  # delivered only in schedules that say so
+    lost: bool = False  # delivered only if a script says so
 
 
 def _no_rows(_: MemoryBusinessRows) -> None:
@@ -120,14 +120,16 @@ class Scenario:
     worker_seconds: float = 60  # timeout of a worker
     restore: RestoreMode | None = None  # if set, the tables may be restored to an earlier time
     store_outage: timedelta | None = None  # if set, our tables may fail once for this long
-    secrets_missing_for: timedelta = timedelta(0)  # from the start, every secret is empty so long
+    secrets_missing_for: timedelta = timedelta(
+        0
+    )  # if set, every secret is empty for this long from the start
     closes_gate: GateClosing | None = None  # if set, the gate may close once, at any time
-    erases: Person | None = None  # if set, the data of this person is erased at any time
+    erases: Person | None = None  # if set, this personal data is erased at any time
     # Messages of the intake queue, each of which arrives at any time, or never.
     events: tuple[str, ...] = ()
     provider_settings: Mapping[str, ProviderSettings] = field(default_factory=dict)
     published_events: EventSource | None = None  # those that follow from effects
-    alert_limits: AlertLimits = field(default_factory=AlertLimits)  # 0: only digests
+    alert_limits: AlertLimits = field(default_factory=AlertLimits)  # with 0, only digests
     deployment: str = "dev"  # the identity in rows and idempotency keys
     # A script that every schedule starts with; it does not count toward the limits.
     fixed_prefix: str = ""

@@ -58,7 +58,7 @@ class Simulation(BaseSimulation):
 
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         super().__init__(scenario, schedule)
-        # As on AWS, where a worker has no right to write another table.
+        # As on AWS, where a worker has no permission to write another table.
         self.rows.writable = frozenset(
             name for one in scenario.contracts for name in one.resources.written_table_names
         )

@@ -23,7 +23,7 @@ class FakeBraintree(FakePayments):
 
     @property
     def held(self) -> list[str]:
-        """What is authorized or charged: more than one of a job would be one too many."""
+        """Authorizations and charges. A second one for a job is a violation."""
         live = {_AUTHORIZED, "processing", "succeeded"}
         return [one.ref for one in self.intents.values() if one.status in live]
 

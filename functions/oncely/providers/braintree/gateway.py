@@ -53,12 +53,12 @@ def connect_gateway(
     seconds = request_timeout.total_seconds()
 
     class OneRequestHttp(Http):  # type: ignore[misc]  # the SDK has no types
-        """Sends a request once, on a connection of its own, through the gate, within a deadline."""
+        """Sends a request once, on its own connection, through the gate, within a deadline."""
 
         def http_do(
             self, http_verb: str, path: str, headers: Mapping[str, str], request_body: str
         ) -> list[Any]:
-            # Its name for the trusted certificates; a custom address has the usual ones.
+            # The SDK's name for the trusted certificates; a custom address uses the usual ones.
             trusted = self.environment.ssl_certificate or True
             with (
                 gate.request() as gated,

@@ -127,7 +127,7 @@ class BraintreePaymentLedger:
             length /= 2
 
     def _disputes(self, since: datetime, until: datetime) -> Iterator[LedgerEntry]:
-        # Their search knows days only.
+        # Braintree's dispute search supports only whole days.
         first, last = (since - timedelta(days=1)).date(), until.date()
         found = self.gateway.dispute.search(DisputeSearch.received_date.between(first, last))
         return (_dispute_entry(one) for one in found.disputes.items)
@@ -135,7 +135,7 @@ class BraintreePaymentLedger:
 
 def _entry(kind: EntryKind, one: Transaction) -> LedgerEntry:
     deployment, label = _owner(one)
-    # A refund has an id of its own; the row saved that of the sale.
+    # A refund has its own id; the row has that of the sale.
     sale = one.id if kind is EntryKind.CHARGE else getattr(one, "refunded_transaction_id", None)
     return LedgerEntry(
         kind=kind,

@@ -203,7 +203,7 @@ class BraintreePayments:
         return [one for one in self._search(order_id) if one.id != ref]
 
     def _void_others(self, ref: str, payment: Payment) -> NotSent | None:
-        """Void what an earlier run authorized and could not save. Returns why it could not."""
+        """Void what an earlier run authorized but could not save. Returns why that failed."""
         try:
             others = self._others(ref, order_id_of(payment.deployment, payment.job_key))
             for one in filter(is_open, others):

@@ -143,7 +143,7 @@ class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
         settings: BraintreeSettings,
         is_dispute: bool = False,
     ) -> str | None:
-        del settings  # the row's scope names the merchant it was made with
+        del settings  # the row's scope has the merchant that was used
         scope = re.fullmatch(r"braintree:(production|sandbox):(\w{1,64})", key_scope, re.ASCII)
         if scope is None or not re.fullmatch(r"\w{1,100}", reference, re.ASCII):
             return None  # a row may have been edited

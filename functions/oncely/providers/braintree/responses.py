@@ -32,7 +32,7 @@ from oncely.providers.interfaces import Payment
 
 Transaction: TypeAlias = Any  # the SDK has no types
 
-# What a request may raise: the SDK's errors, those of HTTP, and those of a garbled response.
+# What a request may raise: errors of the SDK, of HTTP, and of a malformed response.
 REQUEST_ERRORS: Final = (
     *(BraintreeError, requests.RequestException, ExpatError, OSError),
     *(ArithmeticError, AttributeError, KeyError, TypeError, ValueError),
@@ -195,7 +195,7 @@ def rejects_api_key(error: BaseException) -> bool:
 
 
 def is_unknown_id(error: BaseException) -> bool:
-    """Return whether Braintree does not know what the request names."""
+    """Return whether Braintree does not know the object in the request."""
     return isinstance(error, NotFoundError)
 
 

@@ -1,4 +1,4 @@
-"""The parts of Braintree's SDK that Oncely uses. It has no types, and warns of itself on import."""
+"""The parts of Braintree's SDK that Oncely uses. It has no types, and emits warnings on import."""
 
 import warnings
 

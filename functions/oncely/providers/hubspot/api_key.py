@@ -5,7 +5,7 @@ from typing import Final
 from oncely.provider import ApiKeyCheck
 from oncely.providers.hubspot.paths import CONTACTS
 
-_ACCEPTED: Final = frozenset({200, 429})  # HubSpot limits the rate of known keys only
+_ACCEPTED: Final = frozenset({200, 429})  # HubSpot rate-limits only known keys
 _REJECTED: Final = frozenset({401, 403})
 
 

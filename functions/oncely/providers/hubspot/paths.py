@@ -4,7 +4,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-# HubSpot ends the support of v1 to v3 in September 2027. Newer versions are dates in another
+# HubSpot ends support for v1 to v3 in September 2027. Newer versions are dates in another
 # position: /crm/objects/2026-09/contacts. Only the next two lines need to change.
 API_VERSION: Final = "v3"
 CONTACTS: Final = f"/crm/{API_VERSION}/objects/contacts"

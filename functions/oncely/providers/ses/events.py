@@ -1,6 +1,6 @@
-"""SES's events: which reach Oncely, and what each says. An address never leaves EventBridge.
+"""SES's events: which ones Oncely receives, and what each means. No address leaves EventBridge.
 
-Each names the email by the tags that the request to send it carried.
+Each identifies the email by the tags of the request that sent it.
 """
 
 import base64
@@ -24,7 +24,7 @@ JOB_TAG: Final = "oncely_job"
 MAX_TAG_LENGTH: Final = 256
 SET_TAG: Final = "ses:configuration-set"  # added by SES
 
-# By detail type: the name of the event, what it is worth, and the path of its code.
+# By detail type: the name of the event, its meaning, and the path of its code.
 _EVENTS: Final[Mapping[str, tuple[str, EventMark, tuple[str, ...]]]] = MappingProxyType(
     {
         "Email Sent": ("Send", EventMark.PROOF, ()),
@@ -67,7 +67,7 @@ def event_rules(configuration_set: str) -> tuple[EventRule, ...]:
 
 
 def read_event(envelope: EventEnvelope) -> ProviderEvent | DropReason:
-    """Read one event, or tell why it is dropped."""
+    """Read one event, or return why it is dropped."""
     if envelope.detail_type not in _EVENTS:
         return DropReason.UNKNOWN_TYPE
     name, mark, path = _EVENTS[envelope.detail_type]

@@ -101,7 +101,7 @@ class SesMailer:
     new_client: "Callable[[], SESV2Client]"
     sender: str
     configuration_set: str | None = None  # publishes events; None for the sender's default
-    event_wait: timedelta | None = None  # for the event of an email; None if none reaches us
+    event_wait: timedelta | None = None  # for the event of an email; None if no events are received
     gate: RequestGate = UNGATED
 
     def send(
@@ -154,7 +154,7 @@ def _report_status(
     send: Callable[..., "SendEmailResponseTypeDef"],
     **request: Any,  # noqa: ANN401  # parameters of the SDK
 ) -> "SendEmailResponseTypeDef":
-    """Send, and tell the gate the status. What the SDK refuses to send says nothing about SES."""
+    """Send, and report the status to the gate. An error of the SDK says nothing about SES."""
     try:
         response = send(**request)
     except ClientError as error:

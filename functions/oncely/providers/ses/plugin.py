@@ -121,7 +121,7 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     def stack_resources(
         self, settings: SesSettings, *, name: str, event_bus: str
     ) -> tuple[StackResource, ...]:
-        """Publish the events of our own emails, unless the stage names a configuration set."""
+        """Publish the events of our own emails, unless the stage sets a configuration set."""
         if settings.sender_address is None or settings.configuration_set is not None:
             return ()
         destination = {
@@ -149,7 +149,7 @@ class SesPlugin(Provider["Mailer", SesSettings]):
 
         SES authorizes the sender's identity, which may be a parent domain, the configuration set
         and, in the SES sandbox, the recipient's identity. Synthesis knows only the sender, so the
-        condition names it.
+        condition is on its address.
         """
         if settings.sender_address is None:
             return ()

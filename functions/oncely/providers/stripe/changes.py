@@ -1,4 +1,4 @@
-"""What happened to a charge of Stripe after it succeeded: refunds and disputes, as they are now."""
+"""What happened to a Stripe charge after it succeeded: its refunds and disputes now."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -11,7 +11,7 @@ from oncely.domain.money import Money
 from oncely.domain.provider_events import ChangeKind, EffectChange
 from oncely.providers.stripe.responses import describe_error, is_definitive, metadata_owner
 
-# More than anyone makes for one charge.
+# More refunds than a charge has in practice.
 _MAX_REFUNDS: Final = 100
 _CLOSED: Final = frozenset({"won", "lost", "warning_closed", "prevented"})
 _GIVEN_BACK: Final = frozenset({"succeeded", "pending"})

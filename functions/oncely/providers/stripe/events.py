@@ -1,6 +1,6 @@
-"""Stripe's events: which reach Oncely, and what each says. What is true, Stripe is asked.
+"""Stripe's events: which ones Oncely receives, and what each means. A lookup at Stripe decides.
 
-Only ids leave EventBridge and the endpoint. Names, addresses and cards stay behind.
+Only ids leave EventBridge and the endpoint. Names, addresses and card data do not.
 """
 
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ LATER_CHANGES: Final = ("charge.dispute.closed", "charge.dispute.created", "char
 _MAX_SECONDS: Final = 4_102_444_800  # the year 2100
 _IDS: Final = ("id", "type", "created", "data.object.id")
 _OWNER: Final = ("data.object.metadata.deployment", "data.object.metadata.job_key")
-# Events of a connected account name it. Oncely charges on its own account only.
+# Events of a connected account contain its id. Oncely charges only on its own account.
 _OTHER_ACCOUNT: Final = ("account",)
 
 
@@ -62,7 +62,7 @@ def event_rules(source: str, *, bus: str | None = None) -> tuple[EventRule, ...]
 
 
 def read_event(envelope: EventEnvelope) -> ProviderEvent | DropReason:
-    """Read one event, or tell why it is dropped."""
+    """Read one event, or return why it is dropped."""
     type_, detail = envelope.detail_type, envelope.detail
     if type_ not in HINTS and type_ not in LATER_CHANGES:
         return DropReason.UNKNOWN_TYPE
@@ -91,4 +91,4 @@ def _read_content(type_: str, about: object) -> JobHint | ChangedLater | DropRea
     match about:
         case {"metadata": {"deployment": str(deployment), "job_key": str(key)}} if is_job_key(key):
             return JobHint(deployment=deployment, job_key=JobKey(key), reported=HINTS[type_])
-    return DropReason.NO_JOB  # made by something else than Oncely
+    return DropReason.NO_JOB  # not made by Oncely

@@ -14,7 +14,7 @@ from oncely.domain.money import Money
 from oncely.providers.stripe.responses import describe_error, is_definitive, metadata_owner
 
 _PAGE_SIZE: Final = 100
-# One address rarely has more customers.
+# Few email addresses have more customers.
 MAX_CUSTOMERS: Final = 5
 _ID: Final = re.compile(r"(pi|ch|py|re|pyr|dp|du|cus)_\w{1,100}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s]{1,200}")
@@ -56,7 +56,7 @@ class StripePaymentLedger:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             if is_definitive(error):
-                return None  # there is no such payment
+                return None  # no such payment
             return LookupFailed(f"reading {ref} failed: {describe_error(error)}")
         charge = intent.latest_charge
         if not isinstance(charge, stripe.Charge) or charge.status in _NOT_MOVED:
@@ -127,7 +127,7 @@ def _entry(kind: EntryKind, one: Any, intent: Any) -> LedgerEntry:  # noqa: ANN4
     captured = getattr(one, "amount_captured", None) if kind is EntryKind.CHARGE else None
     deployment, job_key = metadata_owner(intent)
     if kind is EntryKind.REFUND and metadata_owner(one)[1] is not None:
-        deployment, job_key = metadata_owner(one)  # our own refund names its job
+        deployment, job_key = metadata_owner(one)  # our own refund has its job in the metadata
     return LedgerEntry(
         kind=kind,
         entry_id=one.id,

@@ -145,7 +145,7 @@ class StripePayments(StripeRefunds):
         return f"stripe:{mode}:{self.credential}"
 
     def responds(self) -> bool:
-        """Read one payment. Any response below 500 will do."""
+        """Read one payment. Any response below 500 shows that Stripe responds."""
         try:
             self.client.v1.payment_intents.list({"limit": 1})
         except stripe.APIConnectionError:
@@ -192,7 +192,7 @@ class StripePayments(StripeRefunds):
             intent = self.client.v1.payment_intents.confirm(
                 ref,
                 {
-                    # The most that may be charged, even if the intent changed since the check.
+                    # An upper limit for the charge, even if the intent changed since the check.
                     "amount_to_confirm": payment.money.amount,
                     "off_session": True,
                     "error_on_requires_action": True,

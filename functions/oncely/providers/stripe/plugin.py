@@ -104,7 +104,7 @@ _ID: Final = re.compile(rf"({'|'.join(_PAGES)})_\w{{1,100}}", re.ASCII)
 
 
 class StripeSettings(ProviderSettings):
-    """Stripe's address, and how its events arrive: not at all, unless one of the ways is set."""
+    """Stripe's address, and how its events arrive. Without these settings, events are off."""
 
     api_base: str | None = None  # None for the real one
     # The partner event source of an event destination, and the event bus of the same name.
@@ -167,7 +167,7 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
         settings: StripeSettings,
         is_dispute: bool = False,
     ) -> str | None:
-        del settings, is_dispute  # the prefix of the id tells
+        del settings, is_dispute  # the prefix of the id shows the kind
         if (found := _ID.fullmatch(reference)) is None:
             return None  # a row may have been edited
         mode = "test/" if key_scope.startswith("stripe:test:") else ""

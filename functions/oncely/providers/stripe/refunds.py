@@ -106,7 +106,7 @@ class StripeRefunds:
         self, error: stripe.StripeError, refund: Refund
     ) -> EffectOutcome:
         match self.lookup_refund(refund):
-            # Only now is it a no: the refund that it speaks of could have been ours.
+            # Only now is it declined: the refund in the error could have been ours.
             case NotFound() if error_code(error) == _ALREADY_REFUNDED:
                 return Declined(f"declined: {describe_error(error)}", _ALREADY_REFUNDED)
             case NotFound() if is_definitive(error):

@@ -131,7 +131,7 @@ def not_sent_outcome(error: stripe.StripeError) -> NotSent | None:
     if rejects_api_key(error):
         reason = f"Stripe rejects our API key: {describe_error(error)}"
         return NotSent(reason, credentials_rejected=True)
-    # An earlier call of ours that still runs may hold the lock.
+    # An earlier call of ours that is still running may hold the lock.
     if error.http_status == _RATE_LIMITED and error_code(error) != _LOCK_TIMEOUT:
         return NotSent(f"Stripe limits our request rate: {describe_error(error)}")
     return None
@@ -161,8 +161,8 @@ def is_definitive(error: stripe.StripeError) -> bool:
 def is_answer(error: stripe.StripeError) -> bool:
     """Return whether Stripe executed the request and stored this error under its key.
 
-    Then whatever still arrives under the key gets the same error. A conflict, a limit and a 503
-    are stored by nobody: an earlier request may still be executed.
+    Then every later request under the key gets the same error. Stripe does not store conflicts,
+    rate limits and 503s, so an earlier request may still be executed.
     """
     return error.http_status in _STORED_STATUSES
 

@@ -27,4 +27,4 @@ def _is_signed(body: str, header: str, secret: str) -> bool:
     try:
         return bool(WebhookSignature.verify_header(body, header, secret, TOLERANCE_SECONDS))
     except (SignatureVerificationError, TypeError, ValueError):
-        return False  # also what is no text that Stripe could have signed
+        return False  # or the body is not text, so Stripe cannot have signed it

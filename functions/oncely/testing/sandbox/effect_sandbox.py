@@ -1,4 +1,4 @@
-"""A provider with one kind of effect, for the sandbox of a team's own provider."""
+"""The sandbox of a provider with one kind of effect, for a team's own provider."""
 
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Literal
@@ -20,7 +20,7 @@ class EffectSandbox(ProviderSandbox):
     """
 
     path: ClassVar[str]  # such as /vouchers
-    kind: ClassVar[str]  # in the plural, as reports count the effects
+    kind: ClassVar[str]  # plural, as reports show it
     # What makes a second POST return the first effect: the same key, or the same id in the path.
     deduplicates_by: ClassVar[Literal["key", "path"] | None] = "key"
 

@@ -41,7 +41,7 @@ class EffectState(StrEnum):
 class RecordedEffect:
     """An effect at a provider, as every provider's ledger reports it."""
 
-    kind: str  # in the plural, as reports count it: "charges"
+    kind: str  # plural, as reports show it: "charges"
     key: str  # our id that may have one done effect of a kind: the job key, or an id in it
     reference: str  # the provider's id
     state: EffectState = EffectState.DONE

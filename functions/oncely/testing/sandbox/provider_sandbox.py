@@ -1,4 +1,4 @@
-"""One provider in the sandbox. A plug-in names its subclass, which everything local reads."""
+"""One provider in the sandbox. A plug-in sets its subclass, which the local stack uses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ from oncely.testing.sandbox.ledger import ProviderLedger
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxOptions:
-    """How the providers of a sandbox behave."""
+    """The behavior of a sandbox's providers."""
 
     clock: NowFunction = now
     honors_idempotency_keys: bool = True
     key_window: timedelta | None = None  # None for the provider's own
-    requests_per_second: float | None = None  # to each endpoint; None: not limited
+    requests_per_second: float | None = None  # to each endpoint; None for no limit
 
 
 class ProviderSandbox(ABC):
@@ -44,18 +44,18 @@ class ProviderSandbox(ABC):
     samples: ClassVar[Mapping[str, str]] = {}
     # The faults of the demo: kind, method of the client, and percentage of its requests.
     fault_rates: ClassVar[tuple[tuple[FaultKind, str, float], ...]] = ()
-    # The method whose response never ends now and then. None to let none hang.
+    # The method whose response sometimes never ends. None if none should hang.
     hanging_call: ClassVar[str | None] = None
 
     ledger: ProviderLedger
-    # Takes the events that the provider makes, as its API shows them. Must not block.
+    # Receives the provider's events in the format of its API. Must not block.
     on_event: Callable[[Mapping[str, Any]], None] = staticmethod(lambda _: None)
 
     def __init__(self, options: SandboxOptions) -> None:
         self.options = options
 
     def __getstate__(self) -> dict[str, Any]:
-        # Who takes the events belongs to a running stack, not to what is kept of one.
+        # The receiver of events belongs to the running stack, not to its saved data.
         return {name: value for name, value in vars(self).items() if name != "on_event"}
 
     @abstractmethod
@@ -83,7 +83,7 @@ class ProviderSandbox(ABC):
 
 
 def sandbox_type(plugin: AnyProvider) -> type[ProviderSandbox]:
-    """The sandbox that a plug-in names."""
+    """The sandbox of a plug-in."""
     if plugin.sandbox is None:
         raise ValueError(f"the plug-in {plugin.name} names no sandbox: set `sandbox`")
     found: type[ProviderSandbox] = resolve_name(plugin.sandbox)

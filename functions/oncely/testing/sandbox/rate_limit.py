@@ -14,7 +14,7 @@ _ID: Final = re.compile(r"/[^/]*\d[^/]*(?=/|$)")
 
 @dataclass
 class EndpointRateLimit:
-    """A limit that holds one second of requests in reserve. None: not limited."""
+    """A limit with a burst of one second. None for no limit."""
 
     per_second: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -149,13 +149,13 @@ class _Server(ThreadingHTTPServer):
         for connection in still_open:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        # All of them end at once; the time is for the slowest, not for each.
+        # All of them end at the same time, so this timeout is for the slowest.
         until = time.monotonic() + JOIN_SECONDS
         for thread in still_open.values():
             thread.join(max(0.0, until - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as inherited
-        # A client that hangs up is what this server is for; anything else is a bug to show.
+        # Clients of this server are expected to disconnect. Any other error is a bug.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

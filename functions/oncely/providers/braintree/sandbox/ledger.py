@@ -1,4 +1,4 @@
-"""Braintree's part of the ledger: transactions, and what became of each."""
+"""Braintree's part of the ledger: transactions and their outcomes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -118,7 +118,7 @@ class SesSandbox(ProviderSandbox):
 
 
 def sent_event(mail: SentEmail) -> dict[str, Any]:
-    """The event of an email that SES accepted, with the type that EventBridge names it by."""
+    """The event of an email that SES accepted, with its EventBridge detail type."""
     tags = {SET_TAG: [mail.configuration_set], **{name: [tag] for name, tag in mail.tags.items()}}
     return {
         "type": "Email Sent",

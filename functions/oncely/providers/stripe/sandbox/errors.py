@@ -43,7 +43,7 @@ class StripeValidationError(StripeApiError):
 
 
 def own_error(status: int) -> StripeApiError:
-    """An error of Stripe's own, whatever the request."""
+    """An error on Stripe's side, whatever the request."""
     type_, code, message = OWN_ERRORS[status]
     return StripeApiError(message, status=status, type_=type_, code=code)
 

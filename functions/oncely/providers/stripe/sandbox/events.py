@@ -1,4 +1,4 @@
-"""The events that Stripe makes when something changes in its ledger."""
+"""The events that Stripe emits when its ledger changes."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -30,7 +30,7 @@ _INTENT_EVENTS: Final = {
 def event_for(
     before: SandboxEntry | None, after: SandboxEntry, *, at: datetime
 ) -> dict[str, Any] | None:
-    """Return the event of a change. Returns None if Stripe makes none that Oncely reads."""
+    """Return the event of a change. Returns None if Oncely does not read such events."""
     match before, after:
         case PaymentIntent(status=old), PaymentIntent(status=new) if old is not new:
             return _event(_INTENT_EVENTS.get(new), intent_body(after), at)

@@ -212,7 +212,7 @@ class StripeLedger(ProviderLedger):
                 currency=one.currency,
             )
         for refund in self.refunds:
-            # One that somebody made by hand is no job's.
+            # A refund made by hand belongs to no job.
             if key := refund.metadata.get("job_key"):
                 yield RecordedEffect(
                     kind="refunds",

@@ -34,7 +34,7 @@ class Refunds:
         self.status = "succeeded"  # of new refunds
 
     def complete(self, refund_id: str, *, succeeded: bool) -> None:
-        """Decide a refund, also one that succeeded before: a bank can return the money."""
+        """Set the result of a refund, even one that had succeeded: a bank can return the money."""
         with self._ledger.lock:
             (refund,) = (one for one in self._ledger.refunds if one.refund_id == refund_id)
             after = replace(refund, status="succeeded" if succeeded else "failed")

@@ -15,7 +15,7 @@ from oncely.providers.stripe.sandbox.ledger import (
     RecordedRefund,
 )
 
-# In which the seller of a disputed payment may respond.
+# The time to respond to a dispute.
 RESPONSE_TIME: Final = timedelta(days=7)
 
 
