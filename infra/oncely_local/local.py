@@ -221,7 +221,9 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
     row = f'{{"job_key": {{"S": "{contract.key(message)}"}}}}'
     subject = contract.subject(message) or contract.key(message)
     users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())
-    queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
+    names = [name for name in outputs if name.endswith("QueueUrl")]
+    width = max(map(len, names))
+    queues = [f"  {name:<{width}}  {outputs[name]}" for name in names]
     # Version 1 of the AWS CLI ignores the variable for SQS. Version 2 waits in a pager.
     aws = f"aws --endpoint-url {stack.engine.url}"
     access = "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_PAGER="

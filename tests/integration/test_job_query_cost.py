@@ -4,14 +4,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count, islice
 
 import pytest
 
+from oncely.app import App
 from oncely.aws.job_rows import serialize_job
+from oncely.domain.due import DUE_SHARDS, due_shard
 from oncely.domain.jobs import Job
-from oncely.domain.keys import job_key
-from oncely.domain.lifecycle import Status
-from oncely.operate.job_queries import JobQueries
+from oncely.domain.keys import JobKey, job_key
+from oncely.domain.lifecycle import UNRESOLVED, Status
+from oncely.operate.job_queries import MAX_COUNT, JobQueries
 from oncely.operate.overview import MAX_REVIEWS
 from tests.support.bulk_rows import write_rows
 from tests.support.dynamo import DynamoFixture
@@ -24,6 +27,8 @@ SMALL, LARGE = 500, 3_000
 MAX_PAGE_READS = 4 * 10 + 2 * 20
 # The reviews of the overview: the entries of the index, read in growing steps, and 100 rows.
 MAX_OVERVIEW_READS = 300
+# Of a whole view of the overview, as docs/operations.md says.
+MAX_VIEW_READS = 5_000
 
 
 def make_job(number: int) -> Job:
@@ -46,8 +51,12 @@ def make_rows(numbers: range) -> Iterator[dict[str, object]]:
 
 @dataclass
 class ReadCounter:
-    inspector: JobQueries
+    app: App
     read: list[int]
+
+    @property
+    def inspector(self) -> JobQueries:
+        return self.app.job_queries
 
     def count_reads(self, look: Callable[[JobQueries], object]) -> int:
         self.read.clear()
@@ -67,10 +76,16 @@ def read_counter(dynamo: DynamoFixture) -> ReadCounter:
         "after-call.dynamodb.BatchGetItem",
         lambda parsed, **_: read.append(sum(map(len, parsed["Responses"].values()))),
     )
+    events.register("after-call.dynamodb.Scan", lambda parsed, **_: read.append(parsed["Count"]))
     ports = dynamo.app(client).ports
     world = InMemoryStack(clock=FakeClock(START + timedelta(hours=3)))
-    app = world.app(store=dynamo.store(), job_index=ports.job_index, due_index=ports.due_index)
-    return ReadCounter(app.job_queries, read)
+    app = world.app(
+        store=dynamo.store(client),
+        job_index=ports.job_index,
+        due_index=ports.due_index,
+        gate_table=ports.gate_table,
+    )
+    return ReadCounter(app, read)
 
 
 def test_reads_do_not_grow_with_table(dynamo: DynamoFixture, read_counter: ReadCounter) -> None:
@@ -89,6 +104,36 @@ def test_reads_do_not_grow_with_table(dynamo: DynamoFixture, read_counter: ReadC
     assert large["review page"] <= MAX_PAGE_READS + 25
     assert large["overview"] <= MAX_OVERVIEW_READS
     assert large["second page"] <= 2 * MAX_PAGE_READS + 25
+
+
+@pytest.mark.parametrize("in_one_shard", [False, True], ids=["spread", "in one shard"])
+def test_view_of_overview_reads_a_bounded_number_of_items(
+    dynamo: DynamoFixture, read_counter: ReadCounter, *, in_one_shard: bool
+) -> None:
+    """With more jobs than are counted, wherever the index keeps those that are due."""
+    at = START + timedelta(hours=2)
+    keys = due_keys(in_one_shard=in_one_shard)
+    for status in (Status.NEEDS_REVIEW, Status.FAILED, Status.UNKNOWN, Status.READY):
+        due_at = at if status in UNRESOLVED else None
+        write_rows(
+            dynamo,
+            (
+                serialize_job(samples.make_job(job_key=key, status=status, since=at, due_at=due_at))
+                for key in islice(keys, MAX_COUNT + 50)
+            ),
+        )
+
+    counts = read_counter.app.job_queries.counts()
+    state = read_counter.app.overview.state()
+
+    assert set(counts.truncated) == {"needs_review", "unknown", "pending", "failed_today"}
+    assert state.reviews_read == MAX_REVIEWS
+    assert 4 * MAX_COUNT < sum(read_counter.read) <= MAX_VIEW_READS
+
+
+def due_keys(*, in_one_shard: bool) -> Iterator[JobKey]:
+    keys = (job_key("payment.charge", str(one), prefix="order_") for one in count())
+    return (key for key in keys if not in_one_shard or due_shard(key, DUE_SHARDS) == 0)
 
 
 def measure_reads(read_counter: ReadCounter) -> dict[str, float]:

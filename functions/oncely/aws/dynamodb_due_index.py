@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.errors import translated
 from oncely.aws.expressions import Expression
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 INDEX: Final = "due"
 
-_PAGE_SIZE: Final = 250
+# A list or a count needs the first few entries of each shard, a sweep hundreds.
+_PAGE_SIZE: Final = 10
+_MAX_PAGE_SIZE: Final = 250
 _MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -37,20 +39,30 @@ class DynamoDueIndex:
         times = (since or _MIN_TIME, until)
         if times[0] > until:
             return  # DynamoDB refuses such a query
+        due_at = times[0]
+        for row in self._query(due_partition_name(action, shard), times):
+            # An edited due time keeps its place in the index and blocks no other row.
+            with suppress(ValueError):
+                due_at = parse_time(row["due_at"])
+            yield DueEntry(job_key=JobKey(str(row["job_key"])), due_at=due_at)
+
+    def _query(self, partition: str, times: tuple[datetime, datetime]) -> Iterator[dict[str, Any]]:
+        """Read a partition lazily, in growing steps."""
         e = Expression()
         between = " AND ".join(e.value(serialize(format_time(at))) for at in times)
-        partition = f"{e.name(DUE)} = {e.value(serialize(due_partition_name(action, shard)))}"
-        pages = self.client.get_paginator("query").paginate(
-            TableName=self.table,
-            IndexName=INDEX,
-            KeyConditionExpression=f"{partition} AND {e.name('due_at')} BETWEEN {between}",
-            PaginationConfig={"PageSize": _PAGE_SIZE},
+        condition = f"{e.name(DUE)} = {e.value(serialize(partition))}"
+        query: dict[str, Any] = {
+            "TableName": self.table,
+            "IndexName": INDEX,
+            "KeyConditionExpression": f"{condition} AND {e.name('due_at')} BETWEEN {between}",
             **e.parameters(),
-        )
-        due_at = times[0]
-        with translated(f"the index {INDEX!r}", name=self.table, check="that it exists"):
-            for row in (deserialize_row(row) for page in pages for row in page["Items"]):
-                # An edited due time keeps its place in the index and blocks no other row.
-                with suppress(ValueError):
-                    due_at = parse_time(row["due_at"])
-                yield DueEntry(job_key=JobKey(str(row["job_key"])), due_at=due_at)
+        }
+        size = _PAGE_SIZE
+        while True:
+            with translated(f"the index {INDEX!r}", name=self.table, check="that it exists"):
+                page = self.client.query(**query, Limit=size)
+            yield from map(deserialize_row, page["Items"])
+            if "LastEvaluatedKey" not in page:
+                return
+            query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+            size = min(size * 2, _MAX_PAGE_SIZE)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -16,7 +17,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
 from oncely.domain.text import format_time, parse_time
-from oncely.ports import Clock, DueIndex
+from oncely.ports import Clock, DueEntry, DueIndex
 from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry
 
 IN_PROGRESS: Final = "in_progress"
@@ -112,15 +113,31 @@ class JobLists:
         A few have other statuses, such as ended jobs that are not published yet. The caller reads
         the rows and drops them.
         """
-        rows = heapq.merge(
-            *(
-                self.due_index.due(action, shard, since=since, until=until or _MAX_TIME)
-                for action in sorted({due_action(status) for status in statuses})
-                for shard in range(self.due_index.shards)
-            ),
-            key=lambda one: one.due_at,
-        )
+        partitions = self._partitions(statuses, since=since, until=until or _MAX_TIME)
+        rows = heapq.merge(*partitions, key=lambda one: one.due_at)
         return (JobListEntry(one.job_key, one.due_at) for one in rows)
+
+    def count_due(self, statuses: tuple[Status, ...], *, limit: int) -> tuple[int, datetime | None]:
+        """Count the jobs in progress up to a limit, and return when the first of them is due.
+
+        Partition by partition: in the order of their times, it would read more than it counts.
+        """
+        counted, first_due = 0, list[datetime]()
+        for partition in self._partitions(statuses, since=None, until=_MAX_TIME):
+            # The first is read in any case, since it may be the oldest of all.
+            times = [one.due_at for one in islice(partition, max(1, limit - counted))]
+            first_due += times[:1]
+            counted += len(times)
+        return min(counted, limit), min(first_due, default=None)
+
+    def _partitions(
+        self, statuses: tuple[Status, ...], *, since: datetime | None, until: datetime
+    ) -> list[Iterator[DueEntry]]:
+        return [
+            self.due_index.due(action, shard, since=since, until=until)
+            for action in sorted({due_action(status) for status in statuses})
+            for shard in range(self.due_index.shards)
+        ]
 
 
 @dataclass(frozen=True)

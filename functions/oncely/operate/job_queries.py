@@ -295,11 +295,12 @@ class JobQueries:
 
     def _pending(self) -> tuple[int, datetime | None]:
         """The number of jobs in progress, and since when the oldest is overdue or unknown."""
-        due = [one.at for one in islice(self._lists.due(LISTS[IN_PROGRESS]), MAX_COUNT)]
+        counted, due_at = self._lists.count_due(LISTS[IN_PROGRESS], limit=MAX_COUNT)
         unknown = self.job_index.by_status((Status.UNKNOWN,), oldest_first=True)
-        late = [at for at in due[:1] if at <= self.clock.now()]
-        waiting = [*late, *(one.at for one in islice(unknown, 1))]
-        return len(due), min(waiting, default=None)
+        waiting = [one.at for one in islice(unknown, 1)]
+        if due_at is not None and due_at <= self.clock.now():
+            waiting.append(due_at)
+        return counted, min(waiting, default=None)
 
     @property
     def _lists(self) -> JobLists:
