@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from botocore.exceptions import EndpointConnectionError
+
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
@@ -155,6 +157,13 @@ class MemoryRejects:
 
     def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
         return self.resends.setdefault((name, number), actor) is actor
+
+
+class UnreachableS3:
+    """The client of a bucket during an outage."""
+
+    def list_objects_v2(self, **_: object) -> object:
+        raise EndpointConnectionError(endpoint_url="https://s3")
 
 
 @dataclass

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import Result
 
 from oncely.app import App
+from oncely.aws.s3_archive import S3Archive
 from tests.support.cli import FakeStackConnection, run_cli
-from tests.support.fakes import START, MemoryRejects
+from tests.support.fakes import START, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack
 
 NAME = "2026/11/16/4f7b"
@@ -18,7 +19,7 @@ NAME = "2026/11/16/4f7b"
 
 @dataclass
 class RejectingStack(FakeStackConnection):
-    rejects: MemoryRejects = field(default_factory=MemoryRejects)
+    rejects: Any = field(default_factory=MemoryRejects)
 
     @property
     def app(self) -> App:
@@ -130,3 +131,15 @@ def test_show_prints_rejected_messages_on_the_timeline(stack: RejectingStack) ->
 
     assert "a message was rejected" in shown
     assert "amount is text" in shown
+
+
+def test_show_says_that_rejected_messages_cannot_be_read(stack: RejectingStack) -> None:
+    stack.world.add_order()
+    stack.rejects.add(NAME, body())
+    rejects_cli(stack, "resend", NAME, "--yes")
+    client: Any = UnreachableS3()
+    stack.rejects = S3Archive(client, "archive")
+
+    result = run_cli("show", "payment.charge:order_18452", connection=stack)
+
+    assert (result.exit_code, "cannot be read" in result.stdout) == (0, True)

@@ -78,7 +78,7 @@ def test_list_entry_is_short_and_single_job_is_complete() -> None:
 
     assert short["matched_by"] == "order"
     assert set(full) - set(short) == {
-        *("timeline", "links", "repairs", "contract", "message", "result")
+        *("timeline", "timeline_error", "links", "repairs", "contract", "message", "result")
     }
     contract: Any = full["contract"]
     assert (contract["job_type"], contract["queue"]) == ("payment.charge", "payments")
@@ -141,6 +141,7 @@ def test_view_of_one_job_is_complete() -> None:
         "amount_label": "12.50 EUR",
         "provider_ref": "pi_1",
         "provider_url": "https://dashboard.stripe.com/payments/pi_1",
+        "timeline_error": None,
         "links": [
             {
                 "provider": "Stripe",

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.s3_archive import S3Archive
 from oncely.domain.masking import mask_json, unmask_json
 from oncely.operate.rejects import RejectedMessages, ResentBefore
-from tests.support.fakes import FakeMessageSource, MemoryRejects
+from tests.support.fakes import FakeMessageSource, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery
 from tests.unit.test_access_log import Lines, Page
@@ -166,3 +167,22 @@ def test_reject_names_its_job(
     inbox = FakeMessageSource()
     BatchHarness(world=world, inbox=inbox).process(make_delivery(json.dumps(message)))
     assert inbox.named == [named]
+
+
+def test_job_is_shown_when_the_archive_cannot_be_read(
+    page: Page, world: InMemoryStack, rejects: MemoryRejects
+) -> None:
+    resend(page, body())
+    rejects.of_jobs[KEY] = [NAME]
+    readable = json.loads(page.call("GET /api/job", key=KEY)["body"])
+    client: Any = UnreachableS3()
+    page.app = world.app(stored_rejects=S3Archive(client, "archive"))
+
+    answer = page.call("GET /api/job", key=KEY)
+    shown = json.loads(answer["body"])
+
+    assert (answer["statusCode"], readable["timeline_error"]) == (200, None)
+    assert "rejected messages of this job, if any, cannot be read" in shown["timeline_error"]
+    own_steps = [one for one in readable["timeline"] if one["kind"] != "reject"]
+    assert shown["timeline"] == own_steps != readable["timeline"]
+    assert (shown["headline"], shown["repairs"]) == (readable["headline"], readable["repairs"])

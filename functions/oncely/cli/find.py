@@ -9,14 +9,12 @@ from oncely.cli import console, job_output
 from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.domain.errors import OncelyError
 from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncely.operate.job_queries import SearchResults
-    from oncely.operate.job_view import JobView
     from oncely.operate.repair_request import LookupAnswer
 
 # Fits one screen. `oncely show` prints the rest.
@@ -94,7 +92,8 @@ def show(
     """
     if (view := stack.app.job_queries.get(key)) is None:
         raise job_not_found(key)
-    shown = _with_rejects(stack, view).to_json()
+    # The Reader policy does not allow to read rejected messages.
+    shown = view.with_rejects(stack.app.rejected_messages).to_json()
     if json:
         console.print_json(shown)
         return
@@ -108,16 +107,6 @@ def show(
         )
         console.print_pairs((option.repair, sentence(option.reason)) for option in allowed)
     console.print_line(f"About this job type: oncely contracts {view.job.job_type}")
-
-
-def _with_rejects(stack: StackConnection, view: "JobView") -> "JobView":
-    """Add the rejected messages. The Reader policy does not permit reading them."""
-    try:
-        return view.with_rejects(stack.app.rejected_messages.of_job(view.job.job_key))
-    except OncelyError as error:
-        message = f"Messages of this job were rejected, and cannot be read: {error}."
-        console.print_line(message, to=console.stderr_console())
-        return view
 
 
 def job_not_found(key: str) -> CommandError:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from oncely.cli import console
-from oncely.domain.headlines import plain_reason
+from oncely.domain.headlines import plain_reason, sentence
 from oncely.domain.text import format_age, parse_time
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def print_timeline(view: JobJson) -> None:
         (_format_when(line), (f"{line['event_label']} ({line['actor']})", line["reason"]))
         for line in view["timeline"]
     )
+    if error := view.get("timeline_error"):
+        console.print_line(sentence(error), style="yellow")
 
 
 def _format_when(line: JobJson) -> str:

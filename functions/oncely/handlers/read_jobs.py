@@ -80,7 +80,7 @@ def get_job(request: ApiRequest) -> ApiResponse:
         return ApiResponse.error(
             HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
         )
-    shown = view.with_rejects(get_app().rejected_messages.of_job(view.job.job_key))
+    shown = view.with_rejects(get_app().rejected_messages)
     content = shown.to_json()
     if request.require_user.can_repair:  # support agents see no names of AWS
         content["row_url"] = get_app().job_queries.links.of_row(view.job.job_key)

@@ -1,6 +1,5 @@
 """One job as the admin page and the CLI show it: headline, facts, timeline and repairs."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -9,7 +8,7 @@ from oncely.contract import AnyContract
 from oncely.domain.contract_description import ContractDescription
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.erasure import holds_only_proof
-from oncely.domain.errors import InvalidInputError
+from oncely.domain.errors import InvalidInputError, OncelyError
 from oncely.domain.event_records import EventRecord
 from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.headlines import next_step, plain_reason, sentence
@@ -31,7 +30,7 @@ from oncely.domain.timeline import (
     timeline,
 )
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLink, ConsoleLinks
-from oncely.operate.rejects import RejectView
+from oncely.operate.rejects import RejectedMessages, RejectView
 from oncely.registry import ContractRegistry
 
 
@@ -50,6 +49,7 @@ class JobView:
     links: tuple[ConsoleLink, ...] = ()  # the effect in the provider's console
     matched_by: str | None = None
     rejects: tuple[RejectView, ...] = ()  # rejected messages of this job
+    rejects_error: str | None = None  # why they could not be read
 
     @property
     def timeline(self) -> tuple[EvidenceEntry, ...]:
@@ -69,8 +69,13 @@ class JobView:
     def with_match(self, match: str) -> "JobView":
         return replace(self, matched_by=match)
 
-    def with_rejects(self, rejects: Iterable[RejectView]) -> "JobView":
-        return replace(self, rejects=tuple(rejects))
+    def with_rejects(self, messages: RejectedMessages) -> "JobView":
+        """Add the rejected messages. A job is shown even if the archive cannot be read."""
+        try:
+            return replace(self, rejects=tuple(messages.of_job(self.job.job_key)))
+        except OncelyError as error:
+            reason = f"rejected messages of this job, if any, cannot be read: {error}"
+            return replace(self, rejects_error=reason)
 
     def to_summary_json(self) -> dict[str, Json]:
         job = self.job
@@ -112,6 +117,9 @@ class JobView:
             "result": None if job.result is None else mask_json(dict(job.result)),
             "message": mask_json(dict(job.message)),
             "timeline": self._timeline_json(),
+            "timeline_error": None
+            if self.rejects_error is None
+            else support_text(self.rejects_error),
             "links": [link._asdict() for link in self.links],
             "repairs": [_option_json(option) for option in self.repairs],
             "contract": None if self.contract is None else self.contract.to_json(),

@@ -38,7 +38,7 @@ function renderNotFound(key) {
 /** The view of a job. After a repair it is rendered again, with the result. */
 function renderJob(job, context, result = null) {
   const rerender = (response, label) => {
-    const next = renderJob(response.job, context, { ...response, label });
+    const next = renderJob(withRejectsOf(job, response.job), context, { ...response, label });
     article.replaceWith(next);
     next.querySelector(".outcome h2").focus();
   };
@@ -52,6 +52,13 @@ function renderJob(job, context, result = null) {
     renderStored(job),
   );
   return article;
+}
+
+/** A repaired job. The repair does not read the rejected messages again. */
+function withRejectsOf(before, job) {
+  const rejects = before.timeline.filter((entry) => entry.kind === "reject");
+  const timeline = [...job.timeline, ...rejects].sort((one, other) => (one.at < other.at ? -1 : 1));
+  return { ...job, timeline, timeline_error: before.timeline_error };
 }
 
 function renderHeader(job, { reload }, result) {

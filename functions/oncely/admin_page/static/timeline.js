@@ -12,6 +12,7 @@ export function renderTimeline(job) {
     {},
     el("h2", {}, "Timeline"),
     el("p.meta", {}, summary(job, periods)),
+    job.timeline_error ? el("p.error", {}, capitalizeSentence(job.timeline_error)) : null,
     el("ol.periods", { "aria-label": "How long each status lasted" }, periods.map(renderPeriod)),
     el("ol.timeline", {}, job.timeline.map((entry, index) => renderEntry(entry, job.timeline[index - 1]))),
   );
