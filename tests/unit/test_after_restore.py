@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from oncely.domain.effect_outcomes import LookupUnsupported
+from oncely.domain.event_records import EventMark, EventRecord
+from oncely.domain.history import history_line
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.repairs import Repair
+from oncely.domain.restore import restore_row
 from oncely.operate.repair_request import (
     Contradicted,
     NotAllowed,
@@ -29,7 +32,7 @@ from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.errand_contract import MESSAGE, make_errand
-from tests.unit.samples import make_job
+from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
 
@@ -260,3 +263,21 @@ def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize("same_run", [True, False], ids=["same run", "earlier run"])
+def test_proof_on_the_row_survives_a_newer_history_line(*, same_run: bool) -> None:
+    """The history holds no events. A tag has no time, so a later run could match it."""
+    proof = EventRecord(
+        at=NOW, provider="Amazon SES", name="Send", mark=EventMark.PROOF, fence=1, ref="ses_1"
+    )
+    row = make_job(status=Status.STARTED, version=2, fence=1, provider_events=(proof,))
+    created_at = NOW if same_run else NOW + timedelta(days=1)
+    after = replace(row, status=Status.UNKNOWN, version=3, created_at=created_at)
+    line = history_line(row, after, generation="T1", at=NOW)
+
+    restored = restore_row(replace(row, created_at=NOW), line, deployment="dev", now=NOW)
+
+    assert restored is not None
+    assert restored.status is Status.UNKNOWN
+    assert restored.proofs == ((proof,) if same_run else ())

@@ -8,6 +8,7 @@ from typing import Any, Final
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.ended_jobs import MONEY_RETENTION, expiry_time
+from oncely.domain.event_records import EventRecord
 from oncely.domain.history import HistoryLine, HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -128,6 +129,7 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
         since=line.at,
         result=None if line.result is None else dict(line.result),
         evidence=row.evidence if row is not None else (),
+        provider_events=_kept_events(line, row),
         closing=_closing(line),
         **copied,
     )
@@ -135,6 +137,12 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
         return replace(job, due_at=now)
     # An ended row without an expiry was not published yet; publishing twice is harmless.
     return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
+
+
+def _kept_events(line: HistoryLine, row: Job | None) -> tuple[EventRecord, ...]:
+    """The events of the row, which no line holds. Those of an earlier run prove nothing."""
+    same_run = row is not None and row.created_at == line.created_at
+    return row.provider_events if row is not None and same_run else ()
 
 
 def _keeps_message(line: HistoryLine, row: Job | None) -> bool:
