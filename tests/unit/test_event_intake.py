@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.hints import DropReason, HintAction
+from oncely.domain.effect_outcomes import Anomalous, Json, NotFound
+from oncely.domain.hints import DropReason, HintAction, ReportedState, on_unsettled_end
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.provider_events import EventEnvelope, webhook_source
@@ -18,10 +18,11 @@ from oncely.providers.interfaces import Refund
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges
-from oncely.testing.memory import MemoryTableGuard
+from oncely.testing.memory import MemoryBusinessRows, MemoryTableGuard
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.stripe_events import ACCOUNT, SOURCE, envelope, stripe_event
+from tests.unit.samples import make_job
 
 KEY = JobKey("payment.charge:order_18452")
 REFUND_KEY = JobKey("payment.refund:order_18452:rma_1")
@@ -236,6 +237,40 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     assert paid.job(REFUND_KEY).status is Status.NEEDS_REVIEW
     row = paid.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
     assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.FAILED}
+
+
+@pytest.mark.parametrize("order", ["changed", "gone"])
+def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
+    paid: InMemoryStack, order: str
+) -> None:
+    """Money came back, and nobody would know. A late failure of a payment is no such case."""
+    paid.run(REFUND)
+    paid.payments.complete_refund("re_1", status="failed")
+    rows = paid.dependencies.rows
+    assert isinstance(rows, MemoryBusinessRows)
+    if order == "gone":
+        del rows.rows["orders", ("18452",)]
+    else:
+        paid.add_order(**{**paid.order(), "amount": 1})
+
+    deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
+    deliver_event(paid, "payment_intent.payment_failed")
+
+    refund = paid.job(REFUND_KEY)
+    assert refund.status is Status.NEEDS_REVIEW
+    assert "an event of the provider says failed" in str(refund.last_error)
+    assert paid.job(KEY).status is Status.FINISHED
+    row = rows.get("refunds", {"charge_id": "ch_pi_1"})
+    assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.DONE}
+
+
+def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
+    doubt, row = Anomalous("the order is gone"), make_job(status=Status.FAILED)
+    decision = on_unsettled_end(row, ReportedState.SUCCEEDED, doubt, may_fail_later=False)
+    assert decision is not None
+    assert (decision.event, decision.alert) == (Event.CONTRADICT, True)
+    found = NotFound("no payment")
+    assert on_unsettled_end(row, ReportedState.SUCCEEDED, found, may_fail_later=False) is None
 
 
 def test_forged_refund_failure_changes_nothing(paid: InMemoryStack) -> None:

@@ -8,8 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
+from oncely.domain.effect_outcomes import Anomalous, EffectOutcome
 from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import Event
+from oncely.domain.text import single_line
 
 
 class ReportedState(StrEnum):
@@ -66,6 +68,23 @@ def action_for_hint(
         not_done and reported is ReportedState.SUCCEEDED
     )
     return HintAction.CHECK_END if contradicts else DropReason.NOT_NEEDED
+
+
+def on_unsettled_end(
+    row: Job, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
+) -> Decision | None:
+    """Escalate an end that an event contradicts, if the lookup settles nothing.
+
+    The order may have changed or be gone, so that nothing can be compared. Returns None for a
+    payment that succeeded: a late failure of an earlier try is common, and means nothing.
+    """
+    succeeded = row.status.is_finished and not may_fail_later
+    if not isinstance(outcome, Anomalous) or succeeded:
+        return None
+    reason = f"an event of the provider says {reported}, and a lookup settles nothing"
+    reason = f"it is {row.status}, but {reason}: {outcome.reason}"
+    changes = {"expires_at": None, "last_error": single_line(reason)}
+    return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
 
 
 def apply_hint(row: Job, *, deployment: str | None, now: datetime) -> Job | None:

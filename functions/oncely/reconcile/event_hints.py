@@ -7,7 +7,13 @@ from oncely.domain.decisions import on_lookup_of_ended
 from oncely.domain.effect_outcomes import LookupFailed
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.gate import EndpointGroup
-from oncely.domain.hints import DropReason, HintAction, action_for_hint
+from oncely.domain.hints import (
+    DropReason,
+    HintAction,
+    ReportedState,
+    action_for_hint,
+    on_unsettled_end,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
 from oncely.domain.provider_events import JobHint
@@ -44,10 +50,12 @@ class EventHints:
         ):
             return DropReason.NOT_NEEDED  # a newer hint, or the job moved on
         if action is HintAction.CHECK_END and row is not None:
-            self._check_end(row, table, deadline)
+            self._check_end(row, hint.reported, table, deadline)
         return action
 
-    def _check_end(self, row: Job, table: TableOpen, deadline: datetime | None) -> None:
+    def _check_end(
+        self, row: Job, reported: ReportedState, table: TableOpen, deadline: datetime | None
+    ) -> None:
         """Look up an ended job, and escalate it only if the provider contradicts its result."""
         try:
             contract_type, message = self.reconciler.registry.parse_row(row)
@@ -60,10 +68,16 @@ class EventHints:
         lookup = lookup_effect(row, contract, message, table)
         if isinstance(lookup.outcome, LookupFailed):
             raise UnavailableError(lookup.outcome.reason)
+        may_fail_later = contract.policy.may_fail_later
+        if unsettled := on_unsettled_end(
+            row, reported, lookup.outcome, may_fail_later=may_fail_later
+        ):
+            self.reconciler.decision_writer().write(row, unsettled, contract=contract)
+            return
         decision = on_lookup_of_ended(row, lookup.outcome, cause="after an event of the provider")
         if decision.event is not Event.CONTRADICT:
             return  # an event that is wrong, late or repeated leaves no trace
-        frees = contract.policy.may_fail_later and row.status.is_finished
+        frees = may_fail_later and row.status.is_finished
         self.reconciler.decision_writer().write(
             row,
             decision,
