@@ -144,5 +144,5 @@ def execute_payment(
 
 def charge_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
     ref = prepare_payment(rig, asked, number=number)
-    execute_payment(rig, ref, asked, number=number)
+    execute_payment(rig, ref, asked, number=number, verified=True)
     return ref

@@ -256,6 +256,55 @@ def test_refund_is_no_longer_a_charge_only_if_it_is_full(
     assert isinstance(closed, Succeeded if done else Declined)
 
 
+@pytest.mark.parametrize(
+    "status", ["failed", "processor_declined", "settlement_declined", "voided"]
+)
+def test_refund_that_gave_nothing_back_leaves_a_charge(rig: Rig, status: str) -> None:
+    asked = rig.payment()
+    ref = rig.prepare(asked)
+    rig.client.execute(ref, asked, idempotency_key=KEY, verified=True)
+    rig.braintree.refund(ref)
+    paid = rig.braintree.ledger.transaction(ref)
+    assert paid is not None
+    rig.braintree.set_status(paid.refund_ids[0], status)
+
+    closed = rig.client.lookup_closed(ref, job_key=asked.job_key, deployment="dev")
+
+    assert isinstance(closed, Succeeded)
+    found = rig.client.lookup(ref, asked)
+    assert isinstance(found, Anomalous)
+    assert found.effect_done
+
+
+@pytest.mark.parametrize("status", ["submitted_for_settlement", "settled", "settlement_pending"])
+def test_second_transaction_of_a_charged_job_is_not_submitted(rig: Rig, status: str) -> None:
+    asked = rig.payment()
+    charged, ref = rig.prepare(asked), rig.prepare(asked)
+    rig.braintree.set_status(charged, status)
+
+    outcome = rig.client.execute(ref, asked, idempotency_key=KEY)
+
+    assert isinstance(outcome, Anomalous)
+    assert charged in outcome.reason
+    assert rig.status(ref) == "authorized"
+
+
+@pytest.mark.parametrize("status", ["authorized", "voided", "processor_declined"])
+def test_job_with_another_charge_is_not_closed(rig: Rig, status: str) -> None:
+    asked = rig.payment()
+    charged, ref = rig.prepare(asked), rig.prepare(asked)
+    rig.braintree.set_status(charged, "settled")
+    rig.braintree.set_status(ref, status)
+
+    outcome = rig.client.close(ref, asked)
+
+    assert isinstance(outcome, Anomalous)
+    assert charged in outcome.reason
+    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY), Anomalous)
+    rig.braintree.refund(charged)
+    assert isinstance(rig.client.close(ref, asked), Declined)
+
+
 def test_refused_connection_sends_nothing() -> None:
     settings = BraintreeSettings.model_validate(
         {**BraintreeSandbox.settings, "api_base": "http://127.0.0.1:9"}

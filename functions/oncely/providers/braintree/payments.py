@@ -28,6 +28,7 @@ from oncely.providers.braintree.responses import (
     error_outcome,
     flag_duplicates,
     flag_open,
+    has_settled,
     is_charged,
     is_duplicate_rejection,
     is_open,
@@ -93,10 +94,12 @@ class BraintreePayments:
         del idempotency_key  # a second submission of a transaction is rejected
         if not verified:
             state = self._verify(ref, payment)
+            if isinstance(state, NotFound | Declined) and (
+                obstacle := self._void_others(ref, payment, state)
+            ):
+                return obstacle
             if not isinstance(state, NotFound):
                 return state
-            if failure := self._void_others(ref, payment):
-                return failure
         try:
             result = self.gateway.transaction.submit_for_settlement(ref, payment.money.decimal_text)
         except REQUEST_ERRORS as error:
@@ -143,8 +146,8 @@ class BraintreePayments:
         state = self._verify(ref, payment)
         if not isinstance(state, NotFound | Declined):
             return state
-        if failure := self._void_others(ref, payment):
-            return failure
+        if obstacle := self._void_others(ref, payment, state):
+            return obstacle
         if isinstance(state, Declined):
             return state
         try:
@@ -185,9 +188,11 @@ class BraintreePayments:
         return closed_outcome(transaction)
 
     def _is_refunded(self, transaction: Transaction) -> bool:
-        refunds = getattr(transaction, "refund_ids", None) or ()
-        amounts = (self.gateway.transaction.find(one).amount for one in refunds)
-        return bool(refunds) and sum(amounts, start=Decimal(0)) >= transaction.amount
+        ids = getattr(transaction, "refund_ids", None) or ()
+        refunds = [self.gateway.transaction.find(one) for one in ids]
+        # A refund may be declined or voided, and then gave nothing back.
+        given_back = sum((one.amount for one in refunds if has_settled(one)), start=Decimal(0))
+        return bool(refunds) and given_back >= transaction.amount
 
     def _search(self, order_id: str) -> list[Transaction]:
         found = self.gateway.transaction.search(TransactionSearch.order_id == order_id)
@@ -202,10 +207,17 @@ class BraintreePayments:
     def _others(self, ref: str, order_id: str) -> list[Transaction]:
         return [one for one in self._search(order_id) if one.id != ref]
 
-    def _void_others(self, ref: str, payment: Payment) -> NotSent | None:
-        """Void what an earlier run authorized but could not save. Returns why that failed."""
+    def _void_others(
+        self, ref: str, payment: Payment, state: EffectOutcome
+    ) -> NotSent | Anomalous | None:
+        """Void what an earlier run authorized but could not save.
+
+        Returns why the job must not go on: one could not be voided, or has taken the money.
+        """
         try:
             others = self._others(ref, order_id_of(payment.deployment, payment.job_key))
+            if charged := self._not_closed([one for one in others if is_charged(one)]):
+                return flag_duplicates(state, ref, charged)
             for one in filter(is_open, others):
                 result = self.gateway.transaction.void(one.id)
                 if result is None or not result.is_success:
