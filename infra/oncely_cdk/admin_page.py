@@ -218,7 +218,7 @@ class AdminPage(Construct):
         function.grant("dynamodb:GetItem", resources=tables.arns(required.written_tables))
         function.grant(
             "dynamodb:Query",
-            resources=tables.index_arns(JOBS, ATTENTION_INDEX, BY_REFERENCE, DUE_INDEX),
+            resources=tables.index_arns(JOBS, ATTENTION_INDEX, BY_REFERENCE, BY_SUBJECT, DUE_INDEX),
         )
         function.grant("dynamodb:BatchGetItem", resources=[tables.arn(JOBS)])
         shared.archive.grant_read_history(function)

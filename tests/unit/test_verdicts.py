@@ -6,8 +6,10 @@ import pytest
 
 from oncely.domain.headlines import next_step, plain_reason, sentence
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
+from oncely.operate.verdicts import verdicts
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.audited_shop import AuditedShop
 from tests.support.cli import FakeStackConnection, run_cli
@@ -56,12 +58,47 @@ def test_unresolved_charge_makes_it_not_certain_yet(world: InMemoryStack, status
     assert verdict.text == "not certain yet: no charge is confirmed yet"
 
 
-def test_receipt_that_was_not_sent_is_named(world: InMemoryStack) -> None:
+def test_unknown_receipt_makes_it_not_certain_yet(world: InMemoryStack) -> None:
     world.run(charge_message("1"))
     world.mail.fail_next(ProviderFault.TIMEOUT_AFTER)
     world.run({"job": "receipt.send", "v": 1, "order_id": "1"})
-    (text,) = sentences(world, "1")
-    assert "receipt not sent yet" in text
+    (verdict,) = world.inspector().search("1").verdicts
+    assert not verdict.certain
+    assert "unknown whether the receipt was sent" in verdict.text
+
+
+@pytest.mark.parametrize("text", ["pi_1", "re_1", "payment.charge:order_1"])
+def test_verdict_rests_on_all_jobs_of_the_order_whatever_was_searched(
+    world: InMemoryStack, text: str
+) -> None:
+    """A search by a charge finds neither its refund nor another charge of the order."""
+    world.run(charge_message("1"))
+    world.run({"job": "payment.refund", "v": 1, "order_id": "1", "refund_id": "r", "amount": 50})
+    again = make_job(
+        job_key=JobKey("payment.charge:order_1:2"),
+        status=Status.FINISHED,
+        subject="1",
+        amount=1250,
+        currency="eur",
+        provider_ref="pi_2",
+    )
+    world.store.jobs[again.job_key] = again
+
+    found = world.inspector().search(text)
+
+    (verdict,) = found.verdicts
+    assert len(found.jobs) == 1, "an exact hit opens its job"
+    assert verdict.is_duplicate
+    assert "charged 2 times" in verdict.sentence
+    assert "0.50 EUR refunded" in verdict.sentence
+
+
+def test_row_that_cannot_be_read_makes_it_not_certain_yet(world: InMemoryStack) -> None:
+    world.run(charge_message("1"))
+    views = world.inspector().search("1").jobs
+    (verdict,) = verdicts(views, at=NOW, unreadable=1)
+    assert not verdict.certain
+    assert verdict.text.endswith("; 1 row cannot be read")
 
 
 def test_customer_has_a_verdict_over_all_orders(world: InMemoryStack) -> None:

@@ -146,9 +146,32 @@ class JobQueries:
             query=query,
             jobs=tuple(newest),
             unreadable=unreadable,
-            verdicts=verdicts(newest, at=self.clock.now()),
+            verdicts=self._verdicts(query, newest, unreadable),
             notes=notes,
         )
+
+    def _verdicts(
+        self, query: str, views: Sequence[JobView], unreadable: Sequence[UnreadableRow]
+    ) -> tuple[Verdict, ...]:
+        """The verdicts on the orders of these jobs, from all jobs of each order.
+
+        A search by a charge finds neither its refund nor a second charge of the order.
+        """
+        found = {view.job.job_key: view.job for view in views}
+        read = _spellings(query)
+        subjects = {view.subject: None for view in views if view.subject not in {None, *read}}
+        orders = [subject for subject in subjects if subject is not None]
+        rows = self._jobs_by_derived_key(orders, known=found)
+        keys = [
+            key
+            for subject in orders
+            for key in self.job_index.by_subject(subject, limit=MAX_SEARCH_RESULTS)
+        ]
+        rows |= self.job_index.get_many([key for key in keys if key not in {**found, **rows}])
+        others = [row for key, row in rows.items() if key not in found]
+        more = [self.view(row) for row in others if isinstance(row, Job)]
+        hidden = {row.job_key for row in (*unreadable, *_unreadable(others))}
+        return verdicts([*views, *more], at=self.clock.now(), unreadable=len(hidden))
 
     def list_page(
         self,
@@ -271,7 +294,9 @@ class JobQueries:
             for key in self.job_index.by_subject(f"{plugin.name}#{query}", limit=MAX_SEARCH_RESULTS)
         }
 
-    def _jobs_by_derived_key(self, subjects: Iterable[str]) -> dict[JobKey, Job | UnreadableRow]:
+    def _jobs_by_derived_key(
+        self, subjects: Iterable[str], *, known: Mapping[JobKey, Job] = MappingProxyType({})
+    ) -> dict[JobKey, Job | UnreadableRow]:
         """The rows whose keys are derived from a subject. Stops at the first missing row."""
         found: dict[JobKey, Job | UnreadableRow] = {}
         remaining = [
@@ -281,7 +306,9 @@ class JobQueries:
         ]
         while remaining:
             tried = [(keys, list(islice(keys, _KEYS_PER_LOOKUP))) for keys in remaining]
-            rows = self.job_index.get_many([key for _, some in tried for key in some])
+            keys = [key for _, some in tried for key in some]
+            read = self.job_index.get_many([key for key in keys if key not in known])
+            rows = {**read, **{key: known[key] for key in keys if key in known}}
             remaining = [keys for keys, some in tried if rows.keys() & set(some)]
             found |= rows
         return found

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from oncely.domain.charges import ChargeSummary
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.lifecycle import IN_REVIEW, Event
 from oncely.domain.text import format_minute, format_time
 from oncely.domain.timeline import later_reports
 from oncely.operate.job_view import JobView
@@ -47,11 +48,19 @@ class Verdict:
         }
 
 
-def verdicts(views: Sequence[JobView], *, at: datetime) -> tuple[Verdict, ...]:
-    """Return a verdict for each order with a job that takes money, and one for several together."""
+def verdicts(views: Sequence[JobView], *, at: datetime, unreadable: int = 0) -> tuple[Verdict, ...]:
+    """Return a verdict for each order with a job that takes money, and one for several together.
+
+    `views` are all jobs of these orders. A row that cannot be read may be one of them.
+    """
     subjects = dict.fromkeys(view.subject for view in views if view.takes_money)
     found = tuple(
-        _verdict(subject, [view for view in views if view.subject == subject], at=at)
+        _verdict(
+            subject,
+            [view for view in views if view.subject == subject],
+            at=at,
+            unreadable=unreadable,
+        )
         for subject in subjects
     )
     customers = {view.job.customer_id for view in views if view.job.customer_id}
@@ -60,14 +69,19 @@ def verdicts(views: Sequence[JobView], *, at: datetime) -> tuple[Verdict, ...]:
     return found
 
 
-def _verdict(subject: str | None, views: Sequence[JobView], *, at: datetime) -> Verdict:
+def _verdict(
+    subject: str | None, views: Sequence[JobView], *, at: datetime, unreadable: int
+) -> Verdict:
     charging = [view for view in views if view.takes_money]
     others = [view for view in views if not view.takes_money]
     charges = ChargeSummary.from_jobs(view.job for view in charging)
-    certain = all(view.job.ended for view in charging) and not charges.marked
+    is_open = any(not view.job.ended for view in charging) or any(map(_is_unknown, others))
+    certain = not is_open and not charges.marked and not unreadable
     parts = [charges.summary or "nothing to charge", *(_outcome(view) for view in others)]
     if charges.succeeded and not any(view.amount_label for view in others):
         parts.append("no refund recorded")
+    if unreadable:
+        parts.append(f"{unreadable} {'row' if unreadable == 1 else 'rows'} cannot be read")
     text = "; ".join(parts)
     return Verdict(
         about=f"Order {subject}" if subject else "This order",
@@ -99,7 +113,16 @@ def _outcome(view: JobView) -> str:
     """What another job of the order did: "receipt sent", "12.50 EUR refunded"."""
     what = view.amount_label or view.job.job_type.partition(".")[0]
     status = view.job.status
+    if _is_unknown(view):
+        named = what if view.amount_label else f"the {what}"
+        return f"unknown whether {named} was {view.done_verb}"
     if status.is_finished:
         reports = later_reports(view.job)
         return f"{what} {view.done_verb}" + (f", reported later: {reports}" if reports else "")
     return f"{what} not {view.done_verb}" + ("" if view.job.ended else " yet")
+
+
+def _is_unknown(view: JobView) -> bool:
+    """Whether its effect may have happened, or an operator has to decide."""
+    status = view.job.status
+    return status in IN_REVIEW or status.allows(Event.RECHECK)
