@@ -66,7 +66,7 @@ def test_misspelled_command_or_status_gets_a_suggestion() -> None:
     stack = FakeStackConnection()
     result = run_cli("list", "--status", "needs revew", connection=stack)
     assert result.exit_code == 2
-    assert "Did you mean needs_review?" in result.stderr
+    assert "Did you mean needs review?" in result.stderr
 
 
 @pytest.mark.parametrize(

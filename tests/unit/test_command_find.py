@@ -127,7 +127,7 @@ def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
     [
         ("find 99999", 1, "No job found for '99999'"),
         ("show payment.charge:order_1", 1, "No job 'payment.charge:order_1'"),
-        ("list --status lost", 2, "Unknown status 'lost'. Valid: in_progress"),
+        ("list --status lost", 2, "Unknown status 'lost'. Valid: done, failed"),
         ("list --since yesterday", 2, "write 24h (ago), 2026-11-16"),
         ("list --type payment.chrage", 0, "Unknown job type 'payment.chrage'. Known: payment."),
         ("list --status finished --type sync.push", 0, "use `oncely find`"),

@@ -251,7 +251,7 @@ def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
     if order == "gone":
         del rows.rows["orders", ("18452",)]
     else:
-        paid.add_order(**{**paid.order(), "amount": 1})
+        rows.put("orders", {"order_id": "18452"}, {**paid.order(), "amount": 1})
 
     deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     deliver_event(paid, "payment_intent.payment_failed")

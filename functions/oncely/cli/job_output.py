@@ -85,18 +85,18 @@ def print_timeline(view: JobJson) -> None:
     """Print the timeline of one job, oldest entry first."""
     console.print_line("Timeline (UTC)", style="bold")
     console.print_pairs(
-        (_format_when(line), (f"{line['event_label']} ({line['actor']})", line["reason"]))
+        (format_time(line["at"]), tuple(filter(None, (_describe(line), line["reason"]))))
         for line in view["timeline"]
     )
     if error := view.get("timeline_error"):
         console.print_line(sentence(error), style="yellow")
 
 
-def _format_when(line: JobJson) -> str:
-    at = format_time(line["at"])
-    if line.get("count", 1) == 1:
-        return at
-    return f"{at} (x{line['count']}, last {format_time(line['last_at'])})"
+def _describe(line: JobJson) -> str:
+    """What happened, and by whom. Equal entries are one, with how often it was."""
+    times = line.get("count", 1)
+    last = "" if times == 1 else f", {times} times, last {format_time(line['last_at'])}"
+    return f"{line['event_label']} ({line['actor']}{last})"
 
 
 def format_time(text: object, *, with_age: bool = False) -> str:

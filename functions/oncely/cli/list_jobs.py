@@ -90,13 +90,13 @@ def list_jobs(
 
 
 def _validate_status(status: str | None) -> str | None:
-    from oncely.operate.job_lists import list_name
+    from oncely.operate.job_lists import LIST_WORDS, list_name
 
     if status is None or (name := list_name(status)) is not None:
         return None if status is None else name
-    near = get_close_matches(status.lower(), _LIST_NAMES, n=1)
+    near = get_close_matches(status.lower(), LIST_WORDS, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise usage_error(f"Unknown status {status!r}.{hint} Valid: {', '.join(_LIST_NAMES)}.")
+    raise usage_error(f"Unknown status {status!r}.{hint} Valid: {', '.join(LIST_WORDS)}.")
 
 
 def iterate_pages(

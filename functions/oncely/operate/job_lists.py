@@ -34,6 +34,8 @@ _SHOWN_WORDS: Final[Mapping[str, str]] = {
     **{str(status.label): str(status) for status in Status if status not in UNRESOLVED},
     str(Label.PENDING): IN_PROGRESS,
 }
+# Every word that means a list, those that people see first.
+LIST_WORDS: Final = tuple(dict.fromkeys((*_SHOWN_WORDS, *LISTS)))
 
 
 def list_name(text: str) -> str | None:
@@ -47,7 +49,9 @@ def statuses_for_list(name: str | None) -> tuple[Status, ...]:
     if name is None:
         return tuple(sorted(ATTENTION))
     if (known := list_name(name)) is None:
-        raise InvalidRequestError(f"unknown status {name[:40]!r}: use one of {', '.join(LISTS)}")
+        raise InvalidRequestError(
+            f"unknown status {name[:40]!r}: use one of {', '.join(LIST_WORDS)}"
+        )
     return LISTS[known]
 
 

@@ -293,6 +293,7 @@ def _reject_json(view: RejectView) -> dict[str, Json]:
 
 
 def _entry_json(entry: EvidenceEntry, done_verb: str) -> dict[str, Json]:
+    label, reason = describe_entry(entry, done_verb=done_verb), support_text(entry.reason)
     return {
         "at": _format_time(entry.at),
         "last_at": _format_time(entry.last_at),
@@ -300,11 +301,11 @@ def _entry_json(entry: EvidenceEntry, done_verb: str) -> dict[str, Json]:
         "kind": entry_kind(entry),
         "actor": entry.actor_name,
         "event": entry.event,
-        "event_label": describe_entry(entry, done_verb=done_verb),
+        "event_label": label,
         "mark": None,  # what a provider event means
         "from_status": entry.from_status,
         "to_status": entry.to_status,
-        "reason": support_text(entry.reason),
+        "reason": "" if reason == label else reason,
     }
 
 
