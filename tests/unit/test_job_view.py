@@ -242,3 +242,18 @@ def test_view_links_to_payment_in_provider_console(
     job = make_job(provider_ref=ref, key_scope=scope)
     view = build_view(job, world.registry, now=NOW)
     assert view.to_json()["provider_url"] == url
+
+
+def test_timeline_says_nothing_twice() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    wrong = {**charge_message(), "amount": 1}
+    world.enqueuer().enqueue(wrong)
+    world.run(wrong)
+
+    entries: Any = shown_job(world).to_json()["timeline"]
+    shown = {one["event_label"]: one["reason"] for one in entries}
+
+    assert shown["enqueued"] == ""
+    refused = shown["a message was refused; nothing was changed"]
+    assert refused.startswith("the message has amount 1")

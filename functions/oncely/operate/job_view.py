@@ -294,6 +294,8 @@ def _reject_json(view: RejectView) -> dict[str, Json]:
 
 def _entry_json(entry: EvidenceEntry, done_verb: str) -> dict[str, Json]:
     label, reason = describe_entry(entry, done_verb=done_verb), support_text(entry.reason)
+    # Some reasons begin as their label does, because alerts show them alone.
+    reason = reason.removeprefix(f"{label.partition(';')[0]}: ")
     return {
         "at": _format_time(entry.at),
         "last_at": _format_time(entry.last_at),
