@@ -81,7 +81,7 @@ def on_unsettled_end(
     succeeded = row.status.is_finished and not may_fail_later
     if not isinstance(outcome, Anomalous) or succeeded:
         return None
-    reason = f"an event of the provider says {reported}, and a lookup settles nothing"
+    reason = f"an event of the provider says {reported}, and a lookup decides nothing"
     reason = f"it is {row.status}, but {reason}: {outcome.reason}"
     changes = {"expires_at": None, "last_error": single_line(reason)}
     return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
