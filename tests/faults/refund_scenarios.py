@@ -162,8 +162,9 @@ def check_refunds(ended: FinalState) -> Iterator[str]:
         yield f"{given} was refunded, and {CAPTURED} captured"
     ledger = RefundLedger.from_row(charge_id, rows.get("refunds", {"charge_id": charge_id}))
     for refund_id in ("rma_1", "rma_2"):
-        job = ended.job(JobKey(f"payment.refund:order_18452:{refund_id}"))
-        made, state = refunds_of(ended, refund_id), ledger.states.get(refund_id)
+        key = JobKey(f"payment.refund:order_18452:{refund_id}")
+        job = ended.job(key)
+        made, state = refunds_of(ended, refund_id), ledger.states.get(key)
         if len(made) > 1:
             yield f"{refund_id} was refunded {len(made)} times"
         if job is None or job.status is Status.NEEDS_REVIEW:
@@ -179,8 +180,8 @@ def check_refunds(ended: FinalState) -> Iterator[str]:
 def check_returned(ended: FinalState) -> Iterator[str]:
     """Whoever sees that the money came back frees it in the same write."""
     row = ended.store.business_rows.get("refunds", {"charge_id": CHARGE_ID})
-    state = RefundLedger.from_row(CHARGE_ID, row).states.get("rma_1")
-    job = ended.job(JobKey("payment.refund:order_18452:rma_1"))
+    key = JobKey("payment.refund:order_18452:rma_1")
+    state, job = RefundLedger.from_row(CHARGE_ID, row).states.get(key), ended.job(key)
     contradicted = job is not None and any(one.event == Event.CONTRADICT for one in job.evidence)
     if contradicted and state != RefundState.FAILED:
         yield f"the refund failed later, and its amount is {state}"

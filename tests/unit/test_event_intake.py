@@ -1,6 +1,7 @@
 """The event intake: whatever arrives, only the provider's own answer changes a job."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -236,7 +237,20 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     assert done.outcome is HintAction.CHECK_END
     assert paid.job(REFUND_KEY).status is Status.NEEDS_REVIEW
     row = paid.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.FAILED}
+    assert RefundLedger.from_row("ch_pi_1", row).states == {REFUND_KEY: RefundState.FAILED}
+
+
+def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryStack) -> None:
+    paid.run(REFUND)
+    job = paid.job(REFUND_KEY)
+    edited = replace(job, provider_ref="re_7", version=job.version + 1)
+    paid.store.compare_and_swap(job, edited)
+
+    deliver_event(paid, "refund.failed", "re_7", job_key=REFUND_KEY)
+
+    assert paid.job(REFUND_KEY).status is Status.NEEDS_REVIEW
+    row = paid.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
+    assert RefundLedger.from_row("ch_pi_1", row).total(RefundState.DONE) == 1250
 
 
 @pytest.mark.parametrize("order", ["changed", "gone"])

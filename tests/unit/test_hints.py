@@ -228,4 +228,4 @@ def test_refund_that_fails_later_needs_review_after_its_event(world: InMemorySta
 
     assert world.job(key).status is Status.NEEDS_REVIEW
     row = world.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.FAILED}
+    assert RefundLedger.from_row("ch_pi_1", row).states == {key: RefundState.FAILED}

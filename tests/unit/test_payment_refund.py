@@ -52,7 +52,7 @@ def test_order_is_refunded_in_full(paid: InMemoryStack) -> None:
     job = paid.job(refund_key())
     assert (job.status, job.provider_ref, job.amount) == (Status.FINISHED, "re_1", 1250)
     assert paid.payments.refunded(CHARGE_ID) == 1250
-    assert ledger(paid).states == {"rma_1": RefundState.DONE}
+    assert ledger(paid).states == {refund_key(): RefundState.DONE}
     assert paid.order()["status"] == "paid"
     assert job.expires_at is not None
     assert job.expires_at > paid.clock.now() + timedelta(days=6 * 365)
@@ -92,7 +92,7 @@ def test_more_than_captured_needs_review_and_reserves_nothing(paid: InMemoryStac
     assert isinstance(outcome, NeedsReview)
     assert "2.50 EUR of 12.50 EUR can be refunded" in outcome.reason
     assert paid.payments.refunded(CHARGE_ID) == 1000
-    assert ledger(paid).states == {"rma_1": RefundState.DONE}
+    assert ledger(paid).states == {refund_key(): RefundState.DONE}
 
 
 def test_refund_by_hand_counts(paid: InMemoryStack) -> None:
@@ -107,7 +107,7 @@ def test_cancelled_refund_frees_its_amount(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.REFUSED_CONNECTION)
     paid.run(refund_message(amount=1000))
     row = paid.job(refund_key())
-    assert (row.status, ledger(paid).states) == (Status.READY, {"rma_1": RefundState.RESERVED})
+    assert (row.status, ledger(paid).states) == (Status.READY, {refund_key(): RefundState.RESERVED})
 
     done = repair_job(paid, Repair.CANCEL, key=JobKey(refund_key()))
 
@@ -196,13 +196,26 @@ def test_charge_of_another_order_is_not_refunded(paid: InMemoryStack) -> None:
     assert "is the charge of order 18452" in outcome.reason
 
 
+def test_reservation_of_another_order_is_not_used(paid: InMemoryStack) -> None:
+    paid.payments.fail_next("refund", ProviderFault.REFUSED_CONNECTION)
+    paid.run(refund_message())
+    paid.add_order("777", status="paid", charge_id=CHARGE_ID)
+
+    outcome = paid.run(refund_message(order_id="777"))
+
+    assert isinstance(outcome, NeedsReview)
+    assert "is the charge of order 18452" in outcome.reason
+    assert paid.payments.refunds == {}
+    assert paid.run_until_idle(refund_key()).status is Status.FINISHED
+
+
 def test_lost_answer_is_found_in_the_list(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.TIMEOUT_AFTER)
     paid.run(refund_message())
 
     assert paid.run_until_idle(refund_key()).status is Status.FINISHED
     assert len(paid.payments.refunds) == 1
-    assert ledger(paid).states == {"rma_1": RefundState.DONE}
+    assert ledger(paid).states == {refund_key(): RefundState.DONE}
 
 
 def test_request_without_answer_is_repeated_under_the_same_key(paid: InMemoryStack) -> None:
@@ -248,7 +261,7 @@ def test_declined_refund_frees_its_amount(paid: InMemoryStack) -> None:
     paid.run(refund_message())
 
     assert paid.job(refund_key()).status is Status.FAILED
-    assert ledger(paid).states == {"rma_1": RefundState.FAILED}
+    assert ledger(paid).states == {refund_key(): RefundState.FAILED}
     assert isinstance(paid.run(refund_message("rma_2")), Finished)
 
 
@@ -260,7 +273,7 @@ def test_pending_refund_ends_days_later(paid: InMemoryStack) -> None:
     paid.payments.complete_refund("re_1", status="failed")
 
     assert paid.run_until_idle(refund_key()).status is Status.FAILED
-    assert ledger(paid).states == {"rma_1": RefundState.FAILED}
+    assert ledger(paid).states == {refund_key(): RefundState.FAILED}
 
 
 def test_undecided_refund_keeps_its_amount_reserved(paid: InMemoryStack) -> None:
@@ -344,7 +357,7 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     job = paid.job(refund_key())
     assert (job.status, job.expires_at) == (Status.NEEDS_REVIEW, None)
     assert "re_1 failed" in str(job.last_error)
-    assert ledger(paid).states == {"rma_1": RefundState.FAILED}
+    assert ledger(paid).states == {refund_key(): RefundState.FAILED}
     paid.reconcile(refund_key())
     assert len(paid.alerts.sent) == 1
     assert isinstance(paid.run(refund_message("rma_2")), Finished)
@@ -354,14 +367,27 @@ def test_refund_that_stands_is_only_noted(paid: InMemoryStack) -> None:
     paid.run(refund_message())
     assert isinstance(look_up(paid), Repaired)
     assert paid.job(refund_key()).status is Status.FINISHED
-    assert ledger(paid).states == {"rma_1": RefundState.DONE}
+    assert ledger(paid).states == {refund_key(): RefundState.DONE}
     assert paid.alerts.sent == []
+
+
+def test_other_refund_of_the_job_does_not_free_the_amount(paid: InMemoryStack) -> None:
+    paid.run(refund_message())
+    job = paid.job(refund_key())
+    edited = replace(job, provider_ref="re_7", version=job.version + 1)
+    paid.store.compare_and_swap(job, edited)
+
+    assert isinstance(look_up(paid), Repaired)
+
+    assert paid.job(refund_key()).status is Status.NEEDS_REVIEW
+    assert ledger(paid).total(RefundState.DONE) == paid.payments.refunded(CHARGE_ID)
 
 
 def test_late_failure_and_its_entry_are_one_write(paid: InMemoryStack) -> None:
     paid.run(refund_message())
     paid.payments.complete_refund("re_1", status="failed")
-    row = {"amount:rma_1": 1, "state:rma_1": "done", "reservations": 1}
+    entry = refund_key()
+    row = {f"amount:{entry}": 1, f"state:{entry}": "done", "reservations": 1}
     paid.dependencies.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
 
     assert not isinstance(look_up(paid), Repaired)

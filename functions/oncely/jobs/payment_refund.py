@@ -172,7 +172,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         """Reserve the amount, within what the provider says can be refunded now."""
         refund = _refund(call)
         ledger = self._ledger(refund)
-        match ledger.states.get(refund.refund_id):
+        match ledger.states.get(refund.job_key):
             case RefundState.RESERVED:
                 return None
             case RefundState.DONE:
@@ -192,7 +192,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
     def execute(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
         """Refund what is reserved. A forged row may have skipped the reservation."""
         refund = _refund(call)
-        if self._ledger(refund).states.get(refund.refund_id) != RefundState.RESERVED:
+        if self._ledger(refund).states.get(refund.job_key) != RefundState.RESERVED:
             return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
         return self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
 

@@ -1,5 +1,6 @@
-"""Our ledger of a charge's refunds: one row for each charge, with one entry for each refund id.
+"""Our ledger of a charge's refunds: one row for each charge, with one entry for each job.
 
+The refund id alone is no entry: two orders may name one charge, and use the same refund id.
 An entry is reserved before the refund is sent, and ends as done or failed. Reservations exclude
 each other, so refunds that run at the same time never add up to more than was captured.
 """
@@ -14,7 +15,7 @@ from oncely.jobs.tables import REFUNDS
 from oncely.providers.interfaces import ChargeState, Refund
 
 _RESERVATIONS: Final = "reservations"  # how many were made so far
-_STATE, _AMOUNT = "state:", "amount:"  # followed by the refund id
+_STATE, _AMOUNT = "state:", "amount:"  # followed by the job key
 
 
 class RefundState(StrEnum):
@@ -31,8 +32,8 @@ class RefundLedger:
 
     charge_id: str
     reservations: int = 0
-    states: Mapping[str, str] = field(default_factory=dict)  # by refund id
-    amounts: Mapping[str, int] = field(default_factory=dict)  # by refund id
+    states: Mapping[str, str] = field(default_factory=dict)  # by job key
+    amounts: Mapping[str, int] = field(default_factory=dict)  # by job key
 
     @classmethod
     def from_row(cls, charge_id: str, row: Mapping[str, object] | None) -> Self:
@@ -41,13 +42,13 @@ class RefundLedger:
         return cls(
             charge_id=charge_id,
             reservations=int(str(row.get(_RESERVATIONS, 0))),
-            states={id_: str(value) for id_, value in _entries(row, _STATE)},
-            amounts={id_: int(str(value)) for id_, value in _entries(row, _AMOUNT)},
+            states={key: str(value) for key, value in _entries(row, _STATE)},
+            amounts={key: int(str(value)) for key, value in _entries(row, _AMOUNT)},
         )
 
     def total(self, state: RefundState) -> int:
         """Return the sum of the refunds in this state."""
-        return sum(self.amounts.get(id_, 0) for id_, one in self.states.items() if one == state)
+        return sum(self.amounts.get(key, 0) for key, one in self.states.items() if one == state)
 
     def objection_to(self, refund: Refund, charge: ChargeState) -> Anomalous | NotSent | None:
         """Return why the charge cannot be refunded by this amount. Returns None if it can."""
@@ -69,7 +70,7 @@ class RefundLedger:
     def reserve(self, refund: Refund) -> BusinessWrite:
         """Reserve the amount, unless the charge's ledger changed since it was read."""
         before = Precondition(_RESERVATIONS, (self.reservations,), or_absent=not self.reservations)
-        state = Precondition(_STATE + refund.refund_id, (RefundState.FAILED,), or_absent=True)
+        state = Precondition(_STATE + refund.job_key, (RefundState.FAILED,), or_absent=True)
         write = end_entry(refund, RefundState.RESERVED)
         return BusinessWrite(
             table=write.table,
@@ -82,7 +83,7 @@ class RefundLedger:
 
 def end_entry(refund: Refund, state: RefundState) -> BusinessWrite:
     """Set the state of a refund's entry, if the entry has this refund's amount."""
-    state_name, amount_name = _STATE + refund.refund_id, _AMOUNT + refund.refund_id
+    state_name, amount_name = _STATE + refund.job_key, _AMOUNT + refund.job_key
     return BusinessWrite(
         table=REFUNDS.name,
         key={"charge_id": refund.charge_id},

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from oncely.contract import AlreadyResolved, Proceed
 from oncely.domain.decisions import on_lookup_of_ended
+from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_key, job_type_of
@@ -297,7 +298,8 @@ class _RepairRun(CancellingRun):
             row, lookup.outcome, cause=f"looked up: {self.request.reason}"
         )
         details = RepairDetails(lookup=self.answer(lookup.outcome))
-        if decision.event is not Event.CONTRADICT:
+        failed_later = isinstance(lookup.outcome, Declined)
+        if decision.event is not Event.CONTRADICT or not failed_later:
             return self.writer.write(row, decision, details)
         return self.writer.write(
             row,

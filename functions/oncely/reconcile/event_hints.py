@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from oncely.domain.decisions import on_lookup_of_ended
-from oncely.domain.effect_outcomes import LookupFailed
+from oncely.domain.effect_outcomes import Declined, LookupFailed
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.gate import EndpointGroup
 from oncely.domain.hints import (
@@ -77,7 +77,8 @@ class EventHints:
         decision = on_lookup_of_ended(row, lookup.outcome, cause="after an event of the provider")
         if decision.event is not Event.CONTRADICT:
             return  # an event that is wrong, late or repeated leaves no trace
-        frees = may_fail_later and row.status.is_finished
+        failed_later = row.status.is_finished and isinstance(lookup.outcome, Declined)
+        frees = may_fail_later and failed_later
         self.reconciler.decision_writer().write(
             row,
             decision,
