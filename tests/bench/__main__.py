@@ -71,7 +71,7 @@ def measure(engine: Engine) -> Figures:
 
 
 def measure_gate() -> dict[str, Any]:
-    """Both parts, which are printed: they take some minutes."""
+    """Run and print both parts, which take some minutes."""
     found = {"gates": gate_overhead.measure_all(), "outages": outage_recovery.measure_both()}
     for one in (*found["gates"], *found["outages"]):
         _say(str(one))

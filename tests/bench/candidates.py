@@ -1,4 +1,4 @@
-"""The two that are compared, each over one local AWS: both work batches of the smallest job."""
+"""The two candidates, each on its own local AWS: both process batches of the smallest job."""
 
 import itertools
 import json
@@ -35,14 +35,14 @@ def new_bodies(number: int) -> list[str]:
 class Candidate(Protocol):
     @property
     def clients(self) -> Sequence[Any]:
-        """The AWS clients that it uses; its DynamoDB's is the first."""
+        """The AWS clients that it uses, DynamoDB first."""
 
     @property
     def bars(self) -> list[tuple[float, float]]:
         """When each call to the provider began and ended."""
 
     def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
-        """Work one batch with a provider that takes this long."""
+        """Process one batch with a provider that takes this long."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Powertools:
     def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
         self.worker.latency[0] = latency
         event = {"Records": [_record(body) for body in bodies]}
-        # A batch of nothing but failures raises, so that Lambda keeps all of it.
+        # A batch in which every message failed raises, so that Lambda keeps all of it.
         with suppress(BatchProcessingError):
             self.worker.lambda_handler(event, FakeContext())
 
@@ -135,7 +135,7 @@ def _create_powertools(dynamo: DynamoFixture) -> ModuleType:
         BillingMode="PAY_PER_REQUEST",
     )
     os.environ["IDEMPOTENCY_TABLE"] = table
-    # It makes its client when it is imported, so the engine must be known by then.
+    # Importing it creates its client, so the engine's address must be set before.
     from tests.bench import powertools_worker  # noqa: PLC0415
 
     return powertools_worker

@@ -43,7 +43,7 @@ def write_units(
     """What one write consumes of the table and of each index.
 
     A write that a condition refused leaves the item as it was: `before` and `after` are equal, and
-    the table charges for the item all the same.
+    the table still charges for the item.
     """
     units: Units = Counter()
     largest = max(item_bytes(item or {}) for item in (before, after))
@@ -69,7 +69,7 @@ def partition_units(
 
 
 def read_units(items: Iterable[DynamoItem], *, consistent: bool) -> float:
-    """What one read consumes; one that finds nothing costs as much as one that finds little."""
+    """What one read consumes. A read without a result costs the minimum."""
     whole = _round_up(sum(map(item_bytes, items)), READ_BYTES)
     return whole if consistent else whole / 2
 
@@ -81,7 +81,7 @@ def stored_bytes(plan: TableSchema, item: DynamoItem) -> int:
 
 
 def _index_units(before: DynamoItem | None, after: DynamoItem | None) -> int:
-    """An entry is made, removed, changed in its place, or moved: removed here and made there."""
+    """An entry is created, removed, updated, or moved, which removes and creates it."""
     match before, after:
         case None, None:
             return 0
@@ -95,7 +95,7 @@ def _index_units(before: DynamoItem | None, after: DynamoItem | None) -> int:
 
 def _changed_units(old: DynamoItem, new: DynamoItem) -> int:
     sizes = [_round_up(item_bytes(entry), WRITE_BYTES) for entry in (old, new)]
-    # Only projected attributes, which are no part of the index's key, change in their place.
+    # Only projected attributes that are not part of the index's key are updated in place.
     return max(sizes) if _index_key(old) == _index_key(new) else sum(sizes)
 
 
@@ -109,7 +109,7 @@ def _index_key(entry: DynamoItem) -> list[Any]:
 
 
 def _entry(plan: TableSchema, index: IndexSchema, item: DynamoItem | None) -> DynamoItem | None:
-    """What an index holds of an item; None if the item lacks a part of the index's key."""
+    """The index entry of an item. Returns None if it lacks a part of the index's key."""
     if item is None or not all(name in item for name in index.key.names):
         return None
     copied = (*plan.key.names, *index.key.names, *index.include)

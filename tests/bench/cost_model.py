@@ -29,7 +29,7 @@ class BatchTiming(NamedTuple):
     seconds: float
 
 
-# The smallest job waits 200 ms for its provider, ten side by side (docs/benchmarks.md).
+# The smallest job waits 200 ms for its provider, ten concurrently (docs/benchmarks.md).
 SMALLEST: Final = BatchTiming(10, 0.25)
 BATCH_TIMINGS: Final = {
     "natural": SMALLEST,
@@ -120,7 +120,7 @@ def _sqs(pace: BatchTiming) -> BillLine:
 
 
 def _gate(job: str, pace: BatchTiming) -> BillLine:
-    """The slots of a batch, at worst: a write that is refused, one that is not, and a read."""
+    """The slots of a batch in the worst case: a failed write, a successful one, and a read."""
     if "." not in job:
         return BillLine("gate", "no provider", 0)
     units = GATE_WRITES * prices.WRITE_UNIT + prices.READ_UNIT
@@ -157,7 +157,7 @@ def storage_bill(job: JobUsage, inventory: Inventory) -> Bill:
 
 
 def infrequent_access_delta(job: JobUsage) -> float:
-    """What the table class Standard-IA changes: dearer units, cheaper storage."""
+    """The effect of the table class Standard-IA: more expensive units, cheaper storage."""
     months = job.retention_days / prices.DAYS_IN_A_MONTH
     gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
     return (
@@ -287,7 +287,7 @@ def history_puts(job: JobUsage, inventory: Inventory) -> float:
 
 
 def _count_changes(job: JobUsage) -> int:
-    """Writes to the job's row that went through: each is a record of the stream."""
+    """Successful writes to the job's row. Each is a record of the stream."""
     return sum(
         any(table == "jobs" for table, _ in call.writes) and not call.failed
         for call in (*job.run.calls, *job.publish.calls)

@@ -19,7 +19,7 @@ from tests.bench.page import comparison, fill_template, table
 
 PAGE: Final = REPOSITORY / "docs" / "costs.md"
 
-# What a port's call is at AWS.
+# The AWS calls behind the ports.
 _CALLS: Final = {"bus.publish": "PutEvents", "outbox.send": "SendMessageBatch"}
 _ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "MailWorker/Worker"}
 # Finished sweeps have their own line in the bill.
@@ -143,7 +143,7 @@ def _steps(m: CostMeasurements) -> str:
             (f"{_name(job)}: the publisher", job.publish if job.publish.calls else None),
             (f"{_name(job)}: a duplicate", job.duplicate),
             (f"{_name(job)}: other values under the same key", job.contradicting),
-            (f"{_name(job)}: unknown, then resolved, altogether", job.unknown),
+            (f"{_name(job)}: unknown, then resolved, in total", job.unknown),
         ]
     steps += [
         ("a sweep that finds nothing", m.counts.idle_sweep),
@@ -154,15 +154,13 @@ def _steps(m: CostMeasurements) -> str:
         for name, step in steps
         if step is not None
     ]
-    return table(
-        ("step", "write units", "read units"), [*lines, ("a message that is no job", "0", "0")]
-    )
+    return table(("step", "write units", "read units"), [*lines, ("an invalid message", "0", "0")])
 
 
 def _bill(lines: Bill) -> str:
     rows = [(line.what, line.how, f"{line.dollars:.2f}") for line in lines]
-    rows.append(("**together**", "", f"**{bill_total(lines):.2f}**"))
-    return table(("what", "how it comes about", "$"), rows)
+    rows.append(("**total**", "", f"**{bill_total(lines):.2f}**"))
+    return table(("what", "calculation", "$"), rows)
 
 
 def _calls(m: CostMeasurements) -> str:

@@ -20,7 +20,7 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 
 PORTS: Final = ("bus", "outbox", "alerts")  # of priced services
 DUE_JOBS: Final = 10
-PAYMENT_COUNT: Final = 24  # payments: enough to meet every shard of an index
+PAYMENT_COUNT: Final = 24  # payments: enough to hit every shard of an index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class MeteredStep:
 class JobUsage:
     name: str
     run: MeteredStep  # the worker
-    publish: MeteredStep  # what the stream starts after the end
+    publish: MeteredStep  # what the stream starts after the job has ended
     duplicate: MeteredStep
     contradicting: MeteredStep | None  # the same key with other values
     unknown: MeteredStep | None  # a run without an answer, its resolution and publication
@@ -206,7 +206,7 @@ def _unknown(sample: JobSample, new_meter: Callable[[], Meter]) -> MeteredStep |
 
 
 def _sweeps(meter: Meter) -> tuple[MeteredStep, MeteredStep]:
-    """A sweep that finds nothing, and one that finds some jobs; what it resolves comes on top."""
+    """A sweep that finds nothing, and one that finds jobs, without resolving them."""
 
     def sweep() -> MeteredStep:
         with meter.meter_calls() as calls:

@@ -22,7 +22,7 @@ class CallCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTime:
-    """CPU time of one job; the ratio is over the same AWS calls made bare, in the same way."""
+    """CPU time of one job, and its ratio to the bare AWS calls."""
 
     ratio: float
     milliseconds: float
@@ -38,7 +38,7 @@ class ImportTime:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchTime:
-    """Wall time of a batch; the bars say when each provider call began and ended, in seconds."""
+    """Wall time of a batch. The bars show when each provider call began and ended, in seconds."""
 
     seconds: float
     over_latency: float
@@ -54,7 +54,7 @@ class SweepCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """A worker died at this call; how many sweeps until the job's state is known again."""
+    """A worker that died at this call, and how many sweeps it took to resolve its job."""
 
     died: str
     sweeps: int
@@ -78,11 +78,11 @@ class CostLine:
 @dataclass(frozen=True, kw_only=True)
 class CostFigures:
     write_units: dict[str, float]  # by job
-    row_bytes: dict[str, int]  # the largest that the row of each job ever was
+    row_bytes: dict[str, int]  # the largest size of each job's row
     smallest: float  # dollars for a million, as the next three
     powertools: float
     order: float  # a payment and its receipt
-    unknown: float  # a payment whose outcome a sweep finds out, on top
+    unknown: float  # the additional cost of a payment that a sweep resolves
     idle_month: float
     s3_puts: float  # of a job, at 100 jobs a second
 
@@ -110,7 +110,7 @@ class GateOverhead:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryFigures:
-    """Jobs that became unknown in an outage, after it."""
+    """The recovery of jobs that became unknown in an outage."""
 
     is_gated: bool
     rate: float  # requests a second that the provider accepts on each endpoint

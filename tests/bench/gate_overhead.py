@@ -21,13 +21,13 @@ from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack
 
 BATCH: Final = 10
-# What a batch does beside waiting for its slots.
+# What a batch does apart from waiting for its slots.
 WORK: Final = timedelta(milliseconds=600)
 REQUEST_LATENCY: Final = timedelta(milliseconds=5)
 
 
 class _Worker:
-    """The gate of one execution environment. Its jobs wait side by side."""
+    """The gate of one execution environment. Its jobs wait concurrently."""
 
     def __init__(self, dynamo: DynamoFixture, limit: float) -> None:
         self.clock = FakeClock()
@@ -42,7 +42,7 @@ class _Worker:
         self.contract = PaymentCharge(InMemoryStack().dependencies, "stripe")
 
     def run_batch(self) -> list[float]:
-        """Take the slots of a batch. Returns when its jobs passed; a held one comes again."""
+        """Take the slots of a batch. Returns when its jobs passed; a job on hold returns later."""
         passed = []
         for _ in range(BATCH):
             held: Hold | None = self.gate.enter(self.contract)

@@ -1,4 +1,4 @@
-"""The goals beside their figures: which are met, and by how much."""
+"""The goals and their figures: which are met, and by how much."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

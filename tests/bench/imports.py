@@ -1,4 +1,4 @@
-"""User CPU of a cold start over making one bare client; a fresh interpreter each, taking turns."""
+"""CPU time of a cold start compared with creating one bare client, in alternating new processes."""
 
 import subprocess
 import sys
@@ -43,11 +43,13 @@ READY_WITH_STRIPE: Final = ImportProbe(
         "ONCELY_JOBS": "oncely.jobs.payment_charge:PaymentCharge",
     },
 )
-POWERTOOLS: Final = ImportProbe("import tests.bench.powertools_worker")  # it makes its client, too
+POWERTOOLS: Final = ImportProbe(
+    "import tests.bench.powertools_worker"
+)  # it also creates its client
 
 _VARIABLES: Final = {
     "RETENTION_DAYS": "90",
-    # Else the SDK would look for a role of this machine.
+    # Otherwise the SDK would look for a role of this machine.
     "AWS_ACCESS_KEY_ID": "key",
     "AWS_SECRET_ACCESS_KEY": "secret",
     **dict.fromkeys(

@@ -18,7 +18,7 @@ class Inventory:
 
     @classmethod
     def from_production(cls) -> "Inventory":
-        """Read the template that is kept for review; a test holds it to the code."""
+        """Read the template snapshot. A test compares it with the code."""
         return cls(json.loads(TEMPLATE.read_text(encoding="utf-8")))
 
     def of_type(self, type_: str) -> list[Mapping[str, Any]]:

@@ -28,9 +28,9 @@ _CONTEXT = FakeContext(
 
 @dataclass(frozen=True, kw_only=True)
 class LogBytes:
-    """What CloudWatch is paid for: our lines, and Lambda's own."""
+    """The billed log bytes: our lines, and Lambda's own."""
 
-    job_lines: int  # one job's share of the lines that say what became of each
+    job_lines: int  # one job's share of the lines about outcomes
     metrics: int  # the line of metrics of the batch
     platform: int  # Lambda's lines of the invocation
 
@@ -39,7 +39,7 @@ class LogBytes:
 
 
 def measure(sample: JobSample) -> LogBytes:
-    _record(sample)  # the first says that the environment is new
+    _record(sample)  # the first line reports a cold start
     *job_lines, metrics = _record(sample)
     assert '"CloudWatchMetrics"' in metrics, metrics
     return LogBytes(
@@ -57,7 +57,7 @@ def _record(sample: JobSample) -> list[str]:
     with patch.dict("os.environ", _ENVIRONMENT), patch.object(sys, "stdout", lines):
         telemetry = Telemetry.create()
         for output in logging.getLogger(_SERVICE).handlers:
-            vars(output)["stream"] = lines  # Powertools keeps the first that it saw
+            vars(output)["stream"] = lines  # Powertools keeps its first output stream
 
         def handle(event: dict[str, Any], _: object) -> dict[str, Any]:
             telemetry.record_deliveries(worker.process(make_delivery(json.dumps(event))))

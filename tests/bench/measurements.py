@@ -1,6 +1,6 @@
-"""What `make bench` measures beside Powertools: requests, CPU, batches; and sweeps and packages.
+"""What `make bench` measures: requests, CPU and batches compared with Powertools, sweeps, packages.
 
-Candidates take turns: whatever else the machine does hits both sides of one ratio alike.
+Candidates alternate, so that other load on the machine affects both sides of a ratio.
 """
 
 import json
@@ -55,7 +55,7 @@ def count_dynamodb_calls(candidate: Candidate) -> CallCounts:
 
 
 class RecordedCall(NamedTuple):
-    """One AWS call of a job, to be made again for another key without the engine around it."""
+    """One AWS call of a job, to repeat for another key without the engine."""
 
     client: Any
     method: str
@@ -140,13 +140,13 @@ def cpu_ratio(candidate: Candidate, other: Candidate) -> float:
 def measure_batches(
     oncely: Candidate, powertools: Candidate
 ) -> tuple[BatchTime, BatchTime, BatchTime]:
-    """Both, and the calls of the first made bare; the best of each.
+    """Measure both, and the bare calls of the first. Returns the best of each.
 
-    Whatever else the machine does makes a batch longer, and never shorter.
+    Other load on the machine only makes a batch slower.
     """
     works = (_candidate_work(oncely), _candidate_work(powertools), _bare_work(oncely))
     for work in works:
-        work()  # connections are opened, and classes built, by the first
+        work()  # the first batch opens connections and builds classes
     rounds = [[_time_work(work) for work in works] for _ in range(_BATCH_ROUNDS)]
     first, second, bare = (
         min(runs, key=lambda run: run.seconds) for runs in zip(*rounds, strict=True)
@@ -175,7 +175,7 @@ def _candidate_work(candidate: Candidate) -> Callable[[], Bars]:
 
 
 def _bare_work(candidate: Candidate) -> Callable[[], Bars]:
-    """The same calls and the same wait without an engine: what this machine leaves of the goal."""
+    """The same calls and the same wait without the engine: the best that this machine can do."""
     calls = _record_calls(candidate)
 
     def work() -> Bars:

@@ -1,6 +1,6 @@
 """Meters a DynamoDB client: the units of each call, by table and index, as the model counts them.
 
-On DynamoDB Local the engine's own count is kept beside the model's.
+On DynamoDB Local, the engine's own count is kept as well.
 """
 
 import threading
@@ -26,7 +26,7 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 TableOrIndex: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
 UnitsByIndex: TypeAlias = Counter[TableOrIndex]
 
-# Says nothing about items, so it consumes no units.
+# Does not touch items, so it consumes no units.
 _FREE: Final = frozenset({"DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"})
 
 
@@ -44,7 +44,9 @@ class MeteredCall:
 @dataclass(repr=False)
 class Meter:
     dynamo: DynamoFixture
-    engine_reports_units: bool = False  # DynamoDB Local does; the others answer nothing or a guess
+    engine_reports_units: bool = (
+        False  # DynamoDB Local counts; the others return nothing or a guess
+    )
     calls: list[MeteredCall] = field(default_factory=list)
     max_item_bytes: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
     # Units by table, index and partition of the index: one partition takes 1,000 a second.
@@ -150,7 +152,7 @@ def total_units(
 
 
 def _bill(places: Mapping[TableOrIndex, float]) -> UnitsByIndex:
-    # A counter takes halves as well; its type knows whole numbers only.
+    # A Counter also works with halves, although its type allows only integers.
     bill: Any = {place: units for place, units in places.items() if units}
     return Counter(bill)
 

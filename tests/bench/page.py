@@ -28,7 +28,7 @@ def table(head: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
 def comparison(bill: Sequence[CostLine]) -> str:
     rows = [(one.what, f"{one.oncely:.2f}", f"{one.powertools:.2f}") for one in bill]
     sums = sum(one.oncely for one in bill), sum(one.powertools for one in bill)
-    rows.append(("**together**", f"**{sums[0]:.2f}**", f"**{sums[1]:.2f}**"))
+    rows.append(("**total**", f"**{sums[0]:.2f}**", f"**{sums[1]:.2f}**"))
     return table(("what", "Oncely", "Powertools"), rows)
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/benchmarks.svg: the batch as it ran, the ratios beside their goals, the sweeps."""
+"""Draws docs/benchmarks.svg: the batch over time, the ratios and their goals, the sweeps."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ def _ratios(f: Figures) -> Iterator[str]:
         yield _line(LEFT, y, x(most), y, "axis")
         yield _line(x(goal), y - 18, x(goal), y + 8, "goal")
         yield _text(x(goal), y + 38, f"goal {goal:g}", "goal", anchor="middle")
-        # The labels stand above and below, so that two dots in one place can both be read.
+        # Labels above and below, so that two dots in one place are both readable.
         yield _dot(x(ours), y, "ours")
         yield _text(x(ours), y - 11, f"{ours:.2f}", "figure ours", anchor="middle")
         yield _dot(x(theirs), y, "theirs")

@@ -1,4 +1,4 @@
-"""The same job on Powertools, put together as its documentation shows: idempotency and batch.
+"""The same job on Powertools, as its documentation shows it: idempotency and batch.
 
 Its best documented settings: the business id as the key, the Lambda context registered, and the
 message validated before anything is stored.

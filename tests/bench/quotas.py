@@ -1,4 +1,4 @@
-"""Quotas that bind at some rate, each with the page that states it."""
+"""Quotas that limit the rate, each with its source."""
 
 from typing import Final, NamedTuple
 

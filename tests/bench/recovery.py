@@ -18,7 +18,8 @@ def measure() -> tuple[Recovery, ...]:
         _recover(CrashPlan(crash_at=call, crash_after=after))
         for call in range(names.index("claim") + 1, len(names) + 1)
         for after in (False, True)
-        if after or call > names.index("claim") + 1  # before the claim, the queue delivers again
+        if after
+        or call > names.index("claim") + 1  # before the claim, the queue redelivers the message
     )
 
 
@@ -40,7 +41,7 @@ def _recover(plan: CrashPlan) -> Recovery:
         world.clock.time = max(world.clock.time, job.due_at)
         world.reconcile(KEY)
         sweeps += 1
-        # A job that certainly did not happen gets its message; a worker takes it.
+        # If it certainly did not happen, the message is resent, and a worker runs the job.
         while world.outbox.sent:
             world.run(world.outbox.sent.pop(0))
     when = "after" if plan.crash_after else "before"

@@ -98,13 +98,13 @@ def _hottest(m: CostMeasurements, units: UnitsByIndex) -> dict[tuple[str, str], 
         for partition, count in counts.items():
             kinds[partition.rstrip(digits)].append(count)
         each = max(sum(shards) / PAYMENT_COUNT / len(shards) for shards in kinds.values())
-        # The shop made the entry that the end of a payment removes.
+        # The shop created the entry that the ending write removes.
         hottest[name, index] = each if name == JOBS else 2 * each
     return hottest
 
 
 class ScaleLimit(NamedTuple):
-    """Something that binds from this rate on, and what removes it."""
+    """A limit that applies from this rate on, and how to raise it."""
 
     rate: float
     owner: str  # payments, small jobs

@@ -72,7 +72,7 @@ class TickingClock(FakeClock):
 
 @dataclass(frozen=True, kw_only=True)
 class JobSample:
-    """One job: its message, what must be there before it, and what makes its outcome unclear."""
+    """One job: its message, the rows that it needs, and what makes its outcome ambiguous."""
 
     name: str
     contract: type[AnyContract]
@@ -143,7 +143,7 @@ def _sample(
 
 
 def samples() -> tuple[JobSample, ...]:
-    """All of them; a job type of a team's own is not among them."""
+    """Return all shipped jobs, without a team's own job types."""
     ping, order = {"number": 104190077123}, {"order_id": ORDER}
     charge = _sample("payment.charge", order)
     contact = {"source": "hubspot", "source_id": CONTACT, "event_id": "01HF2Z6Q8W5J9K3M"}

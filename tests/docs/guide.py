@@ -1,4 +1,4 @@
-"""docs/add-a-job.md, and someone who does what it says."""
+"""docs/add-a-job.md, and a reader who follows it."""
 
 from pathlib import Path
 from typing import Final

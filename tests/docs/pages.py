@@ -1,4 +1,4 @@
-"""The pages that people read, and what stands in them."""
+"""The pages of the documentation, and their contents."""
 
 import re
 import textwrap

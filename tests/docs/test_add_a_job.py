@@ -1,4 +1,4 @@
-"""Someone who follows docs/add-a-job.md gets a tested job without opening the core."""
+"""A reader who follows docs/add-a-job.md gets a tested job without changing the engine."""
 
 import importlib.util
 import shutil
@@ -19,7 +19,7 @@ from tests.support.shipped_sandbox import ShippedSandbox
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Path:
-    """A copy of the source with the files that the guide tells to write."""
+    """A copy of the source with the files of the guide."""
     shutil.copytree(REPOSITORY / "functions", tmp_path / "functions")
     follow_guide(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""A job of the reader's own is one file and one line: no test of the others minds it."""
+"""A reader's own job is one file and one line, and all other tests still pass."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _EXCLUDED_FILES: Final = shutil.ignore_patterns(
 )
 _NEW_JOB: Final = ("oncely.cli", "new-job", "parcel.ship", "--safety", "lookup")
 _MAKE_DOCS: Final = ("oncely.cli.render_docs",)
-# Those that look at every registered job; what the stack makes of a new one is tests/infra's.
+# The tests that cover every registered job. tests/infra covers the stack of a new one.
 _CHECKING_TESTS: Final = (
     "tests/infra/test_guardrails.py",
     *("tests/unit/test_command_contracts.py", "tests/unit/test_command_doctor.py"),

@@ -40,7 +40,7 @@ def test_every_internal_link_has_target(page: DocPage) -> None:
 @pytest.mark.parametrize("page", checked_pages(), ids=str)
 def test_every_named_file_exists(page: DocPage) -> None:
     """In full, below the engine's folder, or by its name alone."""
-    written = {block.title for block in page.blocks()}  # files that the page tells to write
+    written = {block.title for block in page.blocks()}  # files that the reader of the page creates
     missing = [
         name
         for name in _FILE.findall(page.prose)

@@ -57,7 +57,7 @@ table as an object: `Oncely(…, tables={{"orders": orders}})`. Otherwise name i
 [existing_tables]
 orders = "shop-orders"
 
-# Only if the table is encrypted with a KMS key of yours. Its policy must let IAM policies decide.
+# Only if the table is encrypted with your own KMS key. Its policy must let IAM policies decide.
 [existing_keys.tables]
 orders = "arn:aws:kms:eu-west-1:111122223333:key/…"
 
