@@ -345,7 +345,7 @@ class Contract(ABC, Generic[M, F]):
         hours = format_duration(limits.max_age)
         stops = (
             f"after {timeouts}, {limits.max_attempts} attempts, or {hours} without an outcome",
-            "when the same key comes with other business values",
+            "when a message has the same key and other business values",
             "when the effect is done but the business rows reject the write",
         )
         rows, grace = cls.description.waits_for, format_duration(limits.grace_period)

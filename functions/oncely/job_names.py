@@ -58,7 +58,7 @@ def name_jobs(contracts: Iterable[object]) -> str:
 
 def _name_job(contract_type: object) -> str:
     if not _is_contract(contract_type):
-        raise NotConfiguredError(f"{contract_type!r} is no contract: {_CONTRACT_HINT}")
+        raise NotConfiguredError(f"{contract_type!r} is not a contract: {_CONTRACT_HINT}")
     name = f"{contract_type.__module__}:{contract_type.__qualname__}"
     module = sys.modules.get(contract_type.__module__)
     if contract_type.__module__ == "__main__" or _attribute(module, name) is not contract_type:
@@ -72,30 +72,30 @@ def _name_job(contract_type: object) -> str:
 def _import_name(name: str, source: str) -> Iterator[type[AnyContract]]:
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
-        raise NotConfiguredError(f"{source} names {name!r}: write it like {_EXAMPLE}")
+        raise NotConfiguredError(f"{source} lists {name!r}: write it like {_EXAMPLE}")
     try:
         module = import_module(module_name)
     except Exception as error:  # a module can raise anything while it is imported
         reason = single_line(f"{type(error).__name__}: {error}")
         raise NotConfiguredError(
-            f"{source} names {name!r}, which cannot be imported ({reason}): correct the name, or "
+            f"{source} lists {name!r}, which cannot be imported ({reason}): correct the name, or "
             "add the package that is missing"
         ) from error
     value = _attribute(module, name)
     if value is None:
         raise NotConfiguredError(
-            f"{source} names {name!r}, but {module_name} has no {attribute}: correct the name"
+            f"{source} lists {name!r}, but {module_name} has no {attribute}: correct the name"
         )
     for one in value if isinstance(value, list | tuple) else (value,):
         if not _is_contract(one):
             raise NotConfiguredError(
-                f"{source} names {name!r}, but {one!r} is no contract: {_CONTRACT_HINT}"
+                f"{source} lists {name!r}, but {one!r} is not a contract: {_CONTRACT_HINT}"
             )
         yield one
 
 
 _CONTRACT_HINT: Final = (
-    "name a subclass of oncely.Contract that defines all its abstract methods, or a list of them"
+    "use a subclass of oncely.Contract that defines all its abstract methods, or a list of them"
 )
 
 

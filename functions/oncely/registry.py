@@ -167,7 +167,7 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
         elif get_args(contract.message.model_fields["job"].annotation) != (name,):
             fault = f"the field job of its message must be Literal[{name!r}]"
         elif lost := sorted(contract.dropped_when_ended - _optional_fields(contract)):
-            fault = f"dropped_when_ended names {lost[0]}, no optional field of its message"
+            fault = f"dropped_when_ended lists {lost[0]}, not an optional field of its message"
         else:
             faults = (
                 _personal_data_fault(contract),
@@ -191,7 +191,7 @@ def _personal_data_fault(contract: type[AnyContract]) -> str | None:
     """Why `oncely erase` could not find personal data in the rows of a contract."""
     names, declared = set(contract.message.model_fields), set(contract.personal_fields)
     if unknown := declared - names:
-        return f"personal_fields names {', '.join(sorted(unknown))}, which its message lacks"
+        return f"personal_fields lists {', '.join(sorted(unknown))}, which its message lacks"
     if missing := (names & _PERSONAL_NAMES) - declared:
         return f"name {', '.join(sorted(missing))} of its message in personal_fields"
     if declared and contract.owner is None:

@@ -70,7 +70,7 @@ class TableSchema:
         for name in mapping:
             if name not in known:
                 listed = ", ".join(known) or "none"
-                yield f"{name} is no column of {self.name} that can be mapped (they are: {listed})"
+                yield f"{name} is not a mappable column of {self.name} (these are: {listed})"
         names: dict[str, str] = {}
         for column in known:
             actual = mapping.get(column, column)

@@ -119,8 +119,8 @@ def _check_columns(
         schema = required.table_schemas.get(name)
         if schema is None or name not in existing:
             raise settings.error(
-                f"table_columns has {name}, which is no existing table with columns of the jobs: "
-                f"name yours as existing_tables.{name}"
+                f"table_columns has {name}, which is not an existing table with columns of the "
+                f"jobs: set existing_tables.{name}"
             )
         if fault := next(schema.mapping_faults(mapping), None):
             raise settings.error(f"table_columns.{name}: {fault}")

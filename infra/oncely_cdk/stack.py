@@ -39,7 +39,7 @@ class OncelyStack(Stack):
             scope,
             id_,
             env=env,
-            description="Oncely: background jobs with one outcome, however often they run",
+            description="Oncely: background jobs with many attempts and one real outcome",
             termination_protection=settings.retain_data,
         )
         self.oncely = Oncely(

@@ -68,7 +68,7 @@ class DynamoJobInserter:
                 is_open = parse_time(held["until"]["S"]) > window.now
                 if is_open and holder not in (job.job_key, replacing):
                     return WindowTaken(holder)
-        raise UnavailableError(f"the window {window.name} changed its holder repeatedly; try again")
+        raise UnavailableError(f"the window {window.name} kept changing; try again")
 
     def _insert_with(self, job: Job, window_write: Any) -> CreateResult | _WindowChanged:  # noqa: ANN401  # the SDK's own form
         """Insert a row in one transaction with a write of its window."""

@@ -273,7 +273,7 @@ class DynamoJobStore:
             return self.tables[write.table]
         except KeyError:
             raise NotConfiguredError(
-                f"the table {write.table!r} is written, but the contract's resources do not name it"
+                f"the table {write.table!r} is written, but the contract's resources do not list it"
             ) from None
 
     def _translate(self, key: JobKey, error: Exception) -> OncelyError:

@@ -351,7 +351,7 @@ class AwsPorts:
             return self.settings.providers[plugin.name]
         except KeyError:
             raise NotConfiguredError(
-                f"no contract of this function names the provider {plugin.name!r}: add it to the "
+                f"no contract of this function uses the provider {plugin.name!r}: add it to the "
                 "contract's resources"
             ) from None
 

@@ -32,13 +32,12 @@ def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str, str],
         with translated(secret, name=secret_id, check=check):
             value = client.get_secret_value(SecretId=secret_id).get("SecretString", "")
         if not value.strip():
-            raise NotConfiguredError(f"{secret} is empty: put the key in")
+            raise NotConfiguredError(f"{secret} is empty: store the API key in it")
         key = value.strip()
         if not (key.isascii() and key.isprintable()):
             # It would break the request's header, which would look like a lost response.
             raise NotConfiguredError(
-                f"{secret} holds a line break or a character that no API key has: "
-                "put the key in again"
+                f"{secret} contains a line break or an invalid character: store the API key again"
             )
         return key
 

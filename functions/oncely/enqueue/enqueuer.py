@@ -248,7 +248,7 @@ class Enqueuer:
                     previous_holder = holder
                 case found:
                     return found
-        raise UnavailableError(f"the window {window.name} changed its holder repeatedly; try again")
+        raise UnavailableError(f"the window {window.name} kept changing; try again")
 
     def _send(self, pending: Sequence[_PendingEnqueue], senders: _Senders) -> list[EnqueueResult]:
         results = [

@@ -132,10 +132,10 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             "was canceled, so it cannot succeed later."
         ),
         review_when=(
-            "when the order cannot be charged, or names a payment provider that is not configured",
+            "when the order cannot be charged, or its payment provider is not configured",
             "when the payment has another amount, or was refunded",
-            "when it is still processing after 14 days, or after what its method may take",
-            "when its row was enqueued as a resubmission that comes too soon or too often",
+            "when it is still processing after 14 days, or the limit of its payment method",
+            "when its row was enqueued as a resubmission too soon or too often",
             "when the saved payment is not this job's: its key, customer, amount or mode differs",
             "when the payment provider rejects our API key or our request",
         ),

@@ -108,8 +108,8 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         failure="the provider declines the refund, or the customer's bank does.",
         review_when=(
             "when the order was not paid, or at a provider where Oncely makes no refunds",
-            "when less than the amount can be refunded, refunds by hand included",
-            "when the charge is disputed, or of another order or currency",
+            "when less than the amount can be refunded, including refunds made by hand",
+            "when the charge is disputed, or belongs to another order or currency",
             "when the provider reports later that a finished refund failed",
             "when a request had no answer, nothing is found, and its key is no longer safe",
         ),

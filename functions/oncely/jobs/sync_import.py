@@ -145,7 +145,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
                 return Succeeded(summary, result=asdict(progress))
             call.save_progress(asdict(progress))
         if progress.pages == pages_before:
-            return NotSent("too little time was left for a page", retry_after=timedelta(0))
+            return NotSent("not enough time was left for a page", retry_after=timedelta(0))
         return InProgress(f"out of time after {progress.pages} pages; the next run continues")
 
     def _list_page(self, message: ImportMessage, after: str | None) -> CrmPage | NotSent:

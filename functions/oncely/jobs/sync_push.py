@@ -53,7 +53,7 @@ from oncely.providers.interfaces import (
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 _OUT_OF_TIME: Final = NotSent(
-    "too little time was left for the next request; nothing was written", retry_after=timedelta(0)
+    "not enough time was left for the next request; nothing was written", retry_after=timedelta(0)
 )
 # The CRM sets these and all that start with hs_, and rejects writes to them.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})

@@ -77,7 +77,7 @@ def explore(
 
 def _fake_type(plugin: AnyProvider) -> Callable[[], Any]:
     if plugin.fake is None:
-        raise ValueError(f"the plug-in {plugin.name} names no fake: set `fake`, or pass `provider`")
+        raise ValueError(f"the plug-in {plugin.name} has no fake: set `fake`, or pass `provider`")
     found: Callable[[], Any] = resolve_name(plugin.fake)
     return found
 

@@ -96,7 +96,7 @@ class MemoryBusinessRows:
 
     def conflict_reason(self, write: BusinessWrite) -> str | None:
         if self.writable is not None and write.table not in self.writable:
-            return f"{write}: name the table in the contract's `writes`"
+            return f"{write}: list the table in the contract's `writes`"
         row = self.rows.get((write.table, tuple(write.key.values())))
         return None if write.applies_to(row) else str(write)
 

@@ -190,7 +190,7 @@ class SimulatedPorts:
 
     def secret(self, name: str) -> str:
         if self.interceptor.schedule.now < self._secrets_from:
-            raise NotConfiguredError(f"the secret {name!r} is empty: put the key in")
+            raise NotConfiguredError(f"the secret {name!r} is empty: store the API key in it")
         return f"secret of {name}"
 
     def job_settings(self, settings_type: type[S]) -> S:

@@ -198,7 +198,7 @@ class Simulation(BaseSimulation):
         ):
             yield f"the message of {key} changed after its fingerprint was set"
         if job.run_at is not None and job.claimed_at is not None and job.claimed_at < job.run_at:
-            yield f"{key} was claimed before its time to run"
+            yield f"{key} was claimed before its run time"
         if job.expires_at is not None and not job.ended:
             yield f"{key} is {job.status} and may expire"
         elif job.expires_at is not None and (missing := self._unsent_follow_up(job)):

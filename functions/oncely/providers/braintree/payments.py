@@ -82,7 +82,7 @@ class BraintreePayments:
         except REQUEST_ERRORS as error:
             return error_outcome(error)
         if result is None:
-            return Ambiguous("authorizing the payment: the response is garbled")
+            return Ambiguous("authorizing the payment: the response is malformed")
         if result.transaction is None:
             return Anomalous(f"Braintree rejects the payment: {describe_rejection(result)}")
         return _prepared_outcome(result.transaction, payment)

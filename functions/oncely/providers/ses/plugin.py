@@ -37,7 +37,7 @@ PROFILE: Final = ProviderProfile(
             "SES's events contain the tags of an email: its job key, and a digest of deployment, "
             "job key and fence. A `Send` event with that digest proves that the email was sent."
         ),
-        "SES delivers events with best effort, late, twice and in any order.",
+        "SES delivers events on a best-effort basis: late, twice or in any order.",
         (
             "An error about our account, such as an unverified sender, means that nothing was "
             "sent. It raises one alarm."

@@ -78,7 +78,7 @@ PROFILE: Final = ProviderProfile(
         ),
         (
             '"Already refunded" may mean our own refund, so Oncely searches that list by metadata '
-            "before it believes a decline. A refund can fail days later."
+            "before it accepts a decline. A refund can fail days later."
         ),
         "`amount_to_confirm` limits what a confirmation may charge, even if the intent changed.",
         (

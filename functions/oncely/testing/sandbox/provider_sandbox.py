@@ -85,6 +85,6 @@ class ProviderSandbox(ABC):
 def sandbox_type(plugin: AnyProvider) -> type[ProviderSandbox]:
     """The sandbox of a plug-in."""
     if plugin.sandbox is None:
-        raise ValueError(f"the plug-in {plugin.name} names no sandbox: set `sandbox`")
+        raise ValueError(f"the plug-in {plugin.name} has no sandbox: set `sandbox`")
     found: type[ProviderSandbox] = resolve_name(plugin.sandbox)
     return found
