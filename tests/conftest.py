@@ -14,7 +14,7 @@ from oncely_local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 
-# End-to-end suites that deploy a stack of their own; the others share one.
+# End-to-end suites that deploy their own stack; the others share one.
 _OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
 _SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
 
@@ -87,7 +87,7 @@ def _position_in_file(item: pytest.Item) -> tuple[int, list[int]]:
 
 @pytest.fixture
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may have an AWS profile: it has no part in them."""
+    """Remove the AWS profile of the environment from the tests."""
     for name, value in NO_PROFILE.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_PROFILE", raising=False)
@@ -102,7 +102,7 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of AWS's own DynamoDB for one machine, one for all tests."""
+    """The address of DynamoDB Local, one for all tests."""
     with engines.dynamodb_local(tmp_path_factory.mktemp("dynamodb") / "engine.log") as url:
         yield url
 
@@ -116,7 +116,7 @@ def moto() -> Iterator[str]:
 
 @pytest.fixture
 def dynamo(no_profile: None, ministack: str) -> Iterator[DynamoFixture]:
-    """Fresh tables where races, retries and transactions are real."""
+    """New tables on an engine with real races, retries and transactions."""
     tables = DynamoFixture(ministack)
     yield tables
     tables.close()

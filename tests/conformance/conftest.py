@@ -1,4 +1,4 @@
-"""The same promises on every engine: each test of a suite runs once on each."""
+"""The conformance suites: each test runs once on each engine."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +31,7 @@ def store(db: StoreFixture) -> JobStore:
 
 @pytest.fixture(params=DYNAMODB_ENGINES)
 def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoFixture]:
-    """What only a table can show: its attributes, and how often it was asked."""
+    """What only a table can show: its attributes, and the number of requests."""
     with tables_for(request) as tables:
         yield tables
 

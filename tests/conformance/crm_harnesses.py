@@ -1,4 +1,4 @@
-"""The CRMs that the contract suites are run on, each with its truth and a way to make it fail."""
+"""The CRMs of the conformance suite, each with its ledger and a way to make it fail."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The payment providers that the contract suites are run on, each with its truth and faults."""
+"""The payment providers of the conformance suites, each with its ledger and faults."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -91,7 +91,7 @@ class SandboxPaymentHarness:
     def fail_next(self, step: str, fault: ProviderFault) -> None:
         self.sandbox.faults.add(SANDBOX_FAULTS[fault], **self.payments.requests[step])
         if fault is not ProviderFault.UNAUTHORIZED and step in {"execute", "close"}:
-            # Where one of these fails, the adapter looks the payment up; nor can it do that.
+            # If one of these fails, the adapter looks up the payment, which must fail as well.
             reads = self.payments.reads_before.get(step, 0)
             self.sandbox.faults.add("outage", skip=reads, **self.payments.requests["lookup"])
 

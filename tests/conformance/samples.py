@@ -23,7 +23,7 @@ LEASE: Final = timedelta(seconds=72)
 
 
 def time_at(seconds: float) -> datetime:
-    """A moment after the start, with digits that a careless store would lose."""
+    """A time with microseconds, which a careless store would lose."""
     return START + timedelta(seconds=seconds, milliseconds=123)
 
 
@@ -150,7 +150,7 @@ PROVIDER_EVENTS = (
 
 
 def job_with_every_field() -> Job:
-    """A job with a value in each field, also in those that are added later."""
+    """A job with a value in every field, including fields that are added later."""
     chosen: dict[str, object] = {
         "job_key": KEY,
         "status": Status.NEEDS_REVIEW,
@@ -158,7 +158,7 @@ def job_with_every_field() -> Job:
         "provider_events": PROVIDER_EVENTS,
         "key_scope": "",
         "min_engine": ENGINE_NUMBER,  # a higher number cannot be read
-        "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL knows whole seconds only
+        "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL has whole seconds
     }
     kinds = get_type_hints(Job)
     for number, name in enumerate(sorted(kinds.keys() - chosen.keys())):

@@ -1,4 +1,4 @@
-"""A store and what stands beside it, on whichever engine."""
+"""A job store and its companions, on any engine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

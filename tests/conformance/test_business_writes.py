@@ -1,4 +1,4 @@
-"""What a business row must hold for a local write to be taken, on every engine."""
+"""Preconditions of business writes, on every engine."""
 
 import pytest
 

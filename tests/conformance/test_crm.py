@@ -1,4 +1,4 @@
-"""What any CRM must do when it is read or written: the fake and the HubSpot adapter alike."""
+"""What any CRM must do when it is read or written, for the fake and the HubSpot adapter."""
 
 from collections.abc import Iterator
 from datetime import timedelta

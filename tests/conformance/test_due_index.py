@@ -1,4 +1,4 @@
-"""The index of due rows: what is asked stands apart from what is sent and published, everywhere."""
+"""The index of due rows: lookups have other partitions than messages and publishing."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Items of the gate table that no gate wrote: they stop no provider, and no pause is overlooked."""
+"""Forged items of the gate table stop no provider, and no pause is overlooked."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The gates: slots that nobody gets twice, one probe, and pauses that no operator overwrites."""
+"""The gates: each slot once, one probe, and pauses that are not overwritten."""
 
 from datetime import timedelta
 

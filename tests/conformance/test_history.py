@@ -1,4 +1,4 @@
-"""The history gives back what was written, each line once, from memory and from S3."""
+"""The history returns what was written, each line once, in memory and on S3."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -133,7 +133,7 @@ def test_contradicted_job_is_not_recent(history: History) -> None:
 
 
 def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> None:
-    """Four shards write side by side: an object that began earlier may hold the latest end."""
+    """Four shards write concurrently: an object that began earlier may have the latest end."""
     many = [line(order, NOON + timedelta(seconds=order)) for order in range(80)]
     for shard in range(40):
         put(history, *many[shard::40])

@@ -272,7 +272,7 @@ def test_refused_claim_leaves_row_of_newer_engine_unchanged(dynamo: DynamoFixtur
 def test_claim_of_newer_engine_keeps_older_ones_away(
     dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first engine, whose rows have no number, is rolled back to."""
+    """A rollback to the first engine, whose rows have no number."""
     store = dynamo.store()
     store.create(make_ready_job())
     with monkeypatch.context() as newer:

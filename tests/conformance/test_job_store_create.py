@@ -1,4 +1,4 @@
-"""Creating and reading job rows, on every engine: one producer's row stands, with all it says."""
+"""Creating and reading job rows, on every engine: the first producer's row stays complete."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_rows_are_read_consistently(dynamo: DynamoFixture) -> None:
     dynamo.store().get(KEY)
     dynamo.rows().get("orders", ORDER_KEY)
 
-    # No engine here ever reads stale rows; DynamoDB does, unless it is asked not to.
+    # The engines of these tests never read stale rows. DynamoDB does, by default.
     assert asked == [True, True]
 
 

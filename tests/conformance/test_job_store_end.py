@@ -1,4 +1,4 @@
-"""Ending a job with its local writes, on every engine: all of them together, or none."""
+"""Ending a job with its business writes, on every engine: all of them, or none."""
 
 from dataclasses import replace
 

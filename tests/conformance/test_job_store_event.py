@@ -1,4 +1,4 @@
-"""Events of providers on every engine: saved whatever the status, and seen before a review."""
+"""Provider events on every engine: saved whatever the status, and seen before a review."""
 
 from dataclasses import replace
 

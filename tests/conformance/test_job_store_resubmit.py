@@ -1,4 +1,4 @@
-"""A claim that needs another job to have failed, on every engine: both rows in one look."""
+"""A claim that requires another job to have failed, on every engine: one check of both rows."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -143,5 +143,5 @@ def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None
     store.claim(make_resubmission_claim())
     store.claim(make_resubmission_claim())
 
-    # A transaction does not give the row that it wrote: the winner reads it.
+    # A transaction does not return the row that it wrote, so the winner reads it.
     assert dynamo.calls.attempts == ["TransactWriteItems", "GetItem", "TransactWriteItems"]

@@ -1,4 +1,4 @@
-"""What any mailer must do; the fake and the SES adapter are held to the same."""
+"""What any mailer must do, for the fake and the SES adapter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Every payment provider lists what it did with money, with the job that it did it for."""
+"""Every payment provider lists its movements of money, each with its job."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

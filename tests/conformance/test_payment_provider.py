@@ -1,4 +1,4 @@
-"""What any payment provider must do; each fake and each adapter is held to the same."""
+"""What any payment provider must do, for each fake and each adapter."""
 
 from dataclasses import replace
 from typing import Any
@@ -43,7 +43,7 @@ def charged(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:
 
 
 def declined(rig: PaymentHarness) -> tuple[Payment, str, EffectOutcome]:
-    """A payment that its provider declines, be it when it is prepared or executed."""
+    """A payment that its provider declines, either on preparation or on execution."""
     asked = rig.payment("declined")
     answer = rig.provider.prepare(asked, idempotency_key=IdempotencyKey("create:1"))
     if isinstance(answer, Prepared):

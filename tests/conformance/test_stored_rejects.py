@@ -1,4 +1,4 @@
-"""Rejected messages, in memory and on S3: which job each names, and how often it was resent."""
+"""Rejected messages, in memory and on S3: the job of each, and how often it was resent."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta

@@ -23,7 +23,7 @@ SEQUENCES = 10
 STEPS = 60
 NAMES = ("first", "second")
 FINGERPRINTS = (None, "fingerprint-1", "fingerprint-1", "fingerprint-2")
-# How often each is drawn: most of a row's life is swaps.
+# How often each is drawn. Most operations on a row are swaps.
 VERBS = {"compare_and_swap": 11, "claim": 6, "create": 2, "put_order": 2, "remove": 2}
 MOVES = {
     status: [
@@ -104,12 +104,12 @@ class StorePair:
             return
         self.memory.remove_row(self.key(name))
         self.dynamodb.remove_row(self.key(name))
-        # Nothing tells a row that nobody owned from its successor.
+        # A row without an owner cannot be distinguished from its successor.
         self.known_jobs[name] = [job for job in self.known_jobs[name] if job.owner]
 
     def _assert_agree(self, memory: object, dynamodb: object) -> None:
         assert type(memory) is type(dynamodb)
-        # Each says in its own words why a business row refused.
+        # Each store words the conflict of a business row differently.
         assert isinstance(memory, BusinessWriteConflict) or memory == dynamodb
         self.answers[type(memory).__name__] += 1
 
@@ -121,7 +121,7 @@ class StorePair:
         return apply_claim(self.memory.store.get(claim.job_key), claim) is not None
 
     def _apply_event(self, before: Job, event: Event) -> Job:
-        """A change that no other step makes, so that nobody takes it for their own."""
+        """A change that no other step makes, so that it is not mistaken for another write."""
         by_event: dict[Event, dict[str, object]] = {
             Event.CHECKPOINT: {"provider_ref": f"pi_{self.step}"},
             Event.CONFIRM: {"result": {"step": self.step, "rate": 0.1}, "last_error": None},
@@ -140,7 +140,7 @@ class StorePair:
         )
 
 
-# Not on moto: what it lacks beside a real engine, the other suites of this folder show.
+# Not on moto: the other suites of this folder show how it differs from a real engine.
 @pytest.fixture(params=[kind for kind in DYNAMODB_ENGINES if kind is not EngineKind.MOTO])
 def dynamodb(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
     kind: EngineKind = request.param

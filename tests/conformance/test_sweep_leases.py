@@ -1,4 +1,4 @@
-"""Sweep leases: one sweep for each shard, and none for ever."""
+"""Sweep leases: one sweep per shard, and every lease expires."""
 
 from tests.conformance.samples import time_at
 from tests.conformance.store_fixtures import StoreFixture

@@ -14,7 +14,7 @@ from oncely_local.engine import ACCOUNT, REGION, aws_environment
 from tests.consumer.shell import CDK, run
 
 CAMPAIGN: Final = "spring"
-# Many cold starts on a machine that does other things as well.
+# Many cold starts on a busy machine.
 TIMEOUT_SECONDS: Final = 240.0
 
 

@@ -12,7 +12,7 @@ from tests.consumer.voucher_provider import VoucherServer, running_provider
 
 # Its rows have an attribute that the rows of older engines do not have.
 NEWER_ENGINE: Final = ENGINE_NUMBER + 1
-# Vouchers whose jobs the upgrade meets. The campaign `summer` does not exist yet.
+# Vouchers with open jobs during the upgrade. The campaign `summer` does not exist yet.
 UNFINISHED: Final = ("unknown", "busy", "slow", "early")
 CAMPAIGNS: Final = {"early": "summer"}
 OWN_STACK: Final = "ShopJobs-local"
@@ -46,7 +46,7 @@ def check_deployments(project: Path, oncely: Path, *, first: Path, newer: Path, 
 
 
 def _leave_unfinished(shop: DeployedShop, provider: VoucherServer) -> None:
-    """Leave a job in each status that a deployment can meet and that is not an end."""
+    """Leave a job in each open status that a deployment can meet."""
     provider.silent_about.add("unknown")
     provider.busy_with.add("busy")
     provider.slow_with.add("slow")

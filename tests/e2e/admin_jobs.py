@@ -33,7 +33,7 @@ def unreadable_job(stack: StackClient) -> JobKey:
 
 
 def bulk_reviews(stack: StackClient, name: str, count: int) -> list[JobKey]:
-    """Reviews of jobs that no worker claimed. A test selects its own by the name in their error."""
+    """Reviews of jobs that no worker claimed. A test selects its own by the text in their error."""
     keys: list[JobKey] = []
     for number in range(count):
         order = f"{name}-{number}"

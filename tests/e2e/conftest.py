@@ -31,7 +31,7 @@ def sandbox() -> Iterator[ShippedSandbox]:
 
 @pytest.fixture(scope="session")
 def engine(sandbox: ShippedSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A local AWS that refuses what no policy allows; it ends before what its functions call."""
+    """A local AWS that enforces policies. It stops before the services that its functions call."""
     if find_cdk() is None:
         skip_or_fail("no CDK command line: `make setup` installs it")
     try:
@@ -53,7 +53,7 @@ def assembly() -> Path:
 
 @pytest.fixture(scope="session")
 def deployment(engine: Engine, sandbox: ShippedSandbox, assembly: Path) -> StackClient:
-    """The stack, deployed; one job is left for the schedule to find while the tests run."""
+    """The deployed stack. One job is left for the schedule to find while the tests run."""
     bootstrap(engine.url, assembly)
     deploy(engine.url, assembly, providers=sandbox.url)
     deployed = StackClient(engine, sandbox, assembly)
@@ -93,6 +93,6 @@ def reference(deployment: StackClient) -> str:
 def admin_browser(support: AdminBrowser) -> Iterator[AdminBrowser]:
     support.open_hash("#/list/needs_review")
     yield support
-    # Among other things: whatever the content policy had to refuse.
+    # Includes violations of the content security policy.
     assert support.browser_errors == []
     assert "[object " not in support.page.content(), "an element was shown as text"

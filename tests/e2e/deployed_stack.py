@@ -1,4 +1,4 @@
-"""A deployed stack as tests see it: every call authorized, every alert heard."""
+"""A deployed stack for tests: it authorizes every call and records every alert."""
 
 import json
 import time
@@ -19,13 +19,13 @@ from oncely_local.project import local_project
 from oncely_local.sample_data import serialize_row
 from tests.support.shipped_sandbox import ShippedSandbox
 
-# Every call is checked against the caller's policies, as on AWS, and written down.
+# Every call is checked against the caller's policies, as on AWS, and recorded.
 ENGINE_SETTINGS: Final = {
     "AUTH": "true",
     "CLOUDTRAIL_RECORDING": "1",
     "CLOUDTRAIL_MAX_EVENTS": "100000",
 }
-# Many cold starts on a machine that does other things as well.
+# Many cold starts on a busy machine.
 TIMEOUT_SECONDS: Final = 180.0
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 def synthesize(settings: OncelySettings, folder: Path) -> None:
     """Synthesize as the CDK command line does, in the engine's account.
 
-    Without the account, other texts would be other versions of functions that did not change.
+    Without the account, other texts would create new versions of unchanged functions.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name, value in account_environment().items():
@@ -144,7 +144,7 @@ class StackClient:
         return told
 
     def backdate(self, key: str, time: str) -> None:
-        """Let one of a job's times be long past, instead of waiting for it."""
+        """Move one of a job's times into the past, instead of waiting for it."""
         self.client("dynamodb").update_item(
             TableName=self.outputs["JobsTableName"],
             Key=serialize_row({"job_key": key}),
@@ -178,7 +178,7 @@ class StackClient:
         return done
 
     def has_scheduled_sweep(self) -> bool:
-        """Whether a sweep has ended that the schedule started: it asks for everything."""
+        """Whether a scheduled sweep has ended. Its input has no filters."""
         states = self.client("stepfunctions")
         listed = states.list_executions(
             stateMachineArn=self.outputs["ReconcilerArn"], statusFilter="SUCCEEDED"

@@ -1,4 +1,4 @@
-"""What each function asked of AWS, as the engine wrote it down."""
+"""The AWS requests of each function, as the engine recorded them."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from tests.e2e.deployed_stack import StackClient
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Request
 
-# Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
+# The IAM action of each call. A transaction counts as the actions in it.
 ACTIONS: Final = {
     **{
         name: f"dynamodb:{name}"
@@ -29,7 +29,7 @@ ACTIONS: Final = {
     "ChangeMessageVisibility": "sqs:ChangeMessageVisibility",
     "GetQueueAttributes": "sqs:GetQueueAttributes",
     "GetMetricData": "cloudwatch:GetMetricData",
-    "POST.sns": "sns:Publish",  # the only thing that functions post there
+    "POST.sns": "sns:Publish",  # the only request that functions send there
     "GetSecretValue": "secretsmanager:GetSecretValue",
     "GetObject": "s3:GetObject",
     "PutObject": "s3:PutObject",
@@ -49,7 +49,7 @@ _STATEMENT: Final = re.compile(
     r'(?P<verb>[A-Z ]+) "(?P<table>[^"]+)" (?P<before>.*?)(\'job_key\':|"job_key" =) \?'
 )
 PAGE_SIZE: Final = 50
-# What a call names its resource by.
+# The parameter with the resource of a call.
 _RESOURCE_PARAMETERS: Final = (
     *("TableName", "QueueUrl", "TopicArn", "SecretId", "stateMachineArn", "UserPoolId"),
 )
@@ -59,7 +59,7 @@ _WITHOUT_RESOURCE: Final = {"GetMetricData"}
 def recorded_requests(
     stack: StackClient, assembly: Assembly, users: Mapping[str, str]
 ) -> set[Request]:
-    """What functions requested, and users, by the policy they have and their access key."""
+    """The requests of functions and users, by their policy and access key."""
     physical = _physical_names(stack)
     paths = {
         name: assembly.path(id_) for id_, name in physical.items() if id_ in assembly.resources
@@ -86,7 +86,7 @@ def _physical_names(stack: StackClient) -> dict[str, str]:
 def _access_keys(
     stack: StackClient, assembly: Assembly, physical: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The keys that functions sign with; the engine makes one from each version and its role."""
+    """The access keys of functions. The engine derives one from each version and its role."""
     functions = stack.client("lambda")
     for id_, resource in assembly.resources.items():
         if resource["Type"] == "AWS::Lambda::Function":
@@ -98,7 +98,7 @@ def _access_keys(
 
 
 def unknown_calls(stack: StackClient, assembly: Assembly) -> dict[str, set[str]]:
-    """The names of calls that `ACTIONS` lacks, by function: their rights are not evaluated."""
+    """The calls that are missing in `ACTIONS`, by function. Their permissions are not evaluated."""
     names: dict[str, set[str]] = {}
     for function, access_key in _access_keys(stack, assembly, _physical_names(stack)):
         found = {event["EventName"] for event in _events_named(stack, access_key)}
@@ -134,7 +134,7 @@ def _next_second(time: datetime) -> datetime:
 def _page(
     stack: StackClient, access_key: str, name: str | None, until: datetime
 ) -> list[dict[str, Any]]:
-    """The newest events up to a time; the engine gives 50 at most and no token for more."""
+    """The newest events up to a time. The engine returns at most 50, without a token for more."""
     found = stack.client("cloudtrail").lookup_events(
         LookupAttributes=[
             {"AttributeKey": "AccessKeyId", "AttributeValue": access_key},
@@ -147,7 +147,7 @@ def _page(
 
 
 def _permissions_used(event: Mapping[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """The action, the resource, and the keys of rows: the engine itself does not look at those."""
+    """The action, the resource, and the keys of rows, which the engine does not check."""
     asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
     name = event["EventName"]
     action = ACTIONS[name]
@@ -175,7 +175,7 @@ def _permissions_used(event: Mapping[str, Any]) -> Iterator[tuple[str, str, tupl
 
 
 def _folder(key: str | None = None) -> list[str]:
-    """The folder that rights on an object name. The marks of resent rejects have their own."""
+    """The folder of an object, as policies use it. The marks of resent rejects have their own."""
     if key is None:
         return []
     first, second, *_ = key.split("/")
@@ -183,7 +183,7 @@ def _folder(key: str | None = None) -> list[str]:
 
 
 def _keys(asked: Mapping[str, Any]) -> tuple[str, ...]:
-    """The key of a job row. Rights on other tables do not depend on one."""
+    """The key of a job row. Permissions on other tables do not depend on keys."""
     key = {**asked.get("Key", {}), **asked.get("Item", {})}.get("job_key")
     return (key["S"],) if key else ()
 
@@ -214,6 +214,6 @@ def _resource(used: str, paths: Mapping[str, str]) -> str:
         short = name.rpartition("/")[2] if name.startswith("http") else name
         _, found, behind = used.partition(short)
         if found and (not behind or behind.startswith(("/", "-"))):
-            # A secret's ARN ends with a few letters that its name has not.
+            # A secret's ARN ends with a random suffix.
             return path + (behind if behind.startswith("/") else "")
     raise AssertionError(f"nothing of the stack: {used}")

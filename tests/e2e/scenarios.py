@@ -1,4 +1,4 @@
-"""What happens to a deployed stack, each once; tests look at what came of it."""
+"""The scenarios of the deployed stack. Each runs once, and tests check the results."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ def ambiguous_charge(stack: StackClient) -> str:
 
 
 def create_unknown_charge(stack: StackClient, order_id: str) -> str:
-    """Stripe charges, and its answer is lost: nobody knows until someone asks."""
+    """Stripe charges, and its response is lost. The job is unknown until it is looked up."""
     key = f"payment.charge:order_{order_id}"
     put_order(stack, order_id)
     faults = stack.sandbox.faults
@@ -91,7 +91,7 @@ def refunded_payment(stack: StackClient) -> dict[str, Any]:
 
 
 def braintree_payment(stack: StackClient) -> dict[str, Any]:
-    """An order that Braintree is paid for; its answer is lost, and the reconciler finds it."""
+    """An order at Braintree whose response is lost. The reconciler finds the payment."""
     key = "payment.charge:order_bt"
     put_order(stack, "bt", payment_provider="braintree", payment_method="bt_visa")
     faults, path = stack.sandbox.faults, "/merchants/*/transactions/*"
@@ -139,7 +139,7 @@ def job_needs_review(stack: StackClient) -> list[str]:
 
 
 def early_messages(stack: StackClient) -> dict[str, Any]:
-    """Messages before their order wait on their rows, and run once the order is there."""
+    """Early messages wait on their rows, and run once the order exists."""
     stack.send("PaymentsQueueUrl", charge_message("early"))
     stack.send("MailQueueUrl", receipt_message("early"))
     keys = ["payment.charge:order_early", "receipt.send:order_early"]
@@ -165,7 +165,7 @@ def resubmission_after_decline(stack: StackClient) -> dict[str, Any]:
 
 
 def job_leased_elsewhere(stack: StackClient) -> None:
-    """Another worker has the job, on every queue: the message is shown again later."""
+    """Another worker holds the lease, on every queue. The message is redelivered later."""
     put_order(stack, "held", status="paid")
     held = {
         "PaymentsQueueUrl": charge_message("held"),
@@ -240,7 +240,7 @@ def dead_letter(stack: StackClient) -> dict[str, Any]:
 
 
 def repeated_dead_letter(stack: StackClient) -> dict[str, Any]:
-    """The same letter once more, many hours later: nobody ever took it."""
+    """The same dead letter, many hours later. No worker has claimed the job."""
     stack.once(dead_letter)
     stack.backdate("payment.charge:order_dead", "stranded_since")
     stack.send("DeadLetterQueueUrl", charge_message("dead"))
@@ -250,13 +250,13 @@ def repeated_dead_letter(stack: StackClient) -> dict[str, Any]:
 def missing_job(stack: StackClient) -> dict[str, Any]:
     long_ago = (datetime.now(tz=UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     put_order(stack, "forgotten", charge_requested_at=long_ago)
-    # Of rows, only those that were due in another age: the rest is the schedule's.
+    # Only rows that were due long ago. The schedule handles the rest.
     stack.reconcile(to="2020-01-01T00:00:00Z")
     return stack.wait_for_job("payment.charge:order_forgotten", "finished")
 
 
 def stream_outage(stack: StackClient) -> dict[str, Any]:
-    """The stream shows nothing for a while; the reconciler publishes instead."""
+    """The stream is off for a while, and the reconciler publishes instead."""
     key = "payment.charge:order_missed"
     with stack.pause_consumers("dynamodb", function="StreamPublish"):
         put_order(stack, "missed")
@@ -267,7 +267,7 @@ def stream_outage(stack: StackClient) -> dict[str, Any]:
 
 
 def scheduled_sweep(stack: StackClient) -> dict[str, Any]:
-    # One more: a sweep by hand may have found the other, and the schedule starts none for nothing.
+    # Another job: a manual sweep may have found the first, and the schedule starts only if due.
     put_order(stack, "scheduled")
     key = "payment.charge:order_scheduled"
     claim_as_other_worker(stack, key, charge_message("scheduled"), lease=-timedelta(minutes=1))
@@ -331,7 +331,7 @@ def superseded_push(stack: StackClient) -> dict[str, Any]:
 
 
 def worker_crashed(stack: StackClient) -> dict[str, Any]:
-    """A worker died with a job that is safe to run again: it is sent once more, and runs."""
+    """A worker died with a job that is safe to repeat: its message is resent, and it runs."""
     one = stack.once(contact_import)[3]
     key = f"sync.contact:hubspot:{one}:again"
     claim_as_other_worker(stack, key, contact_message(one, "again"), lease=-timedelta(minutes=1))
@@ -340,7 +340,7 @@ def worker_crashed(stack: StackClient) -> dict[str, Any]:
 
 
 def worker_crashed_without_order(stack: StackClient) -> dict[str, Any]:
-    """A worker died with a payment, and its order is gone: the reconciler alerts."""
+    """A worker died with a payment whose order is gone: the reconciler alerts."""
     key = "payment.charge:order_gone"
     claim_as_other_worker(stack, key, charge_message("gone"), lease=-timedelta(minutes=1))
     stack.reconcile(key=key)
@@ -348,7 +348,7 @@ def worker_crashed_without_order(stack: StackClient) -> dict[str, Any]:
 
 
 def history_gap(stack: StackClient) -> None:
-    """Lambda gives up on a part of the stream: a gap is open until a scan closes it."""
+    """Lambda drops a part of the stream: a gap is open until a scan closes it."""
     failure = {
         "requestContext": {"condition": "MaxRecordAgeExceeded"},
         "DDBStreamBatchInfo": {

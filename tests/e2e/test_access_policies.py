@@ -1,4 +1,4 @@
-"""What people can do on the command line with the policies of the stack, and nothing else."""
+"""What users can do on the command line with only the stack's policies."""
 
 import os
 

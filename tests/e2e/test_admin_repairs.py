@@ -104,7 +104,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
     dialog.get_by_role("button", name=ASK).click()
 
     expect(dialog.get_by_role("alert")).to_contain_text("changed since you opened it")
-    # A worker may have moved it on meanwhile; nothing of it is in the person's name.
+    # A worker may have changed it since, but nothing is recorded in the operator's name.
     assert operator_actor(OPERATOR) not in {
         entry.actor for entry in get_job(deployment, left.key).evidence
     }

@@ -1,4 +1,4 @@
-"""What jobs cost rests on counted calls: the table in docs/costs.md is what is counted."""
+"""The table of calls in docs/costs.md equals the calls that the deployed stack makes."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The deployed stack, fed with plain boto3: functions in processes of their own do the work."""
+"""The deployed stack with messages from plain boto3. Its functions run in their own processes."""
 
 import pytest
 

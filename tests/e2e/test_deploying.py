@@ -1,4 +1,4 @@
-"""The CDK's own command line: deploys, finds nothing left to do, and takes everything away."""
+"""The CDK CLI deploys the stack, finds no changes, and destroys it."""
 
 import subprocess
 import sys
@@ -123,7 +123,7 @@ def test_deploy_names_bootstrap_command_when_not_bootstrapped(
 ) -> None:
     with running_engine(tmp_path / "engine.log") as engine:
         variables = cdk_environment(engine.environment())
-        # Of the two names, people and the CDK say AWS_REGION.
+        # Users and the CDK use AWS_REGION.
         del variables["AWS_DEFAULT_REGION"]
         done = subprocess.run(
             [sys.executable, "-m", "oncely_local.cdk_cli", "deploy", "--app", str(assembly)],

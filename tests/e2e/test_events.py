@@ -1,4 +1,4 @@
-"""Events of providers in the deployed stack, through both ways."""
+"""Provider events in the deployed stack, through both ways."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A team's own orders table and archive: a job runs on them, also after a re-creation."""
+"""A team's own orders table and archive: a job uses them, even after the stack is recreated."""
 
 import json
 from collections.abc import Iterator

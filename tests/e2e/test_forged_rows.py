@@ -1,4 +1,4 @@
-"""Who holds the rights of a producer or of another worker can neither charge nor erase a proof."""
+"""The permissions of a producer or of another worker neither charge nor erase a proof."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tests.e2e.deployed_stack import StackClient
 
 
 def test_payment_message_in_row_of_other_type_is_not_sent(deployment: StackClient) -> None:
-    """A compromised sync worker can write rows of its own job types, whatever they hold."""
+    """A compromised sync worker can write any rows of its own job types."""
     scenarios.put_order(deployment, "forged")
     now = datetime.now(tz=UTC)
     forged = new_job(

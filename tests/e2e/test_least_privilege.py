@@ -1,4 +1,4 @@
-"""Neither short nor long: what functions may do is what they did, but for a few, with reasons."""
+"""Least privilege: functions used every permission that they have, with listed exceptions."""
 
 import fnmatch
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.e2e.stripe_webhook import post, sign, succeeded_event
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, Request, is_allowed, permissions
 
-pytestmark = pytest.mark.timeout(900)  # the first test waits for all that happens
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all scenarios
 
 # Allowed and not seen here, as patterns over "role action resource keys", each with its reason.
 NEVER_RECORDED = {
@@ -48,7 +48,7 @@ NEVER_RECORDED = {
     "AdminPage/Read s3:GetObject Archive/Bucket/audits/*": "no daily audit has run here",
     "AdminPage/Repair dynamodb:Query Tables/Jobs/index/by_reference": "it found the key itself",
     "Reconciler/Resolve dynamodb:* Tables/Refunds": "no refund was unknown here",
-    # A person may repair a job of any type; here it was a payment without a reference.
+    # An operator may repair a job of any type; here it was a payment without a reference.
     "AdminPage/Repair dynamodb:* Tables/Refunds": "a job of another type would",
     "AdminPage/Repair dynamodb:* Tables/ImportEvents": "a job of another type would",
     "AdminPage/Repair dynamodb:* Tables/Records": "the same",
@@ -166,7 +166,7 @@ def test_calls_of_every_function_are_evaluated(
 
 
 def test_removed_right_denies_recorded_call(used: set[Request], granted: set[Permission]) -> None:
-    """Every role has rights without which one of its calls is denied, on each resource it used."""
+    """Every permission of a role is needed by one of its calls, on each resource it used."""
     roles = {one.role for one in used}
     for role in roles:
         calls = {one for one in used if one.role == role}
@@ -233,7 +233,7 @@ def unused(used: set[Request], granted: set[Permission]) -> list[str]:
     return [
         " ".join((one.role, one.action, one.resource, *one.leading_keys))
         for one in sorted(granted)
-        # People use the others, and test_cli.py runs as one of them.
+        # The others are for users; test_cli.py runs with one of them.
         if not one.role.startswith("Policies/")
         and not any(map(one.allows, by_action.get((one.role, one.action), ())))
     ]

@@ -1,4 +1,4 @@
-"""`make local`: what it prints works as it is printed, and nothing stays behind."""
+"""`make local`: the printed commands work unchanged, and no process stays behind."""
 
 import contextlib
 import os
@@ -59,7 +59,7 @@ class Terminal:
         return subprocess.run(
             ["/bin/sh", "-euc", "\n".join(commands)],
             cwd=REPOSITORY,
-            # Nothing of ours but what is exported there.
+            # Only the exported variables.
             env={"PATH": self._path, "HOME": str(self._output.parent)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -124,7 +124,7 @@ def test_printed_block_sends_message_and_finds_job_also_after_restart(
 
     with started(tmp_path) as again:
         assert _printed_block(again.output) == block, "the ports are the same"
-        # All at once, as one pastes it.
+        # As one block, as a user pastes it.
         pasted = again.run_in_second_terminal(block)
         assert "duplicate" in pasted
         assert "charged once" in pasted

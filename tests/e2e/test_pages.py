@@ -149,7 +149,7 @@ def test_every_documented_make_target_exists() -> None:
 
 
 def _adapt_to_local_stack(line: str, deployment: StackClient) -> str:
-    """The same command, on this stack instead of the reader's, and with nobody to ask."""
+    """The same command, on this stack instead of the reader's, and without prompts."""
     first, second = line.split()[:2]
     # The keys of the sandbox: other tests use the stack as well.
     secrets = deployment.client("secretsmanager")

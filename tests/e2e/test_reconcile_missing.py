@@ -1,4 +1,4 @@
-"""What was never sent, purged, lost in an outage or expired: found, and charged once."""
+"""Messages that were never sent, purged or lost: their orders are found and charged once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,7 +34,7 @@ QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
 
 
 def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]:
-    """Every row of a table that names it; others are at work on the rest."""
+    """Every row of a table that contains this text. Other tests use the rest."""
     client = deployment.client("dynamodb")
     pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
     return sorted((row for page in pages for row in page["Items"] if what in str(row)), key=str)
@@ -65,7 +65,7 @@ def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
 
     assert min(pending) >= LOST // 4
     assert sum(pending) >= LOST
-    # Only now do the rows fall due: a sweep before the purge would have sent into it.
+    # The rows become due only now: an earlier sweep would have sent messages before the purge.
     for number, order_id in enumerate(ids):
         put_order(
             deployment, order_id, charge_requested_at=format_time(now - timedelta(minutes=10))
@@ -83,7 +83,7 @@ def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
 
 @pytest.mark.mass
 def test_unknown_jobs_resolve_after_provider_outage(deployment: StackClient) -> None:
-    """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
+    """Six failed lookups mean 30 minutes of waiting. The seventh of each job happens here."""
     outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
     left = [
         create_unresolved_job(
@@ -115,7 +115,7 @@ def test_unknown_jobs_resolve_after_provider_outage(deployment: StackClient) -> 
 
 @pytest.mark.mass
 def test_one_start_resolves_every_unknown_job(deployment: StackClient) -> None:
-    """Pages follow one another without anybody starting them; each charge is asked about once."""
+    """Each page starts the next one, and each charge is looked up once."""
     with ThreadPoolExecutor(8) as pool:
         left = list(
             pool.map(

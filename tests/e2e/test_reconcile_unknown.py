@@ -1,4 +1,4 @@
-"""Unresolved jobs through the deployed state machine: each is asked about, none is guessed."""
+"""Unresolved jobs in the deployed state machine: each is looked up, none is guessed."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -171,7 +171,7 @@ def test_possibly_sent_mail_waits_for_its_event_and_needs_review_without(
     assert "it may have happened" in deployment.wait_for_alert(key)
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ses.ledger.mails)
 
-    # Its event arrives after all.
+    # Its event arrives late.
     claimed = get_job(deployment, key)
     event = mail_event("Send", key=key, fence=claimed.fence, deployment=claimed.deployment)
     deployment.send("EventsQueueUrl", as_delivered({**event, "account": ACCOUNT}))

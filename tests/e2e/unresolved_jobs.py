@@ -137,5 +137,5 @@ def get_job(stack: StackClient, key: str) -> Job:
 
 
 def run_sweep(stack: StackClient, **given: object) -> dict[str, Any]:
-    """One execution with many items: on a small machine each new function takes its time."""
+    """One execution with many items, because each new function is slow on a small machine."""
     return stack.reconcile(timeout_seconds=SWEEP_TIMEOUT_SECONDS, **given)

@@ -1,4 +1,4 @@
-"""`make faults`: every schedule for every scenario, or the payment job beside others."""
+"""`make faults`: every schedule for every scenario, or a comparison with Powertools."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Cancel at any time: it races a claim, a retry, and a confirmation that is under way."""
+"""Cancel at any time: it races a claim, a retry, and a confirmation in flight."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.faults.repair_scenarios import CHARGE_REVIEW, LateConfirmPayments, co
 
 
 def cancels(*seconds: float) -> tuple[PlannedRepair, ...]:
-    """An operator who tries again and again."""
+    """An operator who retries."""
     return tuple(
         PlannedRepair(after=timedelta(seconds=after), repair=Repair.CANCEL) for after in seconds
     )

@@ -1,4 +1,4 @@
-"""The payment job beside what people use today, under the same schedules, by kind of wrong."""
+"""Compares the payment job with Powertools under the same schedules, by kind of violation."""
 
 import sys
 from collections import Counter
@@ -24,7 +24,7 @@ from tests.faults.violation_kinds import ViolationKind, find_violations
 COLUMN_SEPARATOR: Final = " by "  # between a scenario and a column, in a script
 ONCELY: Final = "Oncely"
 NAMES: Final = (ONCELY, *(way.name for way in VARIANTS))
-# What a payment provider may be like; a look-up's lag concerns only who looks.
+# Kinds of payment providers. The lag of lookups affects only Oncely.
 PROVIDERS: Final = {
     "keys": "a provider that honours keys",
     "no-keys": "a provider without keys",
@@ -41,9 +41,9 @@ class ComparisonColumn:
     name: str
     schedules: int = 0
     violating_schedules: int = 0
-    violating_without_delays: int = 0  # of these, without anybody held up
+    violating_without_delays: int = 0  # of these, without a delay
     violations: Counter[str] = field(default_factory=Counter)
-    providers: Counter[str] = field(default_factory=Counter)  # broken, with each of them
+    providers: Counter[str] = field(default_factory=Counter)  # violations, by kind
     shortest_scripts: dict[str, str] = field(default_factory=dict)  # a script of each kind
 
     def add(self, other: "ComparisonColumn") -> None:
@@ -56,7 +56,7 @@ class ComparisonColumn:
 
 
 class OncelySimulation(Simulation):
-    """The shipped services; what a customer would notice is named before the rest."""
+    """The shipped services. Violations that a customer would notice come first."""
 
     def expire(self) -> None:
         self.problems += self._violation_kinds()
@@ -72,7 +72,7 @@ class OncelySimulation(Simulation):
 
 
 class CountingExplorer(Explorer):
-    """Plays every schedule to its end and counts, instead of looking for a few and shrinking."""
+    """Plays every schedule to its end and counts the violations, without shrinking them."""
 
     def __init__(
         self, scenario: Scenario, bound: SearchLimits, begin: SimulationFactory, name: str
@@ -99,7 +99,7 @@ class CountingExplorer(Explorer):
 def compare(
     bound: SearchLimits = LIMITS, providers: Iterable[str] = PROVIDERS
 ) -> list[ComparisonColumn]:
-    """Every way under the same bound, with each provider; in two processes."""
+    """Every version of the job with the same limits and each provider, in two processes."""
     columns = {name: ComparisonColumn(name) for name in NAMES}
     parts = [(provider, name) for provider in providers for name in NAMES]
     with Pool(2) as pool:

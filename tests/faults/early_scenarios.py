@@ -74,7 +74,7 @@ def send_other_messages(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]
 
 
 def check_no_valid_message_is_parked(ended: FinalState) -> Iterator[str]:
-    """A review that sent nothing is left only if the business rows never came."""
+    """A review that sent nothing remains only if the business rows never arrived."""
     has_rows = bool(ended.store.business_rows.rows)
     for job in ended.store.jobs.values():
         if has_rows and job.nothing_sent:
@@ -99,7 +99,7 @@ def check_right_message(ended: FinalState) -> Iterator[str]:
 def early_scenarios(
     charging: Callable[..., Scenario], pushing: Callable[..., Scenario], wrong_row: Job
 ) -> tuple[Scenario, ...]:
-    """The order, the payment or the version comes at any time, with a message of its own."""
+    """The order, the payment or the version arrives at any time, with its own message."""
 
     def payments(_: object) -> FakePayments:
         return FakePayments(honors_idempotency_keys=False)

@@ -1,4 +1,4 @@
-"""Events of providers: late, twice, in any order, lost or forged, they break nothing."""
+"""Provider events that are late, repeated, out of order, lost or forged break nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -37,7 +37,7 @@ def events(*types: str, object_id: str, job_key: str) -> tuple[str, ...]:
 
 
 CHARGE_EVENTS: Final = events(
-    # True or forged: which of them, only the provider knows.
+    # True or forged: only the provider knows.
     "payment_intent.succeeded",
     "payment_intent.payment_failed",
     "payment_intent.payment_failed",
@@ -95,7 +95,7 @@ def disputed(_: Clock) -> FakePayments:
 
 
 def check_dispute(ended: FinalState) -> Iterator[str]:
-    """A dispute is noted once, and changes no status and no order."""
+    """A dispute is recorded once, and changes no status and no order."""
     yield from check_order(ended)
     job = ended.job(KEY)
     notes = [] if job is None else [one for one in job.evidence if "dp_pi_1" in one.reason]

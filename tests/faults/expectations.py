@@ -1,4 +1,4 @@
-"""What must be true of our rows and of the outside when all is quiet, job by job."""
+"""What must be true of our rows and of the providers at the end of a schedule, by job."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -40,7 +40,7 @@ def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
 
 
 def check_no_charge(ended: FinalState) -> Iterator[str]:
-    """The row names a payment that is not this job's: whose it is, nobody here may say."""
+    """The row has the reference of another job's payment: Oncely must not touch it."""
     if charges := payments_in(ended).charges:
         yield f"somebody else's payment was confirmed: {charges}"
     job = ended.job(KEY)

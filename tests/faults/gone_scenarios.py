@@ -1,4 +1,4 @@
-"""Contacts that leave the CRM, or come back, while others of their events are handled."""
+"""Contacts that leave the CRM, or return, while their other events are processed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

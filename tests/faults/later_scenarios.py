@@ -35,7 +35,7 @@ def pull_forward(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
 
 
 def check_runs_later(ended: FinalState) -> Iterator[str]:
-    """It ran at a time that somebody asked for. An end in review may have other reasons."""
+    """It ran at a requested time. A review may have other reasons."""
     yield from expectations.check_order_matches_charges(ended)
     job = ended.job(KEY)
     if job is None or job.status is Status.NEEDS_REVIEW:

@@ -35,7 +35,7 @@ from oncely.providers.interfaces import Payment, PaymentProvider
 
 
 class PaymentError(Exception):
-    """Whatever is not a plain yes or no: the record is deleted, and the message comes back."""
+    """Any indefinite outcome: the record is deleted, and the message is redelivered."""
 
 
 class Context(Protocol):
@@ -46,24 +46,24 @@ class Context(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to write the job; all of them read the order first, and save it last."""
+    """One version of the job. All of them read the order first, and save it last."""
 
     name: str
     idempotency_key: str  # JMESPath, from the SQS record
     uses_idempotency_key: bool  # whether Stripe is given a key made from the order's id
 
 
-# Its page on batches takes the message's id.
+# Its page on batches uses the message id.
 BATCH_PAGE: Final = Variant(
     name="Powertools, messageId", idempotency_key="messageId", uses_idempotency_key=False
 )
-# The same page: another field "might be more accurate"; its page on payments takes business ids.
+# The same page: another field "might be more accurate". Its payments page uses business ids.
 BUSINESS_ID: Final = Variant(
     name="Powertools, order_id",
     idempotency_key="powertools_json(body).order_id",
     uses_idempotency_key=False,
 )
-# Beyond its pages: a careful team hands the provider a stable key as well.
+# Not in its documentation: a careful team also sends the provider a stable key.
 BEST: Final = Variant(
     name="Powertools, order_id and idempotency key",
     idempotency_key="powertools_json(body).order_id",

@@ -1,4 +1,4 @@
-"""Workers that run the Powertools job, on the same ground and under the same faults."""
+"""Workers that run the Powertools job in the same simulation, under the same faults."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ from tests.faults.powertools_job import ChargeFunction, Variant
 from tests.faults.violation_kinds import ViolationKind, find_violations
 
 _T = TypeVar("_T")
-# The modules of Powertools that look at the clock.
+# The modules of Powertools that read the clock.
 _TIME_MODULES: Final = (base, persistence, datarecord, dynamodb)
 
 ROW_RETENTION = timedelta(days=SETTINGS.retention_days or 0)
@@ -93,7 +93,7 @@ class InterceptedDynamo:
         return {}
 
     def _update(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Like DynamoDB, it makes the item when there is none."""
+        """Like DynamoDB, it creates a missing item."""
         item = self.items.setdefault(_key(request["Key"]), dict(request["Key"]))
         sets = request["UpdateExpression"].removeprefix("SET ").split(", ")
         for name, value in (one.split(" = ") for one in sets):
@@ -120,7 +120,7 @@ class InterceptedDynamo:
 
 @lru_cache(maxsize=10_000)
 def _condition(expression: str, names: tuple[tuple[str, str], ...], values: tuple[Any, ...]) -> Any:  # noqa: ANN401  # moto's own
-    """Parsed once for each moment: the explored clock stands still for most of them."""
+    """Parsed once for each time: the simulated clock rarely advances."""
     return get_filter_expression(
         expression, dict(names), {name: dict(held) for name, *held in values}
     )
@@ -178,12 +178,12 @@ class PowertoolsSimulation(BaseSimulation):
             self.queue.remove(message)
 
     def dead_letter(self, message: QueuedMessage) -> None:
-        """Nothing of Powertools reads the dead letters: a person would have to."""
+        """Powertools does not read dead letters: an operator would have to."""
         self.dead_lettered.append(message.body)
         self.queue.remove(message)
 
     def expire(self) -> None:
-        """Judge what the deliveries came to; then TTL removes all that is remembered."""
+        """Check the result of the deliveries, then expire all records."""
         self.problems += self._violation_kinds()
         self.schedule.advance_to(self.schedule.now + ROW_RETENTION + timedelta(days=2))
         self.schedule.log("the idempotency record expires; the message is replayed")
@@ -199,7 +199,7 @@ class PowertoolsSimulation(BaseSimulation):
         return list(dict.fromkeys([*self.problems, *self._violation_kinds()]))
 
     def _violation_kinds(self) -> list[ViolationKind]:
-        # No person is told by itself.
+        # Powertools sends no alerts.
         return list(
             find_violations(self, self.answers, escalated=False, lost=bool(self.dead_lettered))
         )

@@ -85,7 +85,7 @@ class StaleReadPayments(FakePayments):
 
 @dataclass
 class SlowPayments(FakePayments):
-    """Takes its time to decide: an intent is processing first, and paid after ten minutes."""
+    """A slow provider: an intent is processing first, and paid after ten minutes."""
 
     processes: bool = True
     wall: Clock | None = None
@@ -119,7 +119,7 @@ class DeclineFirstPayments(FakePayments):
 class DeclineFirstConfirmPayments(FakePayments):
     """Declines the first confirmation of a payment, and takes any later one.
 
-    Such as one that was under way for long, or a customer who authenticates after all.
+    Such as a delayed confirmation, or a customer who authenticates late.
     """
 
     honors_idempotency_keys: bool = False
@@ -152,7 +152,7 @@ class StrictPayments(FakePayments):
 
 @dataclass
 class OutagePayments(ExpiringKeyPayments):
-    """Charges, and then says nothing for an hour: an outage that begins with the answer."""
+    """Charges, and then does not respond for an hour: an outage that begins with the response."""
 
     window: timedelta = timedelta(hours=24)
     down_since: datetime | None = None
@@ -195,7 +195,7 @@ class SmallPages(FakeCrm):
 
 @dataclass
 class LimitedCrm(FakeCrm):
-    """Has used up its requests of the day: for longer than a job may age."""
+    """Its daily limit is used up, for longer than a job may age."""
 
     spent_since: datetime | None = None
 
@@ -226,7 +226,7 @@ def payments_charged_by_staging() -> FakePayments:
 
 
 def payments_with_foreign_intent() -> FakePayments:
-    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
+    """An unconfirmed payment of another customer, which must not pay our order."""
     theirs = Payment(
         money=Money(9900, "eur"),
         customer="cus_victim",

@@ -49,7 +49,7 @@ def _sent(number: int, tag: str) -> str:
 
 
 def check_no_operator(ended: FinalState) -> Iterator[str]:
-    """An email whose event arrived needs no operator."""
+    """An email with an event needs no operator."""
     job = ended.job(KEY)
     if ended.providers["ses"].sent and (job is None or not job.status.is_finished):
         yield f"the receipt was sent and its event arrived, but it is {job and job.status}"

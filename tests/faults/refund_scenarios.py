@@ -148,7 +148,7 @@ def send(*messages: Mapping[str, Json]) -> Callable[[MemoryBusinessRows], Any]:
 def refunds_of(ended: FinalState, refund_id: str = "rma_1") -> list[str]:
     payments = ended.providers["stripe"]
     if isinstance(payments, StuckRefunds):
-        payments.arrive()  # whatever is still on its way
+        payments.arrive()  # whatever is still in flight
     made = payments.refunds.values()
     return [one.ref for one in made if one.refund.refund_id == refund_id and one.status != "failed"]
 
@@ -178,7 +178,7 @@ def check_refunds(ended: FinalState) -> Iterator[str]:
 
 
 def check_returned(ended: FinalState) -> Iterator[str]:
-    """Whoever sees that the money came back frees it in the same write."""
+    """The write that records the returned money also frees its amount."""
     row = ended.store.business_rows.get("refunds", {"charge_id": CHARGE_ID})
     key = JobKey("payment.refund:order_18452:rma_1")
     state, job = RefundLedger.from_row(CHARGE_ID, row).states.get(key), ended.job(key)
@@ -199,7 +199,7 @@ def count_kept_or_recorded(ended: FinalState) -> int:
 
 
 def check_second_refund(ended: FinalState) -> Iterator[str]:
-    """Only an operator's review, or a too large sum, may keep the second refund back."""
+    """Only a review, or a sum that is too large, may prevent the second refund."""
     yield from check_refunds(ended)
     second = ended.job(JobKey("payment.refund:order_18452:rma_2"))
     if second is not None and not second.status.is_finished and "older" in str(second.last_error):
@@ -246,7 +246,7 @@ def refund_scenarios() -> Iterable[Scenario]:
         refund_scenario(
             "server-error", lambda _: charged(FakePayments(), ProviderFault.SERVER_ERROR)
         ),
-        # What hangs could be refunded once more: the limit alone does not keep it out.
+        # A delayed request could refund again: the limit alone does not prevent it.
         *(
             refund_scenario(
                 name,

@@ -30,7 +30,7 @@ INVENTED: Final = "pi_invented"
 
 @dataclass
 class LateConfirmPayments(FakePayments):
-    """A confirmation is on its way, and arrives a minute later: unless the intent is closed."""
+    """A confirmation is in flight, and arrives a minute later, unless the intent is closed."""
 
     wall: Clock | None = None
 
@@ -72,7 +72,7 @@ class LateConfirmPayments(FakePayments):
 
 @dataclass
 class LateEffectLog(EffectLog):
-    """A request is on its way, and arrives a minute later, whatever becomes of its job."""
+    """A request is in flight, and arrives a minute later, whatever happens to its job."""
 
     def find(self, name: str) -> EffectOutcome:
         self.arrive()
@@ -149,7 +149,7 @@ FAIL_AT_ONCE: Final = _plan((0, Repair.MARK_FAILED, None), (64, Repair.MARK_FINI
 
 
 def repair_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
-    """An operator marks a payment whose confirmation is under way, or was lost; or any effect."""
+    """An operator marks a payment whose confirmation is in flight or lost, or any other effect."""
 
     def late(clock: Clock) -> LateConfirmPayments:
         return LateConfirmPayments(wall=clock)

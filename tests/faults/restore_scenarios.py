@@ -8,7 +8,7 @@ from oncely.testing.scenario import RestoreMode
 
 
 def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
-    """Stripe has forgotten its keys: days have passed."""
+    """Days later, Stripe has removed its keys."""
     lagging = {"restore": RestoreMode.LAGGING, "duplicate_messages": 1}
 
     def forgetful(_: object) -> FakePayments:
@@ -19,7 +19,7 @@ def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]
         # A create whose answer was lost is abandoned; the next one is confirmed. The restored row
         # has neither reference.
         charging("restored-create", forgetful, fixed_prefix="w1:stripe.prepare!lost", **lagging),
-        # Confirmed, and not ended at the moment that is restored.
+        # Confirmed, but not ended at the restored time.
         charging("restored-confirm", forgetful, fixed_prefix="w1:stripe.execute!lost", **lagging),
         charging(
             "restored-declined",

@@ -1,4 +1,4 @@
-"""The smallest contract of each safety class, on an outside that counts what really happened."""
+"""The smallest contract of each safety class, with a provider that counts its effects."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,11 +30,11 @@ MESSAGE: Final = {"job": "test.effect", "v": 1, "name": "seven"}
 
 @dataclass
 class EffectLog:
-    """Does what it is asked; `done` is the truth that is compared with."""
+    """Performs each request; `done` is its ledger."""
 
     clock: Clock
-    key_ttl: timedelta | None = None  # for how long it knows a key again
-    lag: timedelta = timedelta(0)  # how late its look-up shows what was done
+    key_ttl: timedelta | None = None  # how long it remembers a key
+    lag: timedelta = timedelta(0)  # the lag of its lookup
     effects: list[tuple[datetime, str]] = field(default_factory=list)
     keys: dict[str, datetime] = field(default_factory=dict)
 
@@ -152,7 +152,7 @@ SAFETY_SCENARIOS: Final = (
     safety_scenario(
         "keyed-short-window", RetrySafety.KEYED, window=SHORT_KEY_TTL, key_ttl=SHORT_KEY_TTL
     ),
-    # A send is open, and its key is forgotten before every hold-up is over.
+    # A send is open, and its key expires before the longest delay ends.
     safety_scenario(
         "keyed-brief-window",
         RetrySafety.KEYED,

@@ -1,4 +1,4 @@
-"""Every job that ships and every safety class, each with the providers that it may meet."""
+"""Every shipped job and every safety class, each with the providers that it may use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -78,7 +78,7 @@ class ShortWindowCharge(PaymentCharge):
 
 
 class ShortAgePush(SyncPush):
-    """May age for an hour only, so that one wait for a limit is longer."""
+    """With an age limit of an hour, so that one wait for a rate limit is longer."""
 
     policy = replace(SyncPush.policy, limits=RetryLimits(max_age=timedelta(hours=1)))
 
@@ -243,7 +243,7 @@ MOVES_ON: Final[Mapping[str, Any]] = {
     "check": expectations.check_newest_version_pushed,
 }
 
-# A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
+# Another job in the same group of a sweep: its order is gone, so it needs review.
 NEIGHBOUR: Final = replace(
     enqueued(JobKey("payment.charge:order_gone"), {**CHARGE, "order_id": "gone"}, seconds=72),
     status=Status.UNKNOWN,
@@ -278,7 +278,7 @@ SCENARIOS: Final = (
         )
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
-    # Two jobs in one group, and sweeps that keep each other off until a lease expires.
+    # Two jobs in one group, and sweeps that exclude each other until a lease expires.
     charge_scenario(
         "sweep-leases",
         lambda _: FakePayments(),
@@ -322,9 +322,9 @@ SCENARIOS: Final = (
             check=expectations.check_charge_per_deployment,
         )
         for name, jobs in (
-            # Staging and dev use one provider account, and the same ids, customers and amounts.
+            # Staging and dev share a provider account, ids, customers and amounts.
             ("two-stacks", ()),
-            # A row of staging's, as a copied table has it; staging goes on with it as well.
+            # A row of staging in a copied table. Staging continues with it as well.
             ("copied-row", (COPIED,)),
         )
     ),

@@ -43,4 +43,4 @@ def test_claim_of_cancelled_job_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_claim_before_time_to_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Job, "runs_later", lambda *_: False)
     found = problems("payment.charge/later", ONE)
-    assert "payment.charge:order_18452 was claimed before its time to run" in found
+    assert "payment.charge:order_18452 was claimed before its run time" in found

@@ -1,4 +1,4 @@
-"""The comparison is fair, sees what it should, and its own column stays empty."""
+"""The comparison is fair, finds the known violations, and finds none in Oncely."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_outage_leaves_order_unpaid_without_lookup() -> None:
 
 
 def test_powertools_holds_with_best_settings_and_keys() -> None:
-    """Else the comparison would be of our own making."""
+    """Otherwise we would be comparing with our own code."""
     assert count_violations(LIMITS, ("keys", BEST.name)).violations == {}
 
 

@@ -1,4 +1,4 @@
-"""Death at every step of a run, before and after each port call: one charge, no lost job."""
+"""A crash at every step of a run, before and after each port call: one charge, no lost job."""
 
 from itertools import product
 
@@ -52,9 +52,9 @@ def test_death_at_any_call_neither_charges_twice_nor_loses_job(
         fate = CrashPlan(crash_at=call, crash_after=after)
         run_until_crash(world, fate)
         assert fate.has_crashed
-        world.run(charge_message())  # the message comes back while the lease is alive
+        world.run(charge_message())  # the message is redelivered during the lease
         world.clock.advance(hours=1)
-        world.run(charge_message())  # and once more after it
+        world.run(charge_message())  # and again after it
 
         job = world.run_until_idle(KEY)
 

@@ -1,4 +1,4 @@
-"""Schedules in which the explorer found that events, or what they run beside, broke something."""
+"""Schedules in which events, or concurrent work, once broke something."""
 
 import pytest
 
@@ -11,12 +11,12 @@ from tests.faults.test_explorer import BY_NAME
 @pytest.mark.parametrize(
     ("scenario", "script"),
     [
-        # Two copies of an event at the same time: the second note was counted once more.
+        # Two copies of an event at the same time: the second entry was counted again.
         (
             "payment.charge/events-dispute",
             "w1:clock>sleep w5:table.get>event0 e1:store.get>event1 e2:budget.admit>sleep",
         ),
-        # A sweep that was asleep sees that the refund failed: its amount stayed refunded.
+        # A delayed sweep sees that the refund failed: its amount stayed marked as refunded.
         ("payment.refund/events-returned", "w1:clock#4>sweep r2:clock#3>sleep"),
     ],
 )

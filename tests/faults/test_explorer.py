@@ -1,4 +1,4 @@
-"""Every schedule of one change for every job, some deeper ones, and that the explorer sees."""
+"""Every schedule with one injection for every job, some with more, and injected bugs are found."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -152,7 +152,7 @@ def test_explore_refuses_settings_that_no_contract_declares() -> None:
 
 
 def test_explore_without_any_fake_says_what_to_set() -> None:
-    with pytest.raises(ValueError, match="names no fake: set `fake`, or pass `provider`"):
+    with pytest.raises(ValueError, match="has no fake: set `fake`, or pass `provider`"):
         explore(
             contract_for_safety(RetrySafety.AT_MOST_ONCE),
             message=MESSAGE,
@@ -176,7 +176,7 @@ def test_contract_example_is_sent_when_message_is_omitted() -> None:
 
 
 class BrokenLetterService(LetterService):
-    """A fake, or a contract, with a bug: no letter ever leaves."""
+    """A fake or a contract with a bug: nothing is ever sent."""
 
     def do(self, *_: object, **__: object) -> EffectOutcome:
         raise AttributeError("no such thing")

@@ -1,4 +1,4 @@
-"""The explorer finds what an unchecked repair would do while a request is under way."""
+"""The explorer finds what an unchecked repair would do while a request is in flight."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The two schedules that break a restore without its rules, and that the rules hold them."""
+"""The two schedules that break a restore without its rules, and pass with them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kinds of wrong that a customer or a clerk would notice, whoever charged the order."""
+"""The kinds of violations that a customer or an accountant would notice."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -19,7 +19,7 @@ class ViolationKind(StrEnum):
 def find_violations(
     ground: BaseSimulation, answers: Sequence[Mapping[str, Any]], *, escalated: bool, lost: bool
 ) -> Iterator[ViolationKind]:
-    """What is wrong when all is quiet; an order that an alert names is not lost."""
+    """The violations at the end of a schedule. An order with an alert is not lost."""
     (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
     charges: list[str] = ground.providers["stripe"].charges
     status = order["status"]

@@ -18,7 +18,7 @@ VERIFY = "EventIntake/Webhook/Verify"
 
 @pytest.fixture(scope="module")
 def receiving(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """Both ways at once."""
+    """Both ways at the same time."""
     provider = {**PROD.provider_settings, "stripe_event_source": SOURCE, "stripe_webhook": "true"}
     settings = PROD.model_copy(update={"provider_settings": provider})
     return Assembly.from_folder(tmp_path_factory.mktemp("receiving"), settings)
@@ -95,7 +95,7 @@ def test_rules_match_what_stripe_sends_and_pass_on_only_ids(receiving: Assembly)
 
 
 def _transform(given: dict[str, Any], event: dict[str, Any]) -> str:
-    """Do as EventBridge does: put in each value as JSON."""
+    """Insert each value as JSON, as EventBridge does."""
     text: str = given["InputTemplate"]
     for name, path in given["InputPathsMap"].items():
         value: Any = event

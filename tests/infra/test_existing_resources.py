@@ -110,7 +110,7 @@ def by_name(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 
 def key_rights(assembly: Assembly, key: str) -> dict[tuple[str, str], set[str]]:
-    """The rights on a key, by role and condition."""
+    """The permissions on a key, by role and condition."""
     found: dict[tuple[str, str], set[str]] = {}
     for one in permissions(assembly):
         if one.resource == key and one.role != "Jobs/Alerts":
@@ -209,11 +209,11 @@ def test_created_tables_need_no_mapping(prod: Assembly) -> None:
 
 
 REFUSED: Final[dict[str, dict[str, Any]]] = {
-    "table_columns has orders, which is no existing table": {"existing_tables": {}},
-    "table_columns has customers, which is no existing table": {
+    "table_columns has orders, which is not an existing table": {"existing_tables": {}},
+    "table_columns has customers, which is not an existing table": {
         "table_columns": {"customers": {"id": "x"}}
     },
-    r"table_columns.orders: total is no column of orders that can be mapped \(they are: order_id": {
+    r"table_columns.orders: total is not a mappable column of orders \(these are: order_id": {
         "table_columns": {"orders": {"total": "x"}}
     },
     "table_columns.orders: amount and currency are both the column currency of the table": {

@@ -61,7 +61,7 @@ def records_of_type(job_type: str) -> str:
 
 
 def batches(records: list[dict[str, Any]], *, max_records: int) -> Iterator[list[dict[str, Any]]]:
-    """As Lambda cuts them: by number and by size; the window is the caller's."""
+    """Split records as Lambda does, by number and by size. The caller chooses the window."""
     # The rest differs in digits only.
     largest = max(len(json.dumps(one)) for one in records[: 5 * len(TYPES)])
     size = min(max_records, MAX_PAYLOAD // largest)

@@ -1,4 +1,4 @@
-"""Rights on tables: by job type on the job table, by declaration on business tables.
+"""Permissions on tables: by job type on the job table, by declaration on business tables.
 
 MiniStack is not given `dynamodb:LeadingKeys`, so the policies are evaluated here.
 """

@@ -1,4 +1,4 @@
-"""Logical ids of what holds data. Under another one, a deployment creates an empty replacement."""
+"""Logical ids of resources with data. With another id, a deployment creates an empty one."""
 
 from typing import Final
 

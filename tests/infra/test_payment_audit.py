@@ -1,4 +1,4 @@
-"""The daily audit is deployed only if it is asked for, and may only read."""
+"""The daily audit is deployed only if the stage sets it, and may only read."""
 
 import pytest
 

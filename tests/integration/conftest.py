@@ -1,4 +1,4 @@
-"""The worker over real sockets, as it is once its set-up is complete."""
+"""The worker over real sockets, with its setup complete."""
 
 from collections.abc import Iterator
 

@@ -19,7 +19,7 @@ class PingMessage(Message):
 
 
 class Ping(Contract[PingMessage, None]):
-    """What is left is the engine's own: its cost, and its claim as the only guard."""
+    """What remains is the engine itself: its cost, and its claim as the only guard."""
 
     job_type = "test.ping"
     message = PingMessage

@@ -1,4 +1,4 @@
-"""A message that is handed back is seen again when it was promised, on a real queue."""
+"""A message that is handed back is redelivered at the expected time, on a real queue."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, WorkerHarness, lease_to_other_worker, make_delivery
 
 LEASE = timedelta(seconds=1.5)
-# SQS counts whole seconds, so a message may come back this much after the lease.
+# SQS counts whole seconds, so a message may be redelivered this much after the lease.
 ROUNDED_UP = timedelta(seconds=1)
 
 

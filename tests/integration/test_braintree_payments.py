@@ -368,7 +368,7 @@ def test_merchant_without_accounts_is_refused_at_synthesis() -> None:
 
 
 def test_restored_table_opens_after_the_search_is_complete() -> None:
-    # A worker that looks first after a restore takes a search without a result for proof.
+    # After a restore, a worker treats a search without a result as proof.
     assert SEARCH_LAG < MAX_INVOCATION_TIME
 
 

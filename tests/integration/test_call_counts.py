@@ -1,4 +1,4 @@
-"""What a job costs at DynamoDB: two calls of the engine's for a new one, one for a duplicate."""
+"""DynamoDB calls of the engine: two for a new job, one for a duplicate."""
 
 import pytest
 

@@ -35,7 +35,7 @@ _OTHERS = sorted(
 
 
 def _texts(*lengths: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Few different values, so that an entry often stays in its place; long ones need two units."""
+    """Few different values, so that entries often stay in place; long ones need two units."""
     return st.builds(
         lambda letter, length: {"S": letter * length},
         st.sampled_from("aä"),

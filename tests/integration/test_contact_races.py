@@ -1,4 +1,4 @@
-"""Many workers importing overlapping versions of the same contacts, on a real engine."""
+"""Many workers import overlapping versions of the same contacts, on a real engine."""
 
 import json
 import random

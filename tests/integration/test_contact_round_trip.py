@@ -1,4 +1,4 @@
-"""A contact as odd as people make them, through DynamoDB and back."""
+"""An unusual contact survives DynamoDB unchanged."""
 
 from oncely.run.outcomes import Finished
 from tests.support.dynamo import DynamoFixture

@@ -1,4 +1,4 @@
-"""Erasing a customer on a real engine: no byte of the person is left, and no job runs again."""
+"""Erasing a customer on a real engine: no personal data is left, and no job runs again."""
 
 import json
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ REJECTS = {
     "of-bob": json.dumps({"job": "payment.charge", "order_id": "2001", "email": "bob@example.org"}),
 }
 
-# Of a message without a job, only the reason names her.
+# A message without a job: only its reason has her id.
 REJECT_REASONS = {"by-reason": f"the message has customer_id x, but order 9 has {CUSTOMER}"}
 
 
@@ -183,7 +183,7 @@ def test_queued_stream_record_does_not_bring_data_back(used: ErasableStack) -> N
 
 
 def late_report(stack: ErasableStack, outcome: Succeeded | Declined) -> Job:
-    """A worker that was frozen since its claim writes what the provider told it."""
+    """A worker that was frozen after its claim writes the provider's response."""
     row = stack.jobs()[CHARGED]
     stale = replace(row, status=Status.STARTED, owner="frozen", version=2)
     writer = DecisionWriter(store=stack.dynamo.store(), clock=stack.world.clock, actor="worker")

@@ -1,4 +1,4 @@
-"""A team's own orders table: other names of columns, another key, and none of our indexes."""
+"""A team's own orders table: other column names, another key, and no index."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ def create_orders(dynamo: DynamoFixture, *, with_index: bool = False) -> str:
         **({"GlobalSecondaryIndexes": [index]} if with_index else {}),  # type: ignore[arg-type]  # the SDK's own form
     )
     row = {COLUMNS.get(name, name): value for name, value in order_row().items()}
-    # Columns of theirs that have our names and mean something else.
+    # Columns with our names and other meanings.
     others = {"amount": "12.50 EUR", "status": "shipped", "order_id": "web-7"}
     item = {name: serialize(value) for name, value in {**KEY, **row, **others}.items()}
     dynamo.admin.put_item(TableName=table, Item=item)

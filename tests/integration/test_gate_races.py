@@ -24,7 +24,7 @@ def gate_tables(dynamo: DynamoFixture) -> list[DynamoGateTable]:
 
 
 def test_no_slot_is_leased_twice(dynamo: DynamoFixture) -> None:
-    """The gate is idle at first, then there is a line, then it is idle again."""
+    """The gate is idle at first, then busy, then idle again."""
     tables, slots = gate_tables(dynamo), []
     for seconds in (0, 0, 1, 3600):
         now = time_at(seconds)

@@ -1,4 +1,4 @@
-"""The HubSpot adapter against every way in which an answer can go wrong, over real sockets."""
+"""The HubSpot adapter under every faulty response, over real sockets."""
 
 import json
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
 
 
 def test_push_succeeds_on_forgotten_connection(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
-    """A Lambda thaws, and the connection of its last invocation leads nowhere."""
+    """A Lambda function thaws with a dead connection of its last invocation."""
     first = crm.upsert_contact(MINE, GRACE)
     sandbox.forget_connections()
 

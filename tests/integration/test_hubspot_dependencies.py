@@ -1,4 +1,4 @@
-"""HubSpot as a worker gets it: from the environment, the secret, and no other place."""
+"""HubSpot's client in a worker: configured by the environment and the secret only."""
 
 from collections.abc import Iterator
 

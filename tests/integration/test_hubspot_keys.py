@@ -1,4 +1,4 @@
-"""A HubSpot key is judged by HubSpot: one authenticated request that changes nothing."""
+"""HubSpot checks an API key: one authenticated request that changes nothing."""
 
 import pytest
 

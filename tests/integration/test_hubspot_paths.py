@@ -1,4 +1,4 @@
-"""No id ever changes the address of a request to HubSpot, or its API version."""
+"""No id can change the path of a request to HubSpot, or its API version."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The HubSpot API of the sandbox, as a foreign client sees it."""
+"""The HubSpot API of the sandbox, with an independent client."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Inserts under lost replies, conflicts and missing tables, as the job store takes them."""
+"""Inserts with lost responses, conflicts and missing tables behave as in the job store."""
 
 import pytest
 

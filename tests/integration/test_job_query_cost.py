@@ -1,4 +1,4 @@
-"""What a search, a list and a count read grows with what they show, never with the table."""
+"""Reads of searches, lists and counts grow with what they show, never with the table."""
 
 import time
 from collections.abc import Callable, Iterator

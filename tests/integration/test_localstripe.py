@@ -1,4 +1,4 @@
-"""The payment job at a Stripe that nobody here wrote, and that ignores idempotency keys."""
+"""The payment job on localstripe, a third-party fake that ignores idempotency keys."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +62,9 @@ def test_worker_that_dies_at_provider_leaves_one_charge(
     with pytest.raises(SimulatedCrashError):
         world.run(charge_message(), runner=dying)
 
-    for _ in range(4):  # the message comes back, the reconciler asks, and the job goes on
+    for _ in range(
+        4
+    ):  # the message is redelivered, the reconciler looks it up, and the job continues
         world.clock.advance(minutes=5)
         world.run(charge_message())
         world.reconcile(KEY)

@@ -1,4 +1,4 @@
-"""A write whose reply is lost is performed once, whoever finds that out: the SDK, or we."""
+"""A write with a lost response is performed once, whether the SDK or Oncely retries it."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,9 +35,9 @@ from tests.conformance.samples import (
 from tests.support.dynamo import DynamoFixture
 from tests.support.fault_injecting_client import FaultInjector, NetworkFault
 
-# The first try is performed and its reply is lost; the SDK's own retry finds it done.
+# The first try is performed and its response is lost; the SDK's retry finds it done.
 RETRIED_BY_SDK = [(NetworkFault.REPLY_LOST,), (NetworkFault.REPLY_TIMEOUT,)]
-# Performed, and every try ends without an answer.
+# Performed, and no try gets a response.
 AMBIGUOUS_FAULTS = [
     (NetworkFault.REPLY_LOST, NetworkFault.REPLY_LOST),
     (NetworkFault.REPLY_TIMEOUT, NetworkFault.CONNECTION_REFUSED),

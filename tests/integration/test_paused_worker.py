@@ -1,4 +1,4 @@
-"""A worker that is frozen past its lease, as Lambda freezes processes, thaws without harm."""
+"""A worker that is frozen past its lease, as on Lambda, does no harm when it thaws."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def freeze_during(worker: PausedWorker, fault: SandboxFault) -> None:
-    """Freeze it while the provider works on its request; the answer comes while it is frozen."""
+    """Freeze it while the provider processes its request and responds."""
     worker.wait_for_claim()
     worker.resume_after_claim()
     wait_until(lambda: fault.hits == 1)

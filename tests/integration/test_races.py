@@ -1,4 +1,4 @@
-"""Many workers at once, on an engine whose conditional writes are real: one of them wins."""
+"""Many concurrent workers on an engine with real conditional writes: one of them wins."""
 
 import json
 import threading
@@ -36,7 +36,7 @@ WORKERS = choose_size(8, full=16)
 ENQUEUERS = 8
 ORDERS = choose_size(12, full=200)
 ROUNDS = choose_size(10, full=50)
-# A race is about who wins, not about how long a loaded machine takes to say so.
+# The test is about who wins the race, not about how long a loaded machine takes.
 PATIENT = DYNAMODB.merge(Config(connect_timeout=10, read_timeout=20))
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def sandbox() -> Iterator[ShippedSandbox]:
 
 
 class RacingWorker:
-    """A process of its own: its clients, its tokens, the machine's clock."""
+    """A worker with its own clients and tokens, and the machine's clock."""
 
     def __init__(self, dynamo: DynamoFixture, **ports: Any) -> None:  # noqa: ANN401  # fields of a world
         client = dynamo.separate_client(config=PATIENT)
@@ -99,7 +99,7 @@ def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
     counts = Counter(type(outcome) for outcome in outcomes)
     assert counts.keys() <= {Finished, Duplicate, LeasedElsewhere}
     assert counts[Finished] == jobs
-    # At least the one delivery after all the others is a plain duplicate.
+    # At least the last delivery is an ordinary duplicate.
     assert counts[Duplicate] >= jobs
 
 

@@ -1,4 +1,4 @@
-"""A request has one deadline for all of it, over real sockets that trickle."""
+"""A request has one deadline for connecting, sending and reading, over slow real sockets."""
 
 import socket
 import threading
@@ -21,7 +21,7 @@ PAYMENT = make_payment("pm_card_visa")
 
 
 class TricklingServer:
-    """Answers a request with these bytes at once, and then with a byte now and then."""
+    """Sends these bytes immediately, and then one byte at intervals."""
 
     def __init__(self, at_once: bytes, then: bytes) -> None:
         self.at_once, self.then = at_once, then

@@ -1,4 +1,4 @@
-"""The SES adapter against every way in which an answer can go wrong, over real sockets."""
+"""The SES adapter under every faulty response, over real sockets."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -36,7 +36,7 @@ SEND = "POST /v2/email/outbound-emails"
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 JOB = JobKey("receipt.send:order_18452")
 TAG = claim_tag(JOB, deployment="dev", fence=1)
-# A busy machine may answer after a second. Only a reply that never comes is waited out.
+# A busy machine may respond after a second. Only a missing response takes the full timeout.
 TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=10))
 SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=1))
 MAIL = Email(to="seven@example.com", subject="Receipt", text="Thank you.")
@@ -74,7 +74,7 @@ def test_slow_reply_is_accepted(sandbox: ShippedSandbox) -> None:
 
 
 def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ShippedSandbox) -> None:
-    """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
+    """A Lambda function thaws ten times with a dead connection of its last invocation."""
     mailer = ses_mailer(sandbox.url, config=TIMEOUTS)
 
     for _ in range(10):

@@ -72,7 +72,7 @@ def test_charge_takes_one_slot(stripe: GatedStripe) -> None:
 
 
 def test_confirm_without_answer_behind_closed_gate_is_ambiguous(stripe: GatedStripe) -> None:
-    """The read that would tell is held back, so nobody knows whether it was charged."""
+    """The read that would resolve it is held back, so the outcome is ambiguous."""
     stripe.enter()
     ref = stripe.prepare()
     stripe.sandbox.faults.add("accept_then_drop", **stripe.sandbox.stripe.requests["execute"])

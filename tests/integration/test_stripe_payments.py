@@ -1,4 +1,4 @@
-"""The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
+"""The Stripe adapter under every faulty response, over real sockets."""
 
 from dataclasses import replace
 from datetime import timedelta

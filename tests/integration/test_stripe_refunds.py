@@ -1,4 +1,4 @@
-"""Refunds through Stripe's SDK against the sandbox, with every way an answer can go wrong."""
+"""Refunds through Stripe's SDK against the sandbox, under every faulty response."""
 
 from dataclasses import replace
 

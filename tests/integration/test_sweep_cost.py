@@ -1,4 +1,4 @@
-"""What a sweep reads grows with what is due, never with the table."""
+"""Reads of a sweep grow with the due jobs, never with the table."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""No engine throttles or fails by itself: what DynamoDB would answer is put in its place."""
+"""Throttling and failures of DynamoDB, injected because no local engine produces them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ THROTTLED_REASONS = [
 ]
 # The SDK does not retry these by itself.
 CONFLICT = ServiceError("TransactionConflictException")
-# What leaves a write's fate open.
+# Errors that leave the result of a write open.
 AMBIGUOUS_ERRORS = [
     ("InternalServerError", 500),
     ("ServiceUnavailable", 503),

@@ -1,4 +1,4 @@
-"""The shipped handler on a batch of everything that can arrive, over real sockets."""
+"""The shipped handler with a batch of every kind of message, over real sockets."""
 
 import json
 from datetime import timedelta

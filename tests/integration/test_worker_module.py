@@ -1,4 +1,4 @@
-"""Importing the worker does nothing; a deployment that is incomplete says what to do next."""
+"""Importing the worker has no side effects. An incomplete deployment says what to do next."""
 
 import json
 import subprocess
@@ -172,7 +172,7 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
     ("secret", "error"),
     [
         (None, "check that it exists, that it holds the"),
-        (" ", "the secret 'stripe' is empty: put the key in"),
+        (" ", "the secret 'stripe' is empty: store the API key in it"),
     ],
 )
 def test_missing_secret_is_shown_on_job_without_claim_until_fixed(
@@ -238,7 +238,7 @@ def test_rejected_api_key_raises_alarm_without_attempt(
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, None)
     assert is_left_in_queue(event, answer)
     assert rig.sandbox.stripe.ledger.intents == ()
-    # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
+    # Every job is refused for the same reason: one alarm on the metric, not one alert per job.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider rejects our credentials")
     assert (metrics[signals.CREDENTIALS_REJECTED], rig.alerts()) == ([1], [])

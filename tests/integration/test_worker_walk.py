@@ -1,4 +1,4 @@
-"""How far a reader of the engine follows a message: calls between files until it is `finished`."""
+"""How many calls between files a reader follows until a message is `finished`."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from oncely_cdk.paths import FUNCTIONS
 from tests.support.in_memory_stack import charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler
 
-# A call into one of these is a step of the walk; what happens inside is another story.
+# A call into one of these is a step of the path. Their internals do not count.
 LEAVES: Final = tuple(
     f"oncely/{part}/" for part in ("aws", "flow", "http", "jobs", "providers", "testing")
 )

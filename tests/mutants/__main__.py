@@ -1,4 +1,4 @@
-"""`make mutants`: break the code in a copy of the tree, and see a test fail."""
+"""`make mutants`: break the code in a copy of the tree, and expect a test to fail."""
 
 import argparse
 import sys

@@ -22,7 +22,7 @@ SHARED: Final = (".venv-engine", "node_modules", ".build")
 
 @contextmanager
 def repository_copies() -> Iterator["SimpleQueue[Path]"]:
-    """Make a copy for each thread; whoever takes one puts it back."""
+    """Create a copy for each thread. Each user returns it."""
     copies: SimpleQueue[Path] = SimpleQueue()
     with TemporaryDirectory() as folder:
         for number in range(MAX_CONCURRENCY):

@@ -60,7 +60,7 @@ class ReachingTest:
 
     @cached_property
     def _cost(self) -> int:
-        """Order tests by magnitude: a few milliseconds more or less say nothing."""
+        """Order tests by magnitude: a few milliseconds do not matter."""
         return sum(self.seconds > limit for limit in (0.02, 0.1, 0.5, 2.0))
 
     @cached_property

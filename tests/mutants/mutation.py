@@ -15,12 +15,12 @@ _Entry = TypeVar("_Entry")
 
 
 class StaleMutationError(Exception):
-    """A mutation does not fit the source or the tests any more."""
+    """A mutation no longer matches the source or the tests."""
 
 
 @dataclass(frozen=True, config=_STRICT)
 class Mutation:
-    """One named way to break a guard: `new` takes the place of `old`, and `tests` must notice."""
+    """One named way to break a guard: `new` replaces `old`, and one of `tests` must fail."""
 
     name: str
     file: str
@@ -40,8 +40,8 @@ class Mutation:
         source = (root / self.file).read_text()
         if source.count(self.old) != 1:
             raise StaleMutationError(
-                f"{self.name}: `old` stands {source.count(self.old)} times in {self.file}. "
-                "It must stand exactly once: fix the quote in tests/mutants/curated/."
+                f"{self.name}: `old` occurs {source.count(self.old)} times in {self.file}. "
+                "It must occur exactly once: fix the quote in tests/mutants/curated/."
             )
         return source.replace(self.old, self.new)
 

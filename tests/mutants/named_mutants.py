@@ -1,4 +1,4 @@
-"""Break each named guard in a copy of the code, and see a test fail."""
+"""Break each named guard in a copy of the code, and expect a test to fail."""
 
 import subprocess
 import sys
@@ -14,8 +14,8 @@ from typing import Final
 from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
 from tests.mutants.mutation import MUTATIONS, Mutation, StaleMutationError
 
-_TESTS_FAILED: Final = 1  # what pytest says; 2 and more: it could not even run
-_TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails by itself long before
+_TESTS_FAILED: Final = 1  # exit codes of pytest; with 2 and more it could not run
+_TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails long before
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _run_mutation(mutation: Mutation, copies: "SimpleQueue[Path]") -> NamedMutan
     root = copies.get()
     began = time.monotonic()
     try:
-        # Red for another reason would prove nothing.
+        # A failure for another reason would prove nothing.
         if mutation.pytest_arguments not in _PASSING_TESTS:
             sound = _pytest(mutation, root)
             if sound.returncode:

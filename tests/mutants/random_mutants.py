@@ -34,7 +34,7 @@ from tests.mutants.sites import Site, find_sites
 _FIRST_TESTS: Final = 40
 # Seconds of tests on sound code for one mutant; the cheapest ones are within it.
 BUDGET_SECONDS: Final = 90.0
-# Other processes use the machine, too: a mutant hangs only if it takes far longer than that.
+# Other processes use the machine as well: a mutant hangs only if it takes far longer.
 _SLACK_SECONDS: Final = 45.0
 _SLACK: Final = 5
 _TEST_TIMEOUT_SECONDS: Final = 30
@@ -58,7 +58,7 @@ class MutantSelection:
 
 
 class UsageError(Exception):
-    """The arguments choose nothing."""
+    """The arguments select nothing."""
 
 
 def seed_of_head() -> int:

@@ -60,7 +60,7 @@ class CoverageRecorder:
 
 
 def _clear_caches() -> None:
-    """Clear what helpers of unit tests cache: else only the first test would reach its lines."""
+    """Clear the caches of test helpers. Otherwise only the first test would reach their lines."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tests.unit."):
             for helper in vars(module).values():

@@ -1,4 +1,4 @@
-"""What became of random mutants: a line for each, the survivors' diffs, and the counts."""
+"""The report on random mutants: a line for each, the survivors' diffs, and the counts."""
 
 import difflib
 from collections import Counter

@@ -120,7 +120,7 @@ class _Finder(ast.NodeVisitor):
             self._add(start + found.start(), start + found.end(), operator, new)
 
     def _force(self, test: ast.expr, *values: str) -> None:
-        # Without its assignment, a name would be missing: that is no mutant worth a run.
+        # Without its assignment, a name would be missing, which every test notices.
         if any(isinstance(node, ast.NamedExpr) for node in ast.walk(test)):
             return
         if not isinstance(test, ast.Constant):
@@ -161,7 +161,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> None:
-        # A loop that is forced to go on only costs its timeout.
+        # A loop that never ends only costs its timeout.
         self._force(node.test, "False")
         self.generic_visit(node)
 
@@ -273,7 +273,7 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Leave formatted text alone: Python 3.11 does not know where its parts are."""
+        """Skip f-strings: Python 3.11 does not record where their parts are."""
 
 
 def _own_lines(statement: ast.stmt) -> range:

@@ -1,4 +1,4 @@
-"""The list of mutations does not rot: each still applies, and names tests that exist."""
+"""Every mutation still applies, and its tests exist."""
 
 import ast
 import re
@@ -81,7 +81,7 @@ def test_every_word_of_selection_matches_existing_test(collected: list[str]) -> 
 
 
 def test_mutation_breaks_guard_without_breaking_names(tmp_path: Path) -> None:
-    # Every test notices a NameError: that it fails would say nothing about the guard.
+    # Every test fails on a NameError, which would say nothing about the guard.
     for mutation in MUTATIONS:
         (tmp_path / f"{mutation.name}.py").write_text(mutation.apply(REPOSITORY))
     ruff = (sys.executable, "-m", "ruff", "check", "-q", "--isolated", "--select", "F821")
@@ -114,7 +114,7 @@ def test_mutation_is_applied_in_copy_and_undone(guarded: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"old": "if owner is mine:"}, "stands 0 times in guard.py"),
+        ({"old": "if owner is mine:"}, "occurs 0 times in guard.py"),
         ({"file": "moved.py"}, "no such file: moved.py"),
         ({"tests": ("test_moved.py",)}, "no such file: test_moved.py"),
     ],

@@ -1,4 +1,4 @@
-"""`make soak`: real processes work thousands of jobs while they are killed, frozen and cut off."""
+"""`make soak`: real processes run thousands of jobs while they are killed, frozen or cut off."""
 
 import argparse
 import os
@@ -33,10 +33,10 @@ from tests.soak.report import SoakReport
 from tests.soak.restartable_engine import RestartableEngine
 
 TICK: Final = 0.2
-# All is sent in the first part of the time, so that the storm also meets what is left over.
+# Everything is sent early, so that the faults also hit what remains.
 SENDING_RATIO: Final = 0.7
-MIN_ENDED_RATIO: Final = 0.8  # of the jobs must have ended in the storm
-MAX_OVERTIME_FACTOR: Final = 4  # times the minutes that were asked for
+MIN_ENDED_RATIO: Final = 0.8  # of the jobs must have ended under faults
+MAX_OVERTIME_FACTOR: Final = 4  # times the requested minutes
 LINE_EVERY: Final = 15.0
 KILL_EVERY: Final = 4.0  # seconds, on average
 FREEZE_EVERY: Final = 20.0
@@ -51,13 +51,13 @@ class FaultInjection:
     last_tick: float = 0.0
 
     def tick(self, now: float) -> None:
-        """Do what falls into the time since the last tick."""
+        """Inject the faults that are due since the last tick."""
         since, self.last_tick = now - self.last_tick, now
         self.pool.thaw(now)
         if self._occurs(KILL_EVERY, since):
             self.pool.kill()
         if self._occurs(FREEZE_EVERY, since):
-            # Some are held up for a moment, some past their lease.
+            # Some are frozen briefly, some past their lease.
             self.pool.freeze(now, seconds=self.rng.uniform(1, 1.5 * INVOCATION_SECONDS))
         if self._occurs(RESTART_EVERY, since):
             self.engine.restart(downtime_seconds=self.rng.uniform(0, 3))
@@ -75,9 +75,9 @@ def run_with_faults(
     *,
     minutes: float,
 ) -> None:
-    """Send everything, each in its moment, while the weather lasts.
+    """Send each message at its time, while faults are injected.
 
-    It lasts until most jobs have met it, however slow the machine; within reason.
+    Faults continue until most jobs have ended, up to a limit.
     """
     observer = Observer(stack)
     wanted = MIN_ENDED_RATIO * len(workload.jobs)
@@ -146,7 +146,7 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
 
 
 def _unexpected_output(log: Path) -> Iterator[str]:
-    """What processes said before they died of something else than a kill."""
+    """The output of processes that died without being killed."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line for line in lines if not line.startswith("{")]
     if said:

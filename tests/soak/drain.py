@@ -1,6 +1,6 @@
-"""After the storm: everything is delivered and reconciled until nothing is left to happen.
+"""After the faults: deliver and reconcile until nothing is left to do.
 
-Nobody else is alive, so the clock may jump to the next due time instead of being waited for.
+No other process runs, so the clock jumps to the next due time instead of waiting.
 """
 
 import time
@@ -18,9 +18,9 @@ from oncely_local.workload import Workload
 from tests.soak.environment import QUEUES, VISIBILITY_SECONDS, SoakEnvironment
 from tests.soak.services import SkewedClock, SoakServices
 
-# Every message is visible again by then, so nothing will happen any more.
+# Every message is visible again by then, so nothing more will happen.
 IDLE_TIMEOUT_SECONDS: Final = 2.0 * VISIBILITY_SECONDS
-# Less than the age at which jobs are given up.
+# Less than the age limit of jobs.
 MAX_CLOCK_ADVANCE: Final = timedelta(hours=20)
 
 
@@ -74,7 +74,7 @@ class Drain:
         )
 
     def _advance_clock(self, rows: list[Job]) -> bool:
-        """Let the time pass until something is due; False: nothing ever will be."""
+        """Advance to the next due time. Returns False if there is none."""
         due = min((row.due_at for row in rows if row.due_at), default=None)
         if due is None:
             return False

@@ -1,4 +1,4 @@
-"""What stands around the processes of a soak: tables, queues, keys, and all their names."""
+"""The environment of a soak's processes: tables, queues, API keys, and their names."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def create_environment(engine: Engine, sandbox: Sandbox) -> SoakEnvironment:
         "RETENTION_DAYS": "90",
         "RECONCILER_ARN": "there is none: processes sweep by themselves",
         "MAX_RECEIVE_COUNT": str(MAX_RECEIVES),
-        # Their own words would drown ours.
+        # Their log lines would hide ours.
         "PYTHONWARNINGS": "ignore",
         "POWERTOOLS_LOG_LEVEL": "CRITICAL",
         "POWERTOOLS_METRICS_DISABLED": "true",

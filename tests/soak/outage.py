@@ -23,7 +23,7 @@ from tests.soak.environment import resolve_pending_effects
 from tests.soak.report import print_lines
 from tests.soak.switched_proxy import SwitchedProxy
 
-BEFORE_SECONDS: Final = 15.0  # some jobs are in flight when it begins
+BEFORE_SECONDS: Final = 15.0  # some jobs are running when it begins
 RECOVERY_SECONDS: Final = 120.0
 MAX_WAIT_SECONDS: Final = 600.0
 TICK: Final = 0.5

@@ -1,6 +1,6 @@
 """One process of a soak, to be killed and frozen: `python -m tests.soak.process payments -0.7`.
 
-It works one queue, or sweeps, until it dies, and prints what came of each round.
+It processes one queue, or sweeps, until it dies, and prints the result of each round.
 """
 
 import json
@@ -14,14 +14,14 @@ from tests.soak.services import ENGINE_ERRORS, SkewedClock, SoakServices
 
 SWEEPER: Final = "sweeper"
 SWEEP_INTERVAL_SECONDS: Final = 2.0
-# Lambda ends an invocation at its timeout. A frozen one is left to thaw past its lease, and to act.
+# Lambda ends an invocation at its timeout. A frozen process may thaw past its lease and act.
 MAX_ROUND_SECONDS: Final = int(2 * INVOCATION_SECONDS)
 
 
 def main(role: str, skew: str) -> None:
     parts = SoakServices(SkewedClock(float(skew)))
     while True:
-        signal.alarm(MAX_ROUND_SECONDS)  # nobody handles it, so that it ends the process
+        signal.alarm(MAX_ROUND_SECONDS)  # not caught, so that it ends the process
         try:
             if role == SWEEPER:
                 done = parts.sweep() + parts.handle_leftovers()

@@ -41,7 +41,7 @@ class ProcessPool:
         self.processes = [self._start_process(role) for role in ROLES]
 
     def replace_exited(self) -> None:
-        """Lambda starts another one; its clock is another one, too."""
+        """Start another one, as Lambda does, with another clock."""
         for place, member in enumerate(self.processes):
             if member.has_exited:
                 code = member.process.returncode
@@ -56,7 +56,7 @@ class ProcessPool:
             self.counts["killed"] += 1
 
     def freeze(self, now: float, *, seconds: float) -> None:
-        """Hold one up, wherever it is; past its lease, if it is long."""
+        """Freeze one at any point, past its lease if `long`."""
         member = self.rng.choice(self.processes)
         if member.resumes_at is None and not member.has_exited:
             member.process.send_signal(signal.SIGSTOP)
@@ -71,13 +71,13 @@ class ProcessPool:
                     member.process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """Kill all of them; none may act when the clock is moved."""
+        """Kill all of them, so that none acts after the clock is moved."""
         for member in self.processes:
             member.process.kill()
             member.process.wait()
 
     def reported_counts(self) -> Counter[str]:
-        """What they said they had done; the last round of a killed one is not among it."""
+        """The reported results, without the last round of a killed process."""
         found: Counter[str] = Counter()
         for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("{"):

@@ -1,4 +1,4 @@
-"""What a soak came to: both books, what was done to them, and whether the promise was kept."""
+"""The report of a soak: both ledgers, the injected faults, and the verdict."""
 
 import sys
 from collections import Counter
@@ -27,7 +27,7 @@ class SoakReport:
 
     @property
     def violations(self) -> list[str]:
-        """What is wrong, in sentences; the promise was kept if there are none."""
+        """The violations as sentences. Empty if every guarantee held."""
         verdict: DemoVerdict = evaluate(self.facts)
         return [
             *verdict.duplicated,

@@ -1,4 +1,4 @@
-"""A local AWS that is stopped and started again during a run and keeps all that it confirmed.
+"""A local AWS that is restarted during a run and keeps every confirmed write.
 
 Stopped gently: AWS never forgets a write that it has answered, and MiniStack saves its state only
 when it ends by itself. What is under way at that moment is lost or unanswered, as in an outage.
@@ -51,7 +51,7 @@ class RestartableEngine:
         pid = self._engine.pid
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + START_TIMEOUT_SECONDS
-        # It stays to be reaped by its starter, which knows by that whose process it was.
+        # The process that started it reaps it.
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             if time.monotonic() > until:
                 raise TimeoutError(f"the engine did not end within {START_TIMEOUT_SECONDS:.0f} s")

@@ -1,4 +1,4 @@
-"""The shipped services as one process holds them: only their clock is not the machine's own."""
+"""The shipped services in one process, with a simulated clock."""
 
 import os
 from collections import Counter
@@ -62,7 +62,7 @@ class SoakServices:
         return Counter(type(one.outcome).__name__ for one in worked)
 
     def sweep(self) -> Counter[str]:
-        # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
+        # Without leases: overlapping sweeps are harmless, and clocks differ.
         items = self._app.due_work_finder.find(SweepRequest()).items
         deadline = self.clock.now() + timedelta(seconds=SWEEP_SECONDS)
         handled = self._app.group_resolver.resolve(items, deadline=deadline)
@@ -91,7 +91,7 @@ class SoakServices:
         return App(settings, ContractRegistry(SHIPPED_JOBS), ports)
 
     def _publish(self, processed: list[ProcessedDelivery]) -> None:
-        """What the stream does with an end; what it misses, the reconciler finds."""
+        """Publish an ended job, as the stream does. The reconciler finds what it misses."""
         for one in processed:
             if isinstance(one.outcome, Finished | Failed):
                 with suppress(*ENGINE_ERRORS):

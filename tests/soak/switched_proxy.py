@@ -7,7 +7,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 _CHUNK_BYTES: Final = 65536
-# Longer than any client of ours waits for an answer.
+# Longer than the timeout of any client.
 _SILENCE_SECONDS: Final = 10.0
 
 
@@ -36,7 +36,7 @@ class SwitchedProxy:
         self.switch_off()
 
     def switch_off(self) -> None:
-        """Break every connection, also those with a request under way."""
+        """Break every connection, including those with a request in flight."""
         self._is_off.set()
         for one in list(self._open):
             _close(one)

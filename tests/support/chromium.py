@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of the admin page; the machine's own, none is downloaded."""
+"""The machine's Chromium for the tests of the admin page. None is downloaded."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _ARGUMENTS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
 @contextlib.contextmanager
 def running_chromium() -> Iterator[Browser]:
-    """A browser without a window; `CHROMIUM` names another than the machine's own."""
+    """A headless browser. `CHROMIUM` sets another executable."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
         skip_or_fail("no Chromium: install it, or set CHROMIUM to its path")

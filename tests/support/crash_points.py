@@ -6,7 +6,7 @@ from typing import Any
 
 
 class SimulatedCrashError(BaseException):
-    """Not an Exception: nothing may catch a SIGKILL."""
+    """A SIGKILL. It is not an Exception, so that no handler catches it."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class CrashingPort:
 
 
 class InterruptingPort:
-    """A port during one of whose calls something else happens, as it does to a slow worker."""
+    """A port that runs something else during one of its calls, as for a slow worker."""
 
     def __init__(self, port: object, name: str, action: Callable[[], object]) -> None:
         self._port = port

@@ -20,7 +20,7 @@ def sql_blocks(section: str) -> list[str]:
 
 
 def query(folder: Path, *, index: int, **replacements: str) -> list[dict[str, Any]]:
-    """Run the page's view and then one of its queries; `instead` changes what it asks for."""
+    """Run the page's view and then one of its queries. `instead` replaces values."""
     view, *queries = sql_blocks("Query with DuckDB")
     asked = queries[index]
     for old, new in replacements.items():

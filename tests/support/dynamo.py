@@ -1,4 +1,4 @@
-"""Fresh DynamoDB tables for one test, on any engine, and a count of what is asked of them."""
+"""New DynamoDB tables for one test, on any engine, with a count of requests."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# What a person's own profile could change; set before the first client is made.
+# Overrides the developer's AWS profile; set before the first client is created.
 NO_PROFILE: Final = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -137,7 +137,7 @@ class DynamoFixture:
         self.tables = {short: f"{short}-{name}" for short in TABLE_SCHEMAS if short != JOBS}
         self._clients: list[DynamoDBClient] = []
         self._watchers: list[Callable[[DynamoDBClient], None]] = []
-        # Arranges and looks, so that only what is under test is counted.
+        # For setup and checks, which are not counted.
         self.admin = self.separate_client(config=_PATIENT)
         self.client = self.separate_client()
         self.calls = CallRecorder()
@@ -151,7 +151,7 @@ class DynamoFixture:
     def store(
         self, client: "DynamoDBClient | None" = None, *, sleep: Callable[[float], None] = time.sleep
     ) -> DynamoJobStore:
-        """The shipped store; over the counted client, unless told otherwise."""
+        """The shipped store, with the counted client by default."""
         return DynamoJobStore(
             client=client or self.client, table=self.jobs_table, tables=self.tables, sleep=sleep
         )
@@ -180,7 +180,7 @@ class DynamoFixture:
         )
 
     def separate_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":
-        """What another worker would have; nothing of it is shared or counted."""
+        """The store of another worker, with its own client that is not counted."""
         client = client_for(self.url, config=config)
         client.meta.events.register(
             "before-parameter-build.dynamodb.TransactWriteItems", self._scope_to_test
@@ -231,7 +231,7 @@ class DynamoFixture:
             client.close()
 
     def _scope_to_test(self, params: dict[str, Any], **_: object) -> None:
-        # An engine that outlives a test remembers tokens, and owners may be named alike in two.
+        # An engine that outlives a test remembers tokens, and two tests may use the same owner.
         token = f"{self.jobs_table}:{params.get('ClientRequestToken', uuid.uuid4())}"
         params["ClientRequestToken"] = hashlib.sha256(token.encode()).hexdigest()[:36]
 

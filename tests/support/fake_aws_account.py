@@ -1,4 +1,4 @@
-"""A healthy AWS account as its services describe it; a test spoils one answer."""
+"""A healthy AWS account, as its services describe it. A test changes one response."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 
 DAY = 86_400
 T = TypeVar("T")
-# Whatever is registered: a job of the reader's own has its place here as well.
+# All registered jobs, including a reader's own.
 QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in SHIPPED_JOBS))
 TABLES = tuple(
     dict.fromkeys(("jobs", *(name for kind in SHIPPED_JOBS for name in kind.resources.table_names)))

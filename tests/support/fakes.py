@@ -1,4 +1,4 @@
-"""Small fakes of the outside: a clock one can move, and boxes one can look into."""
+"""Small fakes: a clock to move, and queues to inspect."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class FakeMessageSource:
 
 @dataclass
 class FakeMessageSender:
-    """A queue to look into; `refuses` bodies at these places, as a throttled SQS does."""
+    """A queue to inspect. It `refuses` the bodies at these positions, as a throttled SQS does."""
 
     sent: list[str] = field(default_factory=list)
     groups: list[str | None] = field(default_factory=list)
@@ -101,7 +101,7 @@ class FakeBus:
 
 @dataclass
 class FakeIdentityTable:
-    """A job table after a restore: its identity item names the table before."""
+    """A job table after a restore: its identity item has the id of the earlier table."""
 
     item: TableIdentity | None = T1
     table: TableFacts = T2

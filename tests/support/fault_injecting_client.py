@@ -1,4 +1,4 @@
-"""Loses requests and replies between a client and DynamoDB, and puts errors in their place."""
+"""Drops requests and responses between a client and DynamoDB, or replaces them with errors."""
 
 import json
 from collections import deque
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class NetworkFault(Enum):
-    NONE = auto()  # it arrives, and so does its reply
-    REPLY_TIMEOUT = auto()  # performed; the reply does not come in time
-    REPLY_LOST = auto()  # performed; the connection breaks before the reply
+    NONE = auto()  # request and response arrive
+    REPLY_TIMEOUT = auto()  # performed; the response times out
+    REPLY_LOST = auto()  # performed; the connection breaks before the response
     REQUEST_LOST = auto()  # never performed; the connection breaks, and the caller cannot know
-    CONNECTION_REFUSED = auto()  # never performed; nobody listens
+    CONNECTION_REFUSED = auto()  # never performed; connection refused
 
 
 @dataclass(frozen=True)
 class ServiceError:
-    """An error that DynamoDB answers with; most mean that it has not performed the request."""
+    """An error response of DynamoDB. Most mean that the request was not performed."""
 
     code: str
     status: int = 400
@@ -53,7 +53,7 @@ class ProxyErrorPage:
 
 @dataclass
 class FaultInjector:
-    """Sits before a client's wire; each operation meets its own faults, one a try."""
+    """Intercepts the requests of a client. Each operation has its own faults, one per try."""
 
     client: "DynamoDBClient"
     queued_faults: dict[str, deque[NetworkFault | ServiceError | ProxyErrorPage]] = field(
@@ -61,16 +61,16 @@ class FaultInjector:
     )
 
     def __post_init__(self) -> None:
-        # The stubs do not know that an answer given here is taken for the wire's own.
+        # The type stubs do not know that a handler may return a response.
         self.client.meta.events.register("before-send.dynamodb", self._inject_next)  # type: ignore[arg-type]
 
     def inject(self, operation: str, *faults: NetworkFault | ServiceError | ProxyErrorPage) -> None:
-        """The next tries of `operation` go like this; those after them arrive."""
+        """Inject these faults into the next tries of `operation`. Later ones succeed."""
         self.queued_faults.setdefault(operation, deque()).extend(faults)
 
     @property
     def all_used(self) -> bool:
-        """Whether every fault happened, so that the test tested what it says."""
+        """Whether every fault was injected, so that the test is meaningful."""
         return not any(self.queued_faults.values())
 
     def _inject_next(

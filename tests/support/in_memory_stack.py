@@ -1,4 +1,4 @@
-"""A whole deployment without AWS: the shipped services over ports that a test can look into."""
+"""A whole deployment without AWS: the shipped services over ports that a test can inspect."""
 
 import json
 import math
@@ -138,7 +138,7 @@ class _Table:
 
 @dataclass(frozen=True, kw_only=True)
 class FakePorts:
-    """The ports of one stack in memory; sweeps, sources and rejects are a test's own."""
+    """The ports of one stack in memory. Tests provide sweeps, sources and rejects."""
 
     store: JobStore
     rows: BusinessRows
@@ -234,7 +234,7 @@ class InMemoryStack:
     tokens: SequentialTokens = field(default_factory=SequentialTokens)
     second_operator_above: str = ""
     deployment: str | None = None  # the identity that rows and provider keys carry
-    guard: TableGuard | None = None  # of a test that closes the table; else it is open
+    guard: TableGuard | None = None  # set by a test that blocks the table
     identity_table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
     history: MemoryHistory = field(default_factory=MemoryHistory)
     bulk_runs: MemoryBulkRuns = field(default_factory=MemoryBulkRuns)

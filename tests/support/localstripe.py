@@ -1,4 +1,4 @@
-"""localstripe in a process of its own: somebody else's Stripe, which ignores idempotency keys."""
+"""localstripe in its own process: a third-party fake of Stripe that ignores idempotency keys."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from oncely.providers.stripe.payments import StripePayments
 from oncely_local.engine import HOST, free_port
 from tests.support.engines import wait_until_listening
 
-# Its own command listens to the whole network and writes its store to a file of all users.
+# Its own command listens on all interfaces and writes its store to a shared file.
 _SERVE: Final = """
 import sys
 from aiohttp import web
@@ -24,7 +24,7 @@ Store.dump_to_disk = lambda self: None
 from localstripe.server import app
 web.run_app(app, host=sys.argv[1], port=int(sys.argv[2]), print=None)
 """
-# What Stripe has learned since: it refuses a request that says any of these.
+# Newer parameters of Stripe, which it rejects.
 _UNSUPPORTED_PARAMS: Final = (
     *("automatic_payment_methods", "off_session"),
     *("error_on_requires_action", "amount_to_confirm"),
@@ -33,7 +33,7 @@ _LIST: Final = "/v1/payment_intents"
 
 
 class ApiTranslator(stripe.RequestsClient):
-    """Translates what Stripe has learned since; our adapter is used as it is."""
+    """Translates newer parameters, so that our adapter is used unchanged."""
 
     def request(
         self,
@@ -49,7 +49,7 @@ class ApiTranslator(stripe.RequestsClient):
             )
             post_data = "&".join(said)
         address, asked = urlsplit(url), dict(parse_qsl(urlsplit(url).query))
-        # It lists the payments of all customers only.
+        # It lists only the payments of all customers.
         of_customer = asked.pop("customer", None) if address.path == _LIST else None
         url = urlunsplit(address._replace(query=urlencode(asked)))
         body, code, answered = super().request(method, url, headers, post_data)

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, to be frozen and thawed: it works one message and tells.
+"""A worker in its own process, to be frozen and thawed: it runs one message and reports.
 
 The shipped parts, with times that a test can wait for:
 `python -m tests.support.pausable_worker {…}`.
@@ -40,7 +40,7 @@ def signal(word: str) -> None:
 
 
 def signal_and_wait() -> None:
-    """Let the other side choose its moment; without it nothing more is written, so go on."""
+    """Wait for the test to continue. If it is gone, continue: nothing more is written."""
     signal("claimed")
     sys.stdin.readline()
 

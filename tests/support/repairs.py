@@ -1,4 +1,4 @@
-"""A payment that a person repairs: how it came there, and the order that is given."""
+"""A payment for an operator to repair: its state, and the request."""
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey

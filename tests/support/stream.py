@@ -1,4 +1,4 @@
-"""Records of the job table's stream as Lambda hands them over, and an S3 that counts."""
+"""Records of the job table's stream as Lambda passes them, and an S3 that counts requests."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A server whose certificate nobody trusts."""
+"""A server with an untrusted certificate."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Workers to watch: a batch over fakes, and the shipped handler between a local AWS and Stripe."""
+"""Workers under test: a batch over fakes, and the shipped handler with a local AWS and Stripe."""
 
 import json
 import logging
@@ -103,7 +103,7 @@ def _session() -> boto3.Session:
 def _clients(
     url: str,
 ) -> "tuple[SQSClient, SNSClient, SecretsManagerClient, S3Client]":
-    """Clients that only arrange and look: all tests share them."""
+    """Clients for setup and checks, shared by all tests."""
     return (
         _session().client("sqs", endpoint_url=url),
         _session().client("sns", endpoint_url=url),

@@ -1,4 +1,4 @@
-"""Unit tests reach nothing outside; under CI they also draw the same examples every time."""
+"""Unit tests use no network. In CI they also draw the same examples every time."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Every situation that `decide` can meet, each limit just before it and exactly at it."""
+"""Every situation of `decide`, with each limit just before it and exactly at it."""
 
 import itertools
 from collections.abc import Iterator
@@ -58,14 +58,14 @@ _Outcome = TypeVar("_Outcome", bound=EffectOutcome)
 
 @dataclass(frozen=True)
 class DecisionCase:
-    """One situation; `after` is the job that the decision makes of it."""
+    """One situation. `after` is the job after the decision."""
 
     status: Status
     outcome: EffectOutcome
     safety: RetrySafety
     inside_window: bool
     same_scope: bool
-    absence_conclusive: bool  # no send can follow, so "not found" counts
+    absence_conclusive: bool  # no send can follow, so "not found" is proof
     last_timeout: bool  # the limit of timeouts is reached
     last_attempt: bool  # the limit of attempts is reached
     too_old: bool

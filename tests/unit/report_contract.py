@@ -1,4 +1,4 @@
-"""A job type of the tests' own: it may run again, so its key is a token of the producer's."""
+"""A job type of the tests. It may run again, so its key is a token of the producer."""
 
 from typing import Literal
 

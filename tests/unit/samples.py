@@ -1,4 +1,4 @@
-"""Jobs, claims, policies and outcomes: a test names only the fields it is about."""
+"""Jobs, claims, policies and outcomes. A test sets only the fields it is about."""
 
 from dataclasses import replace
 from datetime import timedelta

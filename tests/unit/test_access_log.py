@@ -1,4 +1,4 @@
-"""The access log: each view, list, search, export and repair, also refused, without typed text."""
+"""The access log: every view, search, export and repair, even if refused, without typed text."""
 
 import io
 import json
@@ -280,7 +280,7 @@ def test_contradicted_repair_and_request_are_logged(
 
 @pytest.mark.parametrize("version", [VERSION, 1])
 def test_reason_of_repair_is_not_logged(version: int, admin: Page, lines: Lines) -> None:
-    """It may name a customer, and no erasure reaches the log."""
+    """It may contain a customer, and an erasure does not reach the log."""
     admin.call("POST /api/repair", body=repair_body(version=version, reason="Anna Doe called"))
 
     assert [line["message"] for line in map(json.loads, lines.all)] == ["repair", ACCESS]

@@ -38,7 +38,7 @@ KEY = JobKey("payment.charge:order_18452")
 
 
 def world_after_restore(payments: FakePayments) -> InMemoryStack:
-    """The row is lost; what was done at Stripe is not."""
+    """The row is lost, but Stripe still has the payment."""
     world = InMemoryStack(payments=payments, deployment="dev")
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
@@ -53,7 +53,7 @@ def payments_charged_before(**faults: ProviderFault) -> FakePayments:
         before.payments.fail_next(step, fault)
     before.run(charge_message())
     payments: FakePayments = before.payments
-    payments.honors_idempotency_keys = False  # Stripe has forgotten them
+    payments.honors_idempotency_keys = False  # Stripe has removed them
     payments.calls.clear()
     return payments
 

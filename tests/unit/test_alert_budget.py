@@ -1,4 +1,4 @@
-"""Alerts have a budget: the first of a kind one by one, then one digest; none is lost."""
+"""Alerts have a budget: the first of a kind individually, then one digest. None is lost."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -21,7 +21,7 @@ from tests.support.worker import BatchHarness, make_delivery
 
 REGISTRY = ContractRegistry(SHIPPED_JOBS)
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
-# What a log or a reason must never repeat.
+# What a log or a reason must never contain.
 SECRET = "4242-s3cr3t"
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -1,4 +1,4 @@
-"""`make audit`: an unknown answer is never taken for a good one."""
+"""`make audit`: a package that could not be checked never counts as safe."""
 
 import re
 

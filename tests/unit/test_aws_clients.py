@@ -9,7 +9,7 @@ from oncely.aws.clients import AwsClients
 
 
 def test_client_is_made_without_listing_all_services(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK lists more than 400 folders to learn which services exist. A cold start waits."""
+    """The SDK lists more than 400 folders to find the services, which slows a cold start."""
     listed: list[Path] = []
     list_folder = os.listdir
 

@@ -1,4 +1,4 @@
-"""Every AWS adapter raises the engine's own errors, and no other module knows botocore's."""
+"""Every AWS adapter raises the engine's own errors, and no other module uses botocore's."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -293,6 +293,6 @@ def test_only_translator_knows_errors_of_botocore() -> None:
 
     assert importing == {
         "functions/oncely/aws/errors.py",
-        "functions/oncely/cli/errors.py",  # tells an operator how to sign in
-        "functions/oncely/providers/ses/mailer.py",  # what a provider answers is an outcome
+        "functions/oncely/cli/errors.py",  # explains how to sign in
+        "functions/oncely/providers/ses/mailer.py",  # a provider's response is an outcome
     }

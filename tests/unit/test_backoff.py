@@ -16,7 +16,7 @@ from tests.unit.samples import NOW, TERMS, make_job
 FIRST = timedelta(seconds=15)
 MAX_DELAY = timedelta(minutes=15)
 JITTER = st.floats(0, 1, exclude_max=True)
-# Counters only rise, so the arithmetic must hold for any count.
+# Counters only increase, so the delay must be valid for any count.
 TIMES = st.integers(0, 10**6)
 
 

@@ -81,7 +81,7 @@ def test_functions_load_no_unwanted_code(module: str, unwanted: str) -> None:
 
 
 def test_statuses_are_compared_only_by_life_cycle_or_exhaustive_match() -> None:
-    """So the type checker names every place that a new status concerns."""
+    """So the type checker reports every place that must handle a new status."""
     hits = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"
         for root in (PACKAGE, REPOSITORY / "infra")

@@ -26,7 +26,7 @@ REASON = "Stripe is back"
 
 
 def declined(count: int, **order: object) -> InMemoryStack:
-    """A stack with so many failed charges, which would succeed now."""
+    """A stack with this many failed charges, which would succeed now."""
     world = InMemoryStack()
     world.payments.declines = True
     for number in range(count):

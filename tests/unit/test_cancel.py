@@ -114,7 +114,7 @@ def test_message_of_cancelled_job_is_duplicate(world: InMemoryStack) -> None:
 
 
 def test_cancelled_order_asks_for_no_charge_any_more(world: InMemoryStack) -> None:
-    """Otherwise the reconciler would charge it when the cancelled row has expired."""
+    """Otherwise, the reconciler would charge it when the cancelled row has expired."""
     cancel(enqueued(world))
     assert "charge_requested_at" not in world.order()
     assert world.order()["status"] == "payment_pending"

@@ -1,4 +1,4 @@
-"""`oncely audit payments` and the daily audit: what people and programs are told."""
+"""`oncely audit payments` and the daily audit: their output for operators and programs."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a terminal shows: whole keys, helpful errors, and the words that people read."""
+"""What a terminal shows: whole keys, helpful errors, and readable labels."""
 
 import pytest
 

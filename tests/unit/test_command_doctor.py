@@ -1,4 +1,4 @@
-"""`oncely doctor`: a healthy stack has no findings, and each fault is named with its fix."""
+"""`oncely doctor`: a healthy stack has no findings, and each fault is reported with its fix."""
 
 import json
 from collections.abc import Callable
@@ -270,7 +270,7 @@ CANNOT_CHECK = ApiKeyCheck(accepted=None, reason="HTTP 503")
     ("spoil", "sentence"),
     [
         (put(sweeps=[]), "reconciler"),
-        # Any format: HubSpot checks the key, not its prefix.
+        # In any format: HubSpot checks the key, not its prefix.
         pytest.param(put("secrets", hubspot="pat-eu1-1"), "HubSpot accepts it", id="private app"),
         pytest.param(put("secrets", hubspot="a-service-key"), "HubSpot accepts it", id="service"),
         pytest.param(put("secrets", hubspot="CiQ3MDVk"), "HubSpot accepts it", id="other"),

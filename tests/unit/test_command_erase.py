@@ -82,7 +82,7 @@ def test_unclaimed_job_is_found_by_its_message(world: InMemoryStack) -> None:
 
 
 def test_job_that_ended_without_claim_is_erased(world: InMemoryStack) -> None:
-    """Its order never came, so only the message names the customer."""
+    """Its order never arrived, so only the message has the customer."""
     key = JobKey("payment.charge:order_3")
     world.run(charge_message("3", customer_id="customer_7"))
     world.clock.advance(hours=1)

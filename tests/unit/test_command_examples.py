@@ -15,12 +15,12 @@ from tests.support.cli import run_cli
 
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
 _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
-_NAME = re.compile(r"oncely [a-z-]+")  # in a sentence, it names the command
+_NAME = re.compile(r"oncely [a-z-]+")  # in a sentence, it is the name of the command
 
 
 def examples(page: Path) -> Iterator[str]:
     for line in page.read_text().splitlines():
-        if line.startswith("#"):  # a heading names a command without its arguments
+        if line.startswith("#"):  # a heading has a command without its arguments
             continue
         if line.startswith("oncely "):
             yield line

@@ -74,7 +74,7 @@ def test_every_stage_has_valid_settings(here: Path) -> None:
 
     assert (dev.production, prod.production) == (False, True)
     assert local.is_local
-    # Refused at synthesis until someone is named.
+    # Refused at synthesis until it is set.
     assert prod.alert_email is None
 
 

@@ -165,7 +165,7 @@ def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ((KEY, "mark-failed", *REASON), 2, "Pass --yes or --dry-run"),  # stdin is no terminal
+        ((KEY, "mark-failed", *REASON), 2, "Pass --yes or --dry-run"),  # stdin is not a terminal
         ((KEY, "explode", *REASON), 2, ""),
         ((KEY, "mark-failed"), 2, ""),
         (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1, ""),

@@ -23,13 +23,13 @@ at the provider. It resends only if the effect certainly did not happen, or unde
 idempotency key while the provider still honors it.
   Needs review:
     - after 5 timeouts in a row, 8 attempts, or 24 hours without an outcome
-    - when the same key comes with other business values
+    - when a message has the same key and other business values
     - when the effect is done but the business rows reject the write
     - when it waited 15 minutes for its order
-    - when the order cannot be charged, or names a payment provider that is not configured
+    - when the order cannot be charged, or its payment provider is not configured
     - when the payment has another amount, or was refunded
-    - when it is still processing after 14 days, or after what its method may take
-    - when its row was enqueued as a resubmission that comes too soon or too often
+    - when it is still processing after 14 days, or the limit of its payment method
+    - when its row was enqueued as a resubmission too soon or too often
     - when the saved payment is not this job's: its key, customer, amount or mode differs
     - when the payment provider rejects our API key or our request"""
 

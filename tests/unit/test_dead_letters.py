@@ -1,4 +1,4 @@
-"""Dead letters: each has a known state, and an outage causes no mass of reviews."""
+"""Dead letters: each has a known state, and an outage does not send every job to review."""
 
 import json
 from dataclasses import replace

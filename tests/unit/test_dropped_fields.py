@@ -1,4 +1,4 @@
-"""Fields that a contract drops when its job ends, whoever ends it, and what still runs then."""
+"""Fields that a contract drops when its job ends, and what still runs without them."""
 
 from dataclasses import replace
 from datetime import timedelta

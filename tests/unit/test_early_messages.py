@@ -286,7 +286,7 @@ def test_claimed_job_whose_order_is_gone_does_not_wait(world: InMemoryStack) -> 
 
 
 def test_forged_mark_reopens_no_job_that_a_worker_claimed() -> None:
-    """A worker ran it: whatever the mark says, a payment may exist."""
+    """A worker ran it, so a payment may exist, despite the mark."""
     world = world_in_review()
     forged = replace(world.job(KEY), fence=1)
     assert forged.nothing_sent

@@ -1,4 +1,4 @@
-"""Unique enqueue: the row first, then the message; a duplicate returns the first job."""
+"""Enqueue: the row first, then the message. A duplicate returns the first job."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What stays of an erased job, who is erased, and which contracts must say whose data they hold."""
+"""What remains of an erased job, what is erased, and which contracts must declare an owner."""
 
 import json
 from dataclasses import fields, replace
@@ -125,7 +125,7 @@ def test_view_of_erased_job_says_so(status: Status, headline: str) -> None:
 
 
 def test_every_other_field_gets_its_default() -> None:
-    """A field that somebody adds is erased unless it is listed as proof."""
+    """A new field is erased unless it is listed as proof."""
     erased = erase_if_complete(marked(ended_job()))
     for one in fields(Job):
         if one.name not in PROOF_FIELDS | {"message", "evidence"}:

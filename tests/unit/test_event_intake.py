@@ -1,4 +1,4 @@
-"""The event intake: whatever arrives, only the provider's own answer changes a job."""
+"""The event intake: whatever arrives, only a lookup at the provider changes a job."""
 
 import json
 from dataclasses import replace
@@ -188,7 +188,7 @@ def test_no_text_breaks_the_intake(body: str) -> None:
 
 
 def test_event_waits_in_the_queue_while_a_worker_runs(shop: InMemoryStack) -> None:
-    """Stripe's event may be faster than the answer that the worker waits for."""
+    """Stripe's event may arrive before the response that the worker waits for."""
     received: list[ReceivedEvent] = []
 
     class _SlowAnswer:

@@ -1,4 +1,4 @@
-"""Proofs: SES cannot be asked, so its events tell whether a receipt was sent."""
+"""Proofs: SES cannot be asked, so its events show whether a receipt was sent."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -39,7 +39,7 @@ WAIT = timedelta(minutes=15)
 
 @pytest.fixture
 def world(world: InMemoryStack) -> InMemoryStack:
-    """A paid order, and a mailer whose events reach us."""
+    """A paid order, and a mailer with events."""
     world.add_order(status="paid", charge_id="ch_1")
     world.mail = FakeMailer(event_wait=timedelta(minutes=15))
     return world
@@ -268,7 +268,7 @@ def test_two_emails_of_one_receipt_are_a_contradiction(world: InMemoryStack) -> 
     assert "sent 2 times: mail_1, mail_2" in (world.job(KEY).last_error or "")
     assert len(world.alerts.sent) == 1
 
-    # The operator knows of it, so another delivery raises no second alert.
+    # The operator was alerted, so another delivery raises no second alert.
     assert mark(world, Repair.MARK_FINISHED) is Status.FINISHED
     receive(world, sent(message_id="mail_2"))
     assert world.job(KEY).status is Status.FINISHED

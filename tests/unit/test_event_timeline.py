@@ -1,4 +1,4 @@
-"""Events of the provider stand beside our own steps: hint, proof, or reported later."""
+"""The timeline shows provider events with our own steps: hint, proof, or reported later."""
 
 from typing import Any
 

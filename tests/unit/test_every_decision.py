@@ -40,7 +40,7 @@ def test_open_job_is_due_and_ended_job_keeps_its_due_time() -> None:
 
 
 def test_ended_job_has_result() -> None:
-    """A row that ended without one is taken for an invented end."""
+    """A row that ended without a result is treated as forged."""
     for case in decision_cases():
         if case.after.ended:
             assert case.after.result is not None, case

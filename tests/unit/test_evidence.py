@@ -1,4 +1,4 @@
-"""Evidence and its timeline: repeated entries are counted, and it never outgrows its row."""
+"""Evidence and its timeline: repeated entries are counted, and the size is bounded."""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -26,7 +26,7 @@ KEYWORDS |= {"attribute_exists", "attribute_not_exists"}
 # Reserved words, and names that would end or change an expression.
 RESERVED = ["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "IN", "-"]
 ODD = st.sampled_from(RESERVED) | st.text(min_size=1)
-# A number of DynamoDB has at most 38 digits.
+# DynamoDB numbers have at most 38 digits.
 PLAIN = st.text() | st.integers(-(10**38) + 1, 10**38 - 1) | st.booleans() | st.none()
 BEFORE = make_job()
 

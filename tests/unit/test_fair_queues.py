@@ -49,7 +49,7 @@ def test_contract_chooses_tenant() -> None:
 
 
 def test_resent_message_carries_customer_of_claim(world: InMemoryStack) -> None:
-    """The message of a producer need not name the customer; the claim does."""
+    """A producer's message need not have the customer; the claim does."""
     world.run(charge_message())
     row = world.job(KEY)
     assert "customer_id" not in row.message

@@ -44,7 +44,7 @@ def test_spelling_of_fraction_does_not_matter(spelling: object) -> None:
 def test_different_values_have_different_fingerprints(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
-    # Python takes True for 1; a message and its fingerprint do not.
+    # In Python, True equals 1, but not in a message and its fingerprint.
     assume(repr(_sorted(one)) != repr(_sorted(other)))
     assert fingerprint(one) != fingerprint(other)
 

@@ -1,4 +1,4 @@
-"""First setup: a deployment opens a new table once, and never one that leaves data behind."""
+"""First setup: a deployment opens a new table once, and never abandons data."""
 
 from typing import Any, Final
 

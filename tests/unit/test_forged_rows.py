@@ -1,4 +1,4 @@
-"""Rows that hold another job's message: rights are limited by key, so nothing acts on them."""
+"""Rows with another job's message: permissions are limited by key, so nothing acts on them."""
 
 from dataclasses import replace
 

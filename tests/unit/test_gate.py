@@ -104,7 +104,7 @@ class GateProcess:
         return self.gate.enter(self.contract, group, **more) or self.clock.now()
 
     def respond(self, *statuses: int | None) -> None:
-        """Send requests that get these responses. None: no response."""
+        """Send requests that get these responses. None means no response."""
         for status in statuses:
             with self.gate.requests(STRIPE).request(f"{status}", group=EFFECTS) as response:
                 response.status = status
@@ -357,7 +357,7 @@ def test_refused_claim_returns_its_slot(refused: dict[str, Any]) -> None:
     )
     runner = world.app(gate=gate).job_runner
     assert isinstance(world.run(charge_message(), runner=runner), Finished)
-    world.add_order()  # as if nobody had paid it, so that only the claim refuses
+    world.add_order()  # as if it were unpaid, so that only the claim refuses
 
     assert isinstance(world.run(refused, runner=runner), Duplicate | Conflict)
     passed = clock.now()

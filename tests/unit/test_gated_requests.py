@@ -38,7 +38,7 @@ def test_request_without_slot_is_not_sent(process: GateProcess) -> None:  # noqa
 
 
 def test_effect_does_not_begin_long_after_pause_was_checked(process: GateProcess) -> None:  # noqa: F811  # the fixture
-    """The read before it waits for a slot of a busy gate, and a pause may come meanwhile."""
+    """The read before it waits for a slot of a busy gate, and a pause may begin in that time."""
     slot = START + MAX_WAIT_IN_EFFECT + timedelta(seconds=1)
     requests = process.gate.requests(STRIPE)
     process.enter()

@@ -1,4 +1,4 @@
-"""A contact that is gone at its source: its record goes, and nothing older brings it back."""
+"""A contact that is gone at its source: its record is removed, and stays removed."""
 
 import json
 from collections.abc import Mapping
@@ -140,7 +140,7 @@ def test_late_fetch_does_not_bring_contact_back(world: InMemoryStack) -> None:
 
 
 def test_late_finding_does_not_remove_newer_version(world: InMemoryStack) -> None:
-    """A worker was told that the contact is gone; then HubSpot has it again, and it changes."""
+    """A worker found that the contact is gone. Then HubSpot has it again, and it changes."""
 
     def come_back() -> None:
         world.crm = crm

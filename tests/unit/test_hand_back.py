@@ -1,4 +1,4 @@
-"""Dead letters and rejects that our side cannot handle are redelivered after seconds."""
+"""Dead letters and rejects that Oncely cannot process now are redelivered after seconds."""
 
 import json
 from datetime import timedelta

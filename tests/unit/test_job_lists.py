@@ -189,7 +189,7 @@ def test_default_list_has_jobs_that_need_attention() -> None:
 def test_counts_follow_job_statuses() -> None:
     world = world_with_paid_job()
     (first,) = world.store.jobs
-    # As the stream does: an end that still owes its receipt would be counted as in progress.
+    # As the stream does: an ended job with an unsent receipt would count as in progress.
     world.publisher().publish(first)
     world.add_order("2")
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)

@@ -1,4 +1,4 @@
-"""Job types are named: functions read ONCELY_JOBS, the command reads `[tool.oncely]`."""
+"""Job types by name: functions read ONCELY_JOBS, the command reads `[tool.oncely]`."""
 
 import re
 import sys
@@ -50,9 +50,9 @@ def test_own_function_must_run_the_jobs_it_was_deployed_for() -> None:
         (":PaymentCharge", "write it like shop.vouchers:VoucherIssue"),
         ("shop.vouchers:VoucherIssue", "(ModuleNotFoundError: No module named 'shop'): correct"),
         ("oncely.jobs.payment_charge:Charge", "oncely.jobs.payment_charge has no Charge"),
-        ("oncely.jobs.payment_charge:ChargeMessage", "ChargeMessage'> is no contract"),
-        ("oncely:Contract", "Contract'> is no contract: name a subclass of oncely.Contract"),
-        ("oncely:MAX_MESSAGE_BYTES", "65536 is no contract"),
+        ("oncely.jobs.payment_charge:ChargeMessage", "ChargeMessage'> is not a contract"),
+        ("oncely:Contract", "Contract'> is not a contract: use a subclass of oncely.Contract"),
+        ("oncely:MAX_MESSAGE_BYTES", "65536 is not a contract"),
         (f"{CHARGE},{CHARGE}", f"lists PaymentCharge twice, as '{CHARGE}' and '{CHARGE}'"),
         (f"{CHARGE}, {LIST}", f"lists PaymentCharge twice, as '{CHARGE}' and '{LIST}'"),
     ],
@@ -96,7 +96,7 @@ MainContract.__module__ = "__main__"
     [
         (local_contract(), "OnlyHere' cannot be imported by its name: define it at the top level"),
         (MainContract, "'__main__:MainContract' cannot be imported by its name"),
-        ("oncely.jobs.payment_charge:PaymentCharge", "is no contract: name a subclass"),
+        ("oncely.jobs.payment_charge:PaymentCharge", "is not a contract: use a subclass"),
     ],
 )
 def test_contract_that_no_function_can_import_gets_no_name(
@@ -152,7 +152,7 @@ def test_variable_overrides_the_project(project: Path) -> None:
         ("[tool.oncely", "Cannot read "),
         (
             '[tool.oncely]\njobs = ["own_jobs:OTHERS"]',
-            "[tool.oncely] of pyproject.toml names 'own_jobs:OTHERS', but own_jobs has no OTHERS",
+            "[tool.oncely] of pyproject.toml lists 'own_jobs:OTHERS', but own_jobs has no OTHERS",
         ),
     ],
 )

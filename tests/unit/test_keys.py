@@ -17,7 +17,7 @@ from oncely.domain.keys import (
     token_key,
 )
 
-# What keys are made of, and what might be mistaken for it.
+# Parts of keys, and texts that could be mistaken for them.
 TRICKY = st.text("ab1:%~/ éÉ3A25\x00", min_size=1, max_size=6)
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

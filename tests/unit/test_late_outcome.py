@@ -1,4 +1,4 @@
-"""A definite answer of a worker who lost its ownership: a note, or a contradiction."""
+"""A definite outcome of a worker that lost its ownership: a note, or a contradiction."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A worker that lost its ownership: it overwrites nothing, and what it learned is kept."""
+"""A worker that lost its ownership: it overwrites nothing, and its outcome is kept."""
 
 import json
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_late_worker_without_saved_reference_cannot_confirm(world: InMemoryStack
 
 
 def test_late_worker_with_stopped_clock_cannot_confirm(world: InMemoryStack) -> None:
-    """It believes that it has time: only the write that it could not make stops it."""
+    """Its clock says that it has time, so only the failed write stops it."""
     stuck = FakeClock(world.clock.now())
     slow = InterruptingPort(world.payments, "prepare", lambda: reconcile_after_lease(world))
     runner = replace(world.runner(provider=slow), clock=stuck)

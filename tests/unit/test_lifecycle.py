@@ -1,4 +1,4 @@
-"""The table of moves: whole, closed, and the same as the picture in docs/concepts.md."""
+"""The table of transitions: complete, closed, and the same as the diagram in docs/concepts.md."""
 
 import itertools
 import os

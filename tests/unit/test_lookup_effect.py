@@ -1,4 +1,4 @@
-"""Asking what became of an effect: whatever goes wrong is an answer, and nothing is changed."""
+"""Looking up an effect: every error is an outcome, and nothing is changed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""After an outage: how long a hundred thousand unknown payments take, by a moved clock."""
+"""How long 100,000 unknown payments take to resolve after an outage, with a simulated clock."""
 
 import heapq
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ UNKNOWN: Final = choose_size(2_000, full=10_000)
 FULL: Final = 100_000
 READS_PER_SECOND: Final = 100
 GROUP_CONCURRENCY: Final = 8
-# What AWS adds, measured generously: a function's start and answer, a step, an execution.
+# A generous estimate of what AWS adds: starting a function, a step, an execution.
 INVOCATION: Final = timedelta(milliseconds=250)
 NEW_EXECUTION: Final = timedelta(seconds=1)
 READ_SECONDS: Final = timedelta(milliseconds=300)
@@ -82,7 +82,7 @@ class OutageRecovery:
         )
 
     def _resolver(self) -> GroupResolver:
-        """The worker of one group; its jobs wait for their slots, so time passes by those."""
+        """The worker of one group. The clock advances while its jobs wait for their slots."""
         world = self.world
         gate = Gate(
             table=world.gates,

@@ -29,5 +29,5 @@ def test_table_that_contract_only_reads_cannot_be_written() -> None:
     )
 
     assert isinstance(result, BusinessWriteConflict)
-    assert "name the table in the contract's `writes`" in result.reason
+    assert "list the table in the contract's `writes`" in result.reason
     assert store.get(row.job_key) == row

@@ -1,4 +1,4 @@
-"""What becomes of a queue message, for each way its job can go."""
+"""What happens to a queue message, for each outcome of its job."""
 
 from datetime import timedelta
 from typing import get_args

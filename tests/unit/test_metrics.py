@@ -1,4 +1,4 @@
-"""Attempts and timeouts: what spends one, what gives it back, and what costs nothing."""
+"""Attempts and timeouts: what uses one, what returns it, and what uses none."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A deployment that is not complete: nothing is claimed, nothing is sent twice."""
+"""An incomplete deployment: nothing is claimed, and nothing is sent twice."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,13 +27,13 @@ from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raisin
 from tests.unit.errand_contract import KEY as ERRAND
 
 KEY = "payment.charge:order_18452"
-REASON = "the secret 'stripe' is empty: put the key in"
+REASON = "the secret 'stripe' is empty: store the API key in it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PortsWithoutSecrets(FakePorts):
     def secret(self, name: str) -> str:
-        raise NotConfiguredError(f"the secret {name!r} is empty: put the key in")
+        raise NotConfiguredError(f"the secret {name!r} is empty: store the API key in it")
 
 
 def run_without_secret(world: InMemoryStack) -> RunOutcome:

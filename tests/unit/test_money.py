@@ -1,4 +1,4 @@
-"""Money: whole minor units of a currency, and nothing that merely looks like them."""
+"""Money: only whole minor units of a currency are valid."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""The age of the oldest unresolved job: what an alarm watches, from a bounded number of rows."""
+"""The age of the oldest unresolved job, for the alarm, from a bounded number of rows."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -52,7 +52,7 @@ def test_oldest_age_excludes_ended_and_needs_review_jobs(world: InMemoryStack) -
         add_due_job(world, 1, status, created_at=long_ago)
     started = make_job(job_key=JobKey("sync.push:1"), due_at=long_ago, created_at=long_ago)
     world.store.create(started)
-    # Its end left its entry in the index where the claim had put it.
+    # The ending write did not move its entry in the index.
     world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
 
     assert oldest_age(world) == timedelta(0)

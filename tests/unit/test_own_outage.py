@@ -1,4 +1,4 @@
-"""An outage of our own tables, by a moved clock: no dead letter, and every job ends soon after."""
+"""An outage of our own tables, with a simulated clock: no dead letters, and every job ends soon."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -97,7 +97,7 @@ class PaymentsBeforeOutage(FakePayments):
 
 @dataclass
 class Deployment:
-    """Workers and sweeps over one queue; each second, whatever is visible is received."""
+    """Workers and sweeps with one queue. Each second, all visible messages are received."""
 
     world: InMemoryStack
     outage: Outage

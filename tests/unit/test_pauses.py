@@ -163,7 +163,7 @@ def test_second_message_of_held_job_changes_nothing(world: InMemoryStack) -> Non
 
 
 def test_other_message_of_held_job_is_not_dropped(world: InMemoryStack) -> None:
-    """It may have other values: only the claim of the first one tells."""
+    """It may have other values, which only the claim of the first one shows."""
     pause(world)
     world.run(charge_message())
     other = charge_message(amount=world.order()["amount"])

@@ -141,7 +141,7 @@ def test_job_that_found_its_order_paid_needs_no_charge(shop: AuditedShop) -> Non
 
 
 def test_second_charge_of_an_older_job_names_both(shop: AuditedShop) -> None:
-    """The first charge is of another day, so only the row tells of it."""
+    """The first charge is of another day, so only the row shows it."""
     shop.clock.time = PERIOD.since - timedelta(days=10)
     first = shop.charge("1")
     shop.clock.time = START

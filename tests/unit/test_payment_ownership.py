@@ -1,4 +1,4 @@
-"""Only a payment that is this job's own is confirmed, and its own state resolves an error."""
+"""Only this job's own payment is confirmed, and its state resolves an error."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ def payments_with_response(**changes: object) -> StripePayments:
 
 
 def add_forged_row(world: InMemoryStack) -> None:
-    """A producer may put rows: this one names an intent that it did not make."""
+    """A forged row with the reference of an intent that this job did not create."""
     row = new_job(
         KEY, "payment.charge", MESSAGE, now=START, due_at=START, actor="producer", reason="forged"
     )
@@ -112,7 +112,7 @@ def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> N
 
 
 def test_replayed_payment_is_verified_before_confirmation(world: InMemoryStack) -> None:
-    """Such as after a restore: a replay shows the payment as it was made, not as it is."""
+    """Such as after a restore: a replay shows the payment as it was created, not as it is now."""
     made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
     world.payments.intents[made.ref] = FakeIntent(made.ref, replace(OURS, customer="cus_victim"))
 

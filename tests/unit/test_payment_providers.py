@@ -1,4 +1,4 @@
-"""The order names its payment provider, and a job stays with the one that it first claimed."""
+"""The order chooses its payment provider, and a job keeps the one of its first claim."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -53,7 +53,7 @@ class TwoProviderCharge(PaymentCharge):
 
 
 class KeylessPayments(FakePayments):
-    """Its search never proves absence by itself."""
+    """Its search alone never proves absence."""
 
     honors_idempotency_keys = False
 

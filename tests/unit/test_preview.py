@@ -1,4 +1,4 @@
-"""The ports of a dry run: they answer as the real ones would, and keep writes to themselves."""
+"""The ports of a dry run answer like the real ones, and write nothing."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A batch: side by side with a bound, no thread left behind, and each message its own answer."""
+"""A batch: bounded concurrency, no thread left behind, and a result for each message."""
 
 import threading
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.support.worker import (
     make_delivery,
 )
 
-# For a thread to be scheduled on a busy machine; a test that passes does not wait for it.
+# Time to schedule a thread on a busy machine. A passing test does not wait this long.
 TIMEOUT_SECONDS = 10.0
 
 
@@ -89,7 +89,7 @@ def test_batch_runs_jobs_concurrently_within_bound() -> None:
         inside.append(name)
         seen.append(len(inside))
         round_.wait(TIMEOUT_SECONDS)
-        threading.Event().wait(0.1)  # one more than the bound would come in meanwhile
+        threading.Event().wait(0.1)  # one more than the bound would start in this time
         inside.remove(name)
 
     rig = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))

@@ -66,7 +66,7 @@ def test_duplicate_is_answered_with_first_result(world: InMemoryStack) -> None:
 
 
 def test_open_job_has_no_result_yet() -> None:
-    """A review may hold what the provider answered; that is no result."""
+    """A review may have the provider's response, which is not a result."""
     world = world_with_unknown_job()
     job = world.job(KEY)
     world.store.jobs[KEY] = replace(job, result={"code": "card_declined"})

@@ -1,4 +1,4 @@
-"""The ended row is the proof: its expiry, and what it owes before that."""
+"""The ended row is the proof: its expiry, and what must be published before it."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Search by anything: the providers' ids, a customer's email, the CRM's id; the rest says so."""
+"""Search by provider ids, a customer's email or the CRM's id, and clear notes for the rest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The stream's consumer: what failed is named, and everything else of its batch is done."""
+"""The stream's consumer: failures are reported, and the rest of the batch is published."""
 
 import json
 from collections.abc import Sequence

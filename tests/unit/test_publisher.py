@@ -1,4 +1,4 @@
-"""What an ended job owes is sent, and only then may its row expire; safe to repeat anywhere."""
+"""An ended job is published before its row may expire, and every step is safe to repeat."""
 
 from threading import Barrier
 
@@ -232,7 +232,7 @@ def world_with_many_jobs(number: int) -> tuple[InMemoryStack, list[JobKey]]:
 def test_batch_is_published_concurrently() -> None:
     world, keys = world_with_many_jobs(MAX_CONCURRENCY)
     together = Barrier(MAX_CONCURRENCY)
-    # Each waits for all the others: one at a time, none would ever go on.
+    # Each waits for all the others, so sequential publishing would block forever.
     world.bus = InterruptingPort(world.bus, "publish", lambda: together.wait(timeout=10))  # type: ignore[assignment]  # the same port
 
     assert world.publisher().publish_batch(keys) == {}

@@ -1,4 +1,4 @@
-"""receipt.send: one mail or none; an ambiguous send needs review."""
+"""receipt.send: at most one email. An ambiguous send needs review."""
 
 import json
 import re
@@ -214,7 +214,7 @@ def test_alert_about_payment_suggests_lookup(world: InMemoryStack) -> None:
 @pytest.mark.parametrize(
     ("settings", "wait"),
     [
-        ({}, None),  # no events reach us
+        ({}, None),  # without events
         ({"configuration_set": "shop"}, timedelta(minutes=15)),
         ({"configuration_set": "shop", "event_wait_seconds": "20"}, timedelta(seconds=20)),
     ],

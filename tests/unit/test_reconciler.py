@@ -1,4 +1,4 @@
-"""The reconciler: asks, writes one outcome, and is harmless when it runs twice."""
+"""The reconciler looks up, writes one outcome, and is harmless when it runs twice."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -115,7 +115,7 @@ def test_unprepared_payment_is_resent_at_once_after_crash(world: InMemoryStack) 
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_absent_payment_is_sent_in_same_step_after_timeout(*, crashes: bool) -> None:
-    """A crash between the write and the send is healed by the row's due time."""
+    """After a crash between the write and the send, the row's due time resends the message."""
     world = world_with_unknown_job(charged=False)
     world.clock.advance(minutes=5)
     if crashes:
@@ -292,7 +292,7 @@ def test_lookups_back_off_through_outage_without_escalation() -> None:
     world.payments.faults.clear()
 
     assert world.reconcile(KEY).to_status is Status.FINISHED
-    assert asked < 10  # more and more seldom
+    assert asked < 10  # with growing intervals
     assert world.alerts.sent == []
 
 

@@ -1,4 +1,4 @@
-"""Any message is taken whole or refused with a sentence; a contract's mistakes are found early."""
+"""Any message is accepted, or rejected with a reason. A contract's mistakes are found early."""
 
 import json
 from dataclasses import replace
@@ -168,7 +168,7 @@ def test_non_json_constant_is_invalid(constant: str) -> None:
 
 
 class UntypedMessage(Message):
-    """A message that does not say which job it asks for."""
+    """A message without a job type."""
 
     errand_id: str
 

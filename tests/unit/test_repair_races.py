@@ -1,4 +1,4 @@
-"""A repair holds for what was seen, a dry run writes nothing, and a bad order is refused."""
+"""A repair applies to the version that was seen, and a dry run writes nothing."""
 
 import pytest
 

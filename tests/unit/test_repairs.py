@@ -1,4 +1,4 @@
-"""Which repair is open when: every status, and what each changes."""
+"""Which repairs each status allows, and what each changes."""
 
 from datetime import datetime, timedelta
 
@@ -39,7 +39,7 @@ LATER = NOW + timedelta(hours=1)
 
 OPEN: dict[Status, set[Repair]] = {
     Status.READY: {Repair.RESEND},
-    Status.STARTED: {Repair.LOOK_UP},  # its lease is over an hour later
+    Status.STARTED: {Repair.LOOK_UP},  # its lease expires within the hour
     Status.UNKNOWN: {Repair.LOOK_UP},
     Status.FINISHED: set(),
     Status.FAILED: {Repair.RESUBMIT},

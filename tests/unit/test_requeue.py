@@ -1,4 +1,4 @@
-"""An unknown job is sent again only when that cannot do the effect twice."""
+"""An unknown job is requeued only if the effect cannot happen twice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A group of a sweep: side by side, each on its own, and never past the end of its function."""
+"""A group of a sweep: concurrent, independent, and within the function's timeout."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One item of a sweep: what a lost race, a dry run or a broken port makes of it."""
+"""One item of a sweep, with a lost race, a dry run or a broken port."""
 
 from collections.abc import Callable
 from dataclasses import replace

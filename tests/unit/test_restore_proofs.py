@@ -1,4 +1,4 @@
-"""`oncely restore-proofs`: the newest image of each job, nothing that could act twice."""
+"""`oncely restore-proofs`: the newest image of each job, and no repeated effect."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A second business attempt: only after the first failed and can never be paid."""
+"""A resubmission runs only after the first job failed and can never be paid."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""One alert for one job and reason, whoever tells; a crash may repeat it, a race may not."""
+"""One alert per job and reason. A crash may repeat it, a race may not."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""`run_at`: no worker runs the job earlier, its row sends the message, and a later one moves it."""
+"""`run_at`: no worker runs the job earlier, and a newer message can change it."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""One run of a worker, for contracts of any kind: what is claimed, and what becomes of it."""
+"""One run of a worker, for any contract: what is claimed, and the outcome."""
 
 from datetime import datetime, timedelta
 from typing import Any

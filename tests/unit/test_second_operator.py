@@ -137,7 +137,7 @@ def test_lookup_voids_request(world: InMemoryStack) -> None:
 def test_request_for_changed_row_is_void(world: InMemoryStack) -> None:
     repair_job(world, **FINISH)
     seen = world.job(KEY)
-    # A write that is no evidence, such as the hold of a sweep, keeps the request on the row.
+    # A write without evidence, such as a sweep's postponement, keeps the request on the row.
     world.store.jobs[KEY] = replace(seen, version=seen.version + 1)
 
     assert isinstance(repair_job(world, **FINISH, actor=SECOND, version=seen.version), StaleVersion)

@@ -1,4 +1,4 @@
-"""What Secrets Manager holds is a key, or a mistake that is named before anything is sent."""
+"""A secret is an API key, or a mistake that is reported before anything is sent."""
 
 from typing import Any
 
@@ -55,9 +55,9 @@ def test_api_key_is_read_without_surrounding_space(value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        *((one, "put the key in again") for one in ("sk_test\n_1", "sk_test\r_1")),
-        *((one, "put the key in again") for one in ("sk_test\t_1", "sk_tést_1")),
-        ("sk_test_\u200b1", "put the key in again"),
+        *((one, "store the API key again") for one in ("sk_test\n_1", "sk_test\r_1")),
+        *((one, "store the API key again") for one in ("sk_test\t_1", "sk_tést_1")),
+        ("sk_test_\u200b1", "store the API key again"),
         *((one, "empty") for one in ("", " \n")),
     ],
 )

@@ -1,4 +1,4 @@
-"""The custom resource of the first setup: what CloudFormation is told, also in a rollback."""
+"""The custom resource of the first setup: its responses to CloudFormation, also in a rollback."""
 
 from typing import Any
 

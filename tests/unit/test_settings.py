@@ -1,4 +1,4 @@
-"""The settings: what the environment holds, and a sentence that names what is missing."""
+"""The settings from the environment, and an error with the name of what is missing."""
 
 from datetime import timedelta
 

@@ -21,14 +21,14 @@ from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 
 REGISTRY = ContractRegistry(SHIPPED_JOBS)
-# `None` and its kin as words of their own, and the representation of an object.
+# `None` and similar values as words, and the representation of an object.
 PYTHON = re.compile(r"\b(None|True|False|NoneType|nan|datetime)\b|<\w+[ .]\w+|\w+\(\w+=")
 TYPES = [contract.job_type for contract in REGISTRY]
 ERRORS = (None, "order 9999 does not exist", "payment.charge:order_1 has other values")
 
 
 def sparse_job(job_type: str, status: Status, error: str | None) -> Job:
-    """A row with as little on it as a restored or edited one may have."""
+    """A row with as few fields as a restored or edited one may have."""
     message = REGISTRY.contract(job_type).example.to_dict()
     return Job(
         job_key=JobKey(f"{job_type}:order_1"),

@@ -1,4 +1,4 @@
-"""The soak's verdict: whatever breaks the promise is in its report, and nothing else is."""
+"""The soak's verdict: its report has every violation, and nothing else."""
 
 from collections import Counter
 from dataclasses import replace

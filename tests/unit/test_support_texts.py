@@ -1,4 +1,4 @@
-"""What support agents read names no ARN, table, queue, account or stack trace."""
+"""Texts for support agents contain no ARN, table, queue, account or stack trace."""
 
 import json
 import traceback
@@ -159,7 +159,7 @@ class BrokenRows:
 
 
 def texts_for_support(world: InMemoryStack, job: Job) -> str:
-    """The row, as everyone shows it, and every alert."""
+    """The row as it is shown, and every alert."""
     view = world.inspector().get(KEY)
     assert view is not None
     texts = [

@@ -1,4 +1,4 @@
-"""What a sweep says it did: counts of all jobs, and a short line for each as far as they fit."""
+"""The report of a sweep: counts of all jobs, and a short line for each as far as they fit."""
 
 import json
 from dataclasses import replace

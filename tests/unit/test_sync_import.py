@@ -1,4 +1,4 @@
-"""sync.import: every page once, whatever happens to the worker on the way."""
+"""sync.import: every page once, whatever happens to the worker."""
 
 import json
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def test_import_resumes_after_crash_within_page(world: InMemoryStack) -> None:
     assert sum(isinstance(one, Finished) for one in worked) == 1000
     assert sum(isinstance(one, Duplicate) for one in worked) == 20
     assert sum(table == "records" for table, _ in world.store.business_rows.rows) == 1000
-    assert pages_read(world) == 11  # the page it died in is read again, none before it
+    assert pages_read(world) == 11  # the page in which it died is read again, but none before it
 
 
 def test_import_continues_in_new_message_when_time_is_short(world: InMemoryStack) -> None:

@@ -1,4 +1,4 @@
-"""sync.push: one object at the CRM, and an older push never lands over a newer one."""
+"""sync.push: one object at the CRM, and an older push never overwrites a newer one."""
 
 import json
 from datetime import timedelta

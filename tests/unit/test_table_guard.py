@@ -1,4 +1,4 @@
-"""The guard of the job table: what refuses it, how often it looks, and what it does unanswered."""
+"""The guard of the job table: what it blocks, how often it checks, and when it gets no response."""
 
 import threading
 from collections import Counter

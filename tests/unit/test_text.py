@@ -1,4 +1,4 @@
-"""Text that others wrote, made safe to show."""
+"""External text, made safe to show."""
 
 import pytest
 

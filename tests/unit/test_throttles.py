@@ -12,7 +12,7 @@ from tests.support.worker import FakeContext
 
 
 def respond(code: str | None, *reasons: str) -> None:
-    """What the SDK does with a response, also with one that it repeats."""
+    """What the SDK does with a response, including one that it retries."""
     error: dict[str, Any] = {"Error": {"Code": code}} if code else {}
     if reasons:
         error["CancellationReasons"] = [{"Code": reason} for reason in reasons]

@@ -64,7 +64,7 @@ def copy_world(world: InMemoryStack) -> InMemoryStack:
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_row_of_other_deployment_needs_review(step: str) -> None:
-    """Else both would replay one payment: one charge, and two orders marked paid."""
+    """Otherwise both would replay one payment: one charge, and two orders marked paid."""
     world = make_world("dev", FakePayments())
     world.payments.fail_next(step, ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())

@@ -83,7 +83,7 @@ def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None
 
 
 class NeverFreeWindow(MemoryJobInserter):
-    """A window that changes hands between every look and the next try."""
+    """A window that changes between every read and the next try."""
 
     attempts = 0
 
@@ -96,6 +96,6 @@ class NeverFreeWindow(MemoryJobInserter):
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
     reports.inserter = inserter = NeverFreeWindow(reports.store)
-    with pytest.raises(UnavailableError, match="changed its holder"):
+    with pytest.raises(UnavailableError, match="kept changing"):
         reports.enqueue_report("b")
     assert inserter.attempts == 3

@@ -1,4 +1,4 @@
-"""A job whose message this deployment cannot read: an operator closes it, and it ends."""
+"""A job whose message this deployment cannot read: an operator closes it."""
 
 from dataclasses import replace
 from typing import Final

@@ -1,4 +1,4 @@
-"""The groups of a user now, as Cognito tells them."""
+"""The current groups of a user, from Cognito."""
 
 from collections.abc import Iterator
 

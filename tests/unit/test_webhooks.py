@@ -42,7 +42,9 @@ class Endpoint:
         assert name == "stripe_webhook"
         self.secret_reads += 1
         if not self.secret:
-            raise NotConfiguredError("the secret 'stripe_webhook' is empty: put the key in")
+            raise NotConfiguredError(
+                "the secret 'stripe_webhook' is empty: store the API key in it"
+            )
         return self.secret
 
     def post(self, body: str = EVENT, signature: str | None = None, **more: Any) -> WebhookResponse:  # noqa: ANN401  # by name

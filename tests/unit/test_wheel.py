@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that each extra works with its own packages alone."""
+"""The wheel: its contents, and that each extra works with its own packages alone."""
 
 import subprocess
 import sys
@@ -152,7 +152,7 @@ packages_distributions = cache(metadata.packages_distributions)
 
 
 def run_python(code: str, extra: str, installed: Path) -> "subprocess.CompletedProcess[str]":
-    """Run code with the wheel, and of this environment only what the extra brings."""
+    """Run code with the wheel and only the packages of the extra."""
     allowed = closure([*PROJECT["project"]["dependencies"], *EXTRAS[extra]])
     blocked = {
         module

@@ -1,4 +1,4 @@
-"""A decision reaches its row, whatever happens to that write; nothing that was learned is lost."""
+"""A decision reaches its row, whatever happens to the write, and no outcome is lost."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -41,7 +41,7 @@ PAID = BusinessWrite(
 
 
 class ChargeWithoutReceipt(PaymentCharge):
-    """A charge that owes nothing once it has ended, since no mail is sent."""
+    """A charge without follow-ups, because no email is sent."""
 
     policy = TERMS
 

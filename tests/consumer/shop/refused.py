@@ -89,12 +89,12 @@ def two_constructs() -> None:
 
 
 def missing_table() -> None:
-    """A job reads a table that nobody gives."""
+    """A job reads a table that the stack does not have."""
     add_oncely(jobs=(CustomerVoucher,))
 
 
 def changed_identity() -> None:
-    """A setting that names the job table was removed."""
+    """The setting for the job table was removed."""
     with changed(Path("stages/local.toml"), IDENTITY):
         add_oncely(settings=read_stage_file("stages/local.toml"))
 
