@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.domain.effect_outcomes import Anomalous, Json, NotFound
-from oncely.domain.hints import DropReason, HintAction, ReportedState, on_unsettled_end
+from oncely.domain.hints import DropReason, HintAction, ReportedState, on_undecided_end
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.provider_events import EventEnvelope, webhook_source
@@ -280,11 +280,11 @@ def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
 
 def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
     doubt, row = Anomalous("the order is gone"), make_job(status=Status.FAILED)
-    decision = on_unsettled_end(row, ReportedState.SUCCEEDED, doubt, may_fail_later=False)
+    decision = on_undecided_end(row, ReportedState.SUCCEEDED, doubt, may_fail_later=False)
     assert decision is not None
     assert (decision.event, decision.alert) == (Event.CONTRADICT, True)
     found = NotFound("no payment")
-    assert on_unsettled_end(row, ReportedState.SUCCEEDED, found, may_fail_later=False) is None
+    assert on_undecided_end(row, ReportedState.SUCCEEDED, found, may_fail_later=False) is None
 
 
 def test_forged_refund_failure_changes_nothing(paid: InMemoryStack) -> None:

@@ -70,10 +70,10 @@ def action_for_hint(
     return HintAction.CHECK_END if contradicts else DropReason.NOT_NEEDED
 
 
-def on_unsettled_end(
+def on_undecided_end(
     row: Job, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
 ) -> Decision | None:
-    """Escalate an end that an event contradicts, if the lookup settles nothing.
+    """Escalate an end that an event contradicts, if the lookup does not decide it.
 
     The order may have changed or be gone, so that nothing can be compared. Returns None for a
     payment that succeeded: a late failure of an earlier try is common, and means nothing.
@@ -81,7 +81,7 @@ def on_unsettled_end(
     succeeded = row.status.is_finished and not may_fail_later
     if not isinstance(outcome, Anomalous) or succeeded:
         return None
-    reason = f"an event of the provider says {reported}, and a lookup decides nothing"
+    reason = f"an event of the provider says {reported}, and a lookup does not decide it"
     reason = f"it is {row.status}, but {reason}: {outcome.reason}"
     changes = {"expires_at": None, "last_error": single_line(reason)}
     return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)

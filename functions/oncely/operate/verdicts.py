@@ -73,7 +73,9 @@ def _verdict(
     subject: str | None, views: Sequence[JobView], *, at: datetime, unreadable: int
 ) -> Verdict:
     charging = [view for view in views if view.takes_money]
-    others = [view for view in views if not view.takes_money]
+    # In one order, whatever the search found first: refunds come before receipts.
+    rest = (view for view in views if not view.takes_money)
+    others = sorted(rest, key=lambda view: view.job.job_key)
     charges = ChargeSummary.from_jobs(view.job for view in charging)
     is_open = any(not view.job.ended for view in charging) or any(map(_is_unknown, others))
     certain = not is_open and not charges.marked and not unreadable

@@ -12,7 +12,7 @@ from oncely.domain.hints import (
     HintAction,
     ReportedState,
     action_for_hint,
-    on_unsettled_end,
+    on_undecided_end,
 )
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
@@ -69,10 +69,10 @@ class EventHints:
         if isinstance(lookup.outcome, LookupFailed):
             raise UnavailableError(lookup.outcome.reason)
         may_fail_later = contract.policy.may_fail_later
-        if unsettled := on_unsettled_end(
+        if undecided := on_undecided_end(
             row, reported, lookup.outcome, may_fail_later=may_fail_later
         ):
-            self.reconciler.decision_writer().write(row, unsettled, contract=contract)
+            self.reconciler.decision_writer().write(row, undecided, contract=contract)
             return
         decision = on_lookup_of_ended(row, lookup.outcome, cause="after an event of the provider")
         if decision.event is not Event.CONTRADICT:
