@@ -17,11 +17,13 @@ class ScriptedChooser:
         self.remaining = len(script)
         self.alternatives: list[Injection] = []
         self.on_new_state: Callable[[tuple[str, ...]], None] | None = None
+        self.is_last_level = False  # its alternatives would exceed the limits
+        self._begun: set[str] = set()
 
     def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
         """Return the action of the script at this call site. Returns None if it has none."""
         if self.remaining == 0:
-            if self.on_new_state is not None:
+            if self.on_new_state is not None and self._compares_state(call_site):
                 offered = tuple(options())
                 self.on_new_state(offered)
                 self.alternatives += [Injection(call_site, action) for action in offered]
@@ -31,6 +33,16 @@ class ScriptedChooser:
             return None
         self.remaining -= 1
         return actions.popleft()
+
+    def _compares_state(self, call_site: CallSite) -> bool:
+        """Compare states at every call, or on the last level only where a process begins.
+
+        Without alternatives, a known state is met early enough there. Digesting the state at every
+        call takes as long as the calls themselves.
+        """
+        is_first_call = call_site.process not in self._begun
+        self._begun.add(call_site.process)
+        return is_first_call or not self.is_last_level
 
 
 class RandomChooser:

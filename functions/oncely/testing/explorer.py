@@ -169,6 +169,7 @@ class Explorer:
         schedule = Scheduler(chooser)
         world = self.simulation_factory(self.scenario, schedule)
         chooser.on_new_state = lambda offered: self._merge(world, offered, left)
+        chooser.is_last_level = left.injections == 0
         try:
             schedule.run()
             problems = world.violations()
