@@ -25,8 +25,8 @@ from tests.e2e.unresolved_jobs import (
 )
 from tests.support.load_size import choose_size
 
-LOST = choose_size(24, full=200)
-DOWN = choose_size(24, full=500)
+LOST = choose_size(12, full=200)
+DOWN = choose_size(12, full=500)
 UNKNOWN = choose_size(120, full=2000)
 SWEEPS = choose_size(1, full=4)
 TABLES = ("JobsTableName", "OrdersTableName")

@@ -14,7 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 _MODULES: Final = {"aws": "awscli.clidriver", "oncely": "oncely.cli.main"}
-_PRELOADED: Final = (*_MODULES.values(), "boto3", "pydantic", "rich", "stripe", "typer")
+# What the commands import when they run, too.
+_PRELOADED: Final = (
+    *(*_MODULES.values(), "boto3", "pydantic", "rich.console", "rich.table", "stripe", "typer"),
+    *("oncely.app", "oncely.aws.dynamodb_job_store", "oncely.aws.ports", "oncely.jobs.shipped"),
+    *("oncely.cli.stack_environment", "oncely.operate.job_lists"),
+)
 _SET_BY_AWSCLI: Final = ("AWS_DATA_PATH",)  # when it is imported
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 
