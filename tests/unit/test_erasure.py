@@ -292,7 +292,7 @@ def contract_with(**attributes: Any) -> type[Any]:  # noqa: ANN401  # of a contr
     [
         ({"personal_fields": ("email",)}, "set `owner`"),
         ({"owner": DataOwner.CUSTOMER}, "name email of its message in personal_fields"),
-        ({"personal_fields": ("email", "nme"), "owner": DataOwner.CUSTOMER}, "names nme"),
+        ({"personal_fields": ("email", "nme"), "owner": DataOwner.CUSTOMER}, "lists nme"),
     ],
 )
 def test_contract_with_personal_data_names_owner(attributes: dict[str, Any], fault: str) -> None:
