@@ -206,7 +206,9 @@ def test_restored_proof_has_no_dropped_fields(world: InMemoryStack) -> None:
 
 def test_contract_may_drop_optional_fields_only() -> None:
     broken = type("Broken", (SyncContact,), {"dropped_when_ended": frozenset({"event_id"})})
-    with pytest.raises(InvariantError, match="lists event_id, not an optional field of its message"):
+    with pytest.raises(
+        InvariantError, match="lists event_id, not an optional field of its message"
+    ):
         ContractRegistry([broken])
 
 
