@@ -16,7 +16,7 @@ from oncely.domain.history import (
     history_line,
     unreadable_line,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.restore import park_copied_row, restore_row
@@ -247,6 +247,13 @@ def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
     for line in (strange, make_line(FINISHED, status="paused")):
         assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
+
+
+@pytest.mark.parametrize("erased_at", [None, NOW])
+def test_history_line_of_newer_engine_blocks_restore(erased_at: datetime | None) -> None:
+    row = replace(FINISHED, min_engine=ENGINE_NUMBER + 1, erasure_requested_at=erased_at)
+    line = HistoryLine.from_dict(make_line(row).to_dict())
+    assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
 
 
 def test_table_with_own_identity_needs_no_restore() -> None:

@@ -14,7 +14,7 @@ from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import FIRST_ENGINE, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import format_time, parse_time
@@ -59,12 +59,10 @@ _TRANSITIONS: Final[Mapping[tuple[str | None, str], str]] = {
 }
 _UNKNOWN_STATUS: Final = ""  # where a move leads that only a newer version makes
 _FIELD_NAMES: Final = tuple(field.name for field in fields(Job))
-# A field at its default has no attribute, except the version, which a claim counts up. A row
-# without an engine number has the first one, whatever the number of this engine is.
-_FIRST_ENGINE: Final = 1
+# A field at its default has no attribute, except the version, which a claim counts up.
 _DEFAULTS: Final = {
     **{one.name: one.default for one in fields(Job) if one.name != "version"},
-    "min_engine": _FIRST_ENGINE,
+    "min_engine": FIRST_ENGINE,
 }
 
 
@@ -104,7 +102,7 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
     try:
         names = [name for name in _FIELD_NAMES if name in row]
         held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
-        job = Job(**{"min_engine": _FIRST_ENGINE, **held})
+        job = Job(**{"min_engine": FIRST_ENGINE, **held})
     except MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(

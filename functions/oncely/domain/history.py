@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from oncely.domain.actors import is_operator
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import CLOCK_SKEW, MARKED_BY_OPERATOR, Job
+from oncely.domain.jobs import CLOCK_SKEW, FIRST_ENGINE, MARKED_BY_OPERATOR, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_time, single_line
@@ -23,8 +23,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 # Longer ids are left out: a truncated id finds nothing, or something else.
 MAX_HISTORY_ID_LENGTH: Final = 255
-# How many fields of a message or a result are kept.
-MAX_FIELDS: Final = 32
+MAX_FIELDS: Final = 32  # of a message or a result
 MAX_NAME_LENGTH: Final = 64
 # The job type of a row that was edited by hand and has none.
 UNKNOWN_JOB_TYPE: Final = "unknown"
@@ -37,8 +36,8 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
 _MAX_TIME_DIFFERENCE: Final = timedelta(seconds=1) + CLOCK_SKEW
 # What an erasure leaves of a line. A field that is not listed may name a person.
 _PROOF_FIELDS: Final = frozenset(
-    {"record", "generation", "job_key", "job_type", "at", "version", "status", "old_status"}
-    | {"event", "actor", "fence", "attempts", "key_number", "key_scope", "deployment"}
+    {"record", "generation", "job_key", "job_type", "at", "version", "min_engine", "status"}
+    | {"old_status", "event", "actor", "fence", "attempts", "key_number", "key_scope", "deployment"}
     | {"first_sent_at", "run_at", "provider", "provider_ref", "closing"}
     | {"created_at", "updated_at", "expires_at"}
 )
@@ -72,6 +71,7 @@ class HistoryLine:
     job_type: str
     at: datetime
     version: int | None = None
+    min_engine: int | None = None  # the lowest that may restore it; None for the first
     status: str | None = None
     old_status: str | None = None
     event: str | None = None
@@ -301,6 +301,7 @@ def _line(  # the fields of the row are the same in every line
         job_type=_job_type(job.job_type),
         at=at,
         version=version,
+        min_engine=None if job.min_engine == FIRST_ENGINE else job.min_engine,
         status=status,
         old_status=old_status,
         event=event,

@@ -27,6 +27,8 @@ from oncely.domain.text import reason_line, truncate_to_milliseconds
 CLOCK_SKEW: Final = timedelta(seconds=2)
 # Raised by a release whose rows an older engine would misread. Older engines skip such rows.
 ENGINE_NUMBER: Final = 1
+# What a row or a history line without a number has, whatever the number of this engine is.
+FIRST_ENGINE: Final = 1
 # Codes in the result of a job that an operator ended. They are stored.
 RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
 MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked

@@ -10,7 +10,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.ended_jobs import MONEY_RETENTION, expiry_time
 from oncely.domain.event_records import EventRecord
 from oncely.domain.history import HistoryLine, HistoryRecordType
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import ENGINE_NUMBER, FIRST_ENGINE, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import single_line
@@ -27,6 +27,8 @@ _COPIED_FIELDS: Final = (
 
 def is_unreadable(line: HistoryLine) -> bool:
     """Whether only a newer version can restore this row."""
+    if (line.min_engine or FIRST_ENGINE) > ENGINE_NUMBER:
+        return line.record is not HistoryRecordType.EXPIRED
     return line.record is HistoryRecordType.UNREADABLE or (
         line.record is not HistoryRecordType.EXPIRED and _status(line) is None
     )
