@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oncely.domain.actors import operator_actor
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
@@ -19,6 +20,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
+from oncely.run.outcomes import NeedsReview
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.repairs import (
@@ -231,6 +233,19 @@ def test_amounts_are_parsed(text: str, above: dict[str, int]) -> None:
 def test_unclear_amounts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="such as eur:50000,usd:60000"):
         SecondOperatorRule.parse(text)
+
+
+def test_refund_of_unknown_amount_needs_second_operator() -> None:
+    world = guarded(InMemoryStack(), "eur:99999")
+    world.add_order(status="paid")
+    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "rma_1"}
+    assert isinstance(world.run(named), NeedsReview), "the order has no charge"
+    key = JobKey("payment.refund:order_18452:rma_1")
+
+    outcome = repair_job(world, Repair.MARK_FAILED, key=key)
+
+    assert isinstance(outcome, RepairRequested)
+    assert world.job(key).status is Status.NEEDS_REVIEW
 
 
 def test_job_without_money_needs_no_second_operator() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from oncely.contract import AlreadyResolved, Proceed
+from oncely.contract import AlreadyResolved, AnyContract, Proceed
 from oncely.domain.decisions import on_lookup_of_ended
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import InvalidInputError
@@ -136,7 +136,7 @@ class Repairer:
         except InvalidInputError:
             return JobNotFound()
         if self.second_operator.applies_to(
-            request.repair, (), moves_money=contract_type.takes_money
+            request.repair, (), moves_money=_moves_money(contract_type)
         ):
             return NotAllowed(
                 "a second operator must confirm it, and there is no row to hold the request: "
@@ -186,7 +186,7 @@ class Repairer:
         # The claim may be forged, or there was none.
         if run is not None and isinstance(now := run.precheck, Proceed | AlreadyResolved):
             amounts += [] if now.money is None else [now.money]
-        moves_money = run is None or run.contract.takes_money
+        moves_money = run is None or _moves_money(type(run.contract))
         return rule.applies_to(repair, amounts, moves_money=moves_money)
 
     def _with_second_operator(
@@ -225,6 +225,10 @@ class Repairer:
         if not isinstance(written, Repaired):
             return written
         return RepairRequested(row, written.after, written.details)
+
+
+def _moves_money(contract_type: type[AnyContract]) -> bool:
+    return contract_type.takes_money or contract_type.returns_money
 
 
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
