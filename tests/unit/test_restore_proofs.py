@@ -245,15 +245,10 @@ def test_open_gap_blocks_restore() -> None:
 
 def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
-    for line in (strange, make_line(FINISHED, status="paused")):
+    newer = replace(FINISHED, min_engine=ENGINE_NUMBER + 1)
+    erased = make_line(replace(newer, erasure_requested_at=NOW))
+    for line in (strange, make_line(FINISHED, status="paused"), make_line(newer), erased):
         assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
-
-
-@pytest.mark.parametrize("erased_at", [None, NOW])
-def test_history_line_of_newer_engine_blocks_restore(erased_at: datetime | None) -> None:
-    row = replace(FINISHED, min_engine=ENGINE_NUMBER + 1, erasure_requested_at=erased_at)
-    line = HistoryLine.from_dict(make_line(row).to_dict())
-    assert "cannot read" in RestoreHarness((), (line,)).failed_replace_reason()
 
 
 def test_table_with_own_identity_needs_no_restore() -> None:
