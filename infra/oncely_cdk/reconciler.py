@@ -83,10 +83,8 @@ class ReconcilerConstruct(Construct):
         )
         function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
         function.grant("dynamodb:Scan", resources=[tables.arn(GATES)])
-        # It checks whether a job that the business rows request exists.
-        own = job_items.job_rows(required.job_types)
-        if own:
-            shared.grant_jobs(function, "GetItem", leading_keys=own)
+        # The age of the jobs that are due for longest, and whether a requested job exists.
+        shared.grant_jobs(function, "GetItem", leading_keys=[job_items.ANY_JOB])
         shared.grant_check_table(function)
         self._grant_sweep(function, shared)
         for name in required.tables:

@@ -17,7 +17,8 @@ WIDER_RIGHTS: Final[Mapping[str, str]] = {
     "archived objects; never attach it permanently",
     "Policies/Operator": "repairs jobs of every type from the command line",
     "Policies/Reader": "shows jobs of every type on the command line; only reads",
-    "Reconciler/Find": "reads the index of due jobs, which has no job type in its key",
+    "Reconciler/Find": "reads the index of due jobs, which has no job type in its key, and the age "
+    "of due jobs",
     "Reconciler/Resolve": "resolves due jobs of every type, including types that a rollback made "
     "unknown",
     "Stream/Publish": "publishes ended jobs of every type",

@@ -25,7 +25,9 @@ def test_order_and_customer_find_jobs_below_a_verdict(admin_browser: AdminBrowse
         admin_browser.search(text)
         expect(admin_browser.entries.filter(has_text=PAID)).to_contain_text(f"found by {way}")
         verdict = admin_browser.page.locator(".verdict").first
-        expect(verdict).to_contain_text("Order 18452: charged once, 49.00 EUR on ")
+        expect(verdict).to_contain_text("Order 18452: ")
+        # Another test may have asked for a refund whose outcome is not known yet.
+        expect(verdict).to_contain_text("charged once, 49.00 EUR on ")
 
     admin_browser.page.get_by_role("button", name="Look up Order 18452 at the provider").click()
     expect(admin_browser.page.locator(".answers")).to_contain_text("succeeded")

@@ -55,6 +55,14 @@ def test_rights_on_all_job_types_are_exactly_named_list(on_jobs: set[Permission]
     assert unlimited == set(WIDER_RIGHTS)
 
 
+@pytest.mark.parametrize("job_type", REQUIRED.job_types)
+def test_find_reads_age_of_due_jobs_of_every_type(granted: set[Permission], job_type: str) -> None:
+    """Without it, the alarm on the oldest unresolved job would see them too young."""
+    assert is_allowed(
+        granted, Request("Reconciler/Find", "dynamodb:GetItem", JOBS, (f"{job_type}:1",))
+    )
+
+
 def test_docs_print_named_list_with_its_reasons() -> None:
     rows = re.findall(
         r"^\| `([A-Za-z/]+)` \| (.+) \|$", page("docs/privacy-and-security.md").text, re.MULTILINE
