@@ -159,6 +159,11 @@ class StackClient:
         )
         return [one["Key"] for one in found.get("Contents", [])]
 
+    def archived_text(self, key: str) -> str:
+        found = self.client("s3").get_object(Bucket=self.outputs["ArchiveBucketName"], Key=key)
+        text: str = found["Body"].read().decode()
+        return text
+
     def start_sweep(self, **sweep: object) -> str:
         execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
         self._manual_executions.add(execution)

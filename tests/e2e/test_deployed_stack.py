@@ -45,7 +45,7 @@ def test_duplicate_message_charges_nothing(deployment: StackClient) -> None:
 
 
 def test_invalid_message_is_archived(deployment: StackClient) -> None:
-    assert len(deployment.once(scenarios.invalid_messages)) == 4
+    assert deployment.once(scenarios.invalid_messages) == 4
 
 
 def test_worker_alerts_when_job_needs_review(deployment: StackClient) -> None:
