@@ -1,6 +1,6 @@
 """Small fakes: a clock to move, and queues to inspect."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -89,6 +89,7 @@ class FakeBus:
     published: list[Job] = field(default_factory=list)
     changes: list[tuple[JobKey, EffectChange]] = field(default_factory=list)
     fails: bool = False
+    on_change: Callable[[], object] = list  # what happens right after a change was published
 
     def publish(self, job: Job) -> None:
         self.published.append(job)
@@ -97,6 +98,7 @@ class FakeBus:
         if self.fails:
             raise UnavailableError("the event bus does not respond")
         self.changes.append((job.job_key, change))
+        self.on_change()
 
 
 @dataclass

@@ -275,7 +275,7 @@ def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
     assert "an event of the provider says failed" in str(refund.last_error)
     assert paid.job(KEY).status is Status.FINISHED
     row = rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).states == {"rma_1": RefundState.DONE}
+    assert RefundLedger.from_row("ch_pi_1", row).states == {REFUND_KEY: RefundState.DONE}
 
 
 def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
@@ -324,6 +324,16 @@ def test_refund_by_hand_alerts_and_our_own_refund_does_not(paid: InMemoryStack) 
     assert deliver_event(paid, "charge.refunded", "ch_pi_1").outcome is HintAction.RECORD
     assert [alert.subject for alert in paid.alerts.sent] == [f"Oncely: refunded: {KEY}"]
     assert len(paid.bus.changes) == 2
+
+
+def test_concurrent_copies_of_an_event_are_noted_once(paid: InMemoryStack) -> None:
+    """The copy comes after the first one has published the change, and before its evidence."""
+    paid.payments.disputed = True
+    copies = iter([("charge.dispute.created", "dp_pi_1")])
+    paid.bus.on_change = lambda: [deliver_event(paid, *copy) for copy in copies]
+    deliver_event(paid, "charge.dispute.created", "dp_pi_1")
+    notes = [entry for entry in paid.job(KEY).evidence if entry.event is Event.NOTE]
+    assert [note.count for note in notes] == [1]
 
 
 @pytest.mark.parametrize("broken", ["read_change", "alert", "bus"])
