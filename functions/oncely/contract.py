@@ -140,9 +140,8 @@ class Contract(ABC, Generic[M, F]):
     # have them: follow-ups, events, a resubmission, a reopened job. The key must not use them.
     dropped_when_ended: ClassVar[frozenset[str]] = frozenset()
     personal_fields: ClassVar[tuple[str, ...]] = ()  # of the message: personal data
-    owner: ClassVar[DataOwner | None] = (
-        None  # whose data it is: `oncely erase` finds the rows by it
-    )
+    # Whose data it is. `oncely erase` finds the rows by it.
+    owner: ClassVar[DataOwner | None] = None
 
     dependencies: Dependencies
     provider: str | None = None  # of the job that this instance runs or looks up

@@ -44,9 +44,7 @@ class MeteredCall:
 @dataclass(repr=False)
 class Meter:
     dynamo: DynamoFixture
-    engine_reports_units: bool = (
-        False  # DynamoDB Local counts; the others return nothing or a guess
-    )
+    engine_reports_units: bool = False  # only DynamoDB Local counts them
     calls: list[MeteredCall] = field(default_factory=list)
     max_item_bytes: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
     # Units by table, index and partition of the index: one partition takes 1,000 a second.

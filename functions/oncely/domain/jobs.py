@@ -93,9 +93,7 @@ class Job:
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     provider_events: tuple[EventRecord, ...] = field(default=())
     expires_at: datetime | None = None
-    erasure_requested_at: datetime | None = (
-        None  # never removed, so that the data does not come back
-    )
+    erasure_requested_at: datetime | None = None  # never removed: the data stays erased
 
     @property
     def ended(self) -> bool:

@@ -9,9 +9,7 @@ from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, Job, Money
 PAID: Final = "paid"
 PAYMENT_FAILED: Final = "payment_failed"
 PAYMENT_PENDING: Final = "payment_pending"
-PAYMENT_PROCESSING: Final = (
-    "payment_processing"  # the bank takes longer, up to days with some methods
-)
+PAYMENT_PROCESSING: Final = "payment_processing"  # some payment methods take days
 UNPAID: Final = (PAYMENT_PENDING, PAYMENT_PROCESSING, PAYMENT_FAILED)
 
 BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
