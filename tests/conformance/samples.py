@@ -157,6 +157,7 @@ def job_with_every_field() -> Job:
         "evidence": EVIDENCE,
         "provider_events": PROVIDER_EVENTS,
         "key_scope": "",
+        "closing": {"reason": "declined", "code": "declined", "result": AWKWARD_VALUES},
         "min_engine": ENGINE_NUMBER,  # a higher number cannot be read
         "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL has whole seconds
     }

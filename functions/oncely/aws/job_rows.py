@@ -196,7 +196,8 @@ def _to_storable(name: str, value: object) -> object:
 def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # the SDK's own form
     value = _deserialize(attribute_value)
     if name in _JSON_FIELDS:
-        return _check_type(name, json.loads(str(value)), dict)
+        held = _check_type(name, json.loads(str(value)), dict)
+        return _check_closing(held) if name == "closing" else held
     if name in _EPOCH_FIELDS:
         return datetime.fromtimestamp(float(str(value)), UTC)
     if name in _TIME_FIELDS:
@@ -212,6 +213,13 @@ def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # 
     if name == "evidence":
         return tuple(_evidence_from_list(*entry) for entry in json.loads(str(value)))
     return _check_type(name, value, int if name in _NUMBER_FIELDS else str)
+
+
+def _check_closing(closing: Any) -> object:  # noqa: ANN401  # a parsed JSON object
+    """Fail here if a part is missing: the job would be closed, and never end."""
+    for part, expected_type in (("reason", str), ("code", str), ("result", dict)):
+        _check_type(f"closing.{part}", closing[part], expected_type)
+    return closing
 
 
 def _check_type(name: str, value: object, expected_type: type) -> object:
