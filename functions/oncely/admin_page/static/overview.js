@@ -15,7 +15,7 @@ const CHARTS = {
   finished: { title: "Finished" },
   failed: { title: "Failed" },
   unknown: { title: "Became unknown" },
-  needs_review: { title: "Escalated" },
+  needs_review: { title: "Sent to review" },
   duplicates: { title: "Duplicates" },
   rejected: { title: "Rejects" },
   dead_letters: { title: "Dead letters" },
