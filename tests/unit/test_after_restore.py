@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import LookupUnsupported
+from oncely.domain.effect_outcomes import LookupUnsupported, Succeeded
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.history import history_line
 from oncely.domain.jobs import new_job
@@ -232,6 +232,19 @@ def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:
     version = world.job(KEY).version
     request = RepairRequest(key=KEY, repair=repair, version=version, reason="lost", actor="ada")
     return world.repairer().repair(request)
+
+
+def test_lookup_of_row_without_its_claim_searches_in_our_deployment() -> None:
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world, fence=1, deployment=None, **IN_REVIEW)
+    row, table = world.job(KEY), world.guard.check()
+    assert isinstance(table, TableOpen)
+    contract_type, message = world.registry.parse_row(row)
+
+    found = lookup_effect(row, contract_type(world.dependencies, "stripe"), message, table)
+
+    assert isinstance(found.outcome, Succeeded)
+    assert found.restored_fields["deployment"] == "dev"
 
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
