@@ -266,7 +266,9 @@ class App:
         """The read-only service that asks the provider about one job."""
         from oncely.operate.verdict_lookup import VerdictLookup
 
-        return VerdictLookup(registry=self.registry, dependencies=self.ports)
+        return VerdictLookup(
+            registry=self.registry, dependencies=self.ports, guard=self.ports.table_guard
+        )
 
     @cached_property
     def payment_auditor(self) -> "PaymentAuditor":

@@ -23,7 +23,7 @@ from oncely.operate.repair_request import (
     RepairOutcome,
     RepairRequest,
 )
-from oncely.ports import TableOpen
+from oncely.ports import TableBlocked, TableOpen
 from oncely.providers.fake_payments import FakePayments
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
@@ -237,14 +237,25 @@ def repair_job(world: InMemoryStack, repair: Repair) -> RepairOutcome:
 def test_lookup_of_row_without_its_claim_searches_in_our_deployment() -> None:
     world = world_after_restore(payments_charged_before())
     add_restored_row(world, fence=1, deployment=None, **IN_REVIEW)
-    row, table = world.job(KEY), world.guard.check()
-    assert isinstance(table, TableOpen)
+    table = TableOpen(deployment="dev", replays_until=world.clock.now() + timedelta(days=18))
+    row = world.job(KEY)
     contract_type, message = world.registry.parse_row(row)
 
     found = lookup_effect(row, contract_type(world.dependencies, "stripe"), message, table)
 
     assert isinstance(found.outcome, Succeeded)
     assert found.restored_fields["deployment"] == "dev"
+
+
+@pytest.mark.parametrize("is_blocked", [False, True], ids=["restored", "blocked"])
+def test_verdict_lookup_finds_payment_whose_reference_was_lost(*, is_blocked: bool) -> None:
+    """Without a search, support would read that nothing was charged."""
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world, fence=1, **IN_REVIEW)
+    if is_blocked:
+        world.guard = MemoryTableGuard(TableBlocked("the table was restored"))
+    answer = str(world.app().verdict_lookup.look_up(KEY))
+    assert answer == "Stripe lookup: succeeded, charged 12.50 EUR as ch_pi_1"
 
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])

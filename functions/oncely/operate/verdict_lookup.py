@@ -1,14 +1,19 @@
 """Asks the provider about one job, whatever its status. Changes nothing."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
 from oncely.domain.errors import InvalidRequestError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
-from oncely.ports import Dependencies, TableOpen
+from oncely.ports import Dependencies, TableGuard, TableOpen
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.registry import ContractRegistry
+
+_ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +22,7 @@ class VerdictLookup:
 
     registry: ContractRegistry
     dependencies: Dependencies
+    guard: TableGuard
 
     def look_up(self, key: str) -> LookupAnswer:
         """Return what the provider says now."""
@@ -25,6 +31,12 @@ class VerdictLookup:
             raise InvalidRequestError(f"no job {key[:200]!r}: search by order or customer")
         contract_type, message = self.registry.parse_row(row)
         contract = contract_type(self.dependencies, row.provider)
-        table = TableOpen(deployment=row.deployment)
-        outcome = lookup_effect(row, contract, message, table).outcome
+        outcome = lookup_effect(row, contract, message, self._table(row)).outcome
         return lookup_answer(contract.policy.profile.name, outcome)
+
+    def _table(self, row: Job) -> TableOpen:
+        """The job table. If it cannot be checked, a restore may have lost what the job did."""
+        table = self.guard.check()
+        if isinstance(table, TableOpen):
+            return table
+        return TableOpen(deployment=row.deployment, replays_until=_ALWAYS)
