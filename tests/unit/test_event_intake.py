@@ -18,7 +18,7 @@ from oncely.ports import TableBlocked
 from oncely.providers.interfaces import Refund
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
-from oncely.reconcile.later_changes import LaterChanges
+from oncely.reconcile.later_changes import LaterChanges, calls_provider
 from oncely.testing.memory import MemoryBusinessRows, MemoryTableGuard
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -350,6 +350,12 @@ def test_change_is_recorded_when_everything_was_told(paid: InMemoryStack, broken
     paid.alerts.fails = paid.bus.fails = False
     assert deliver_event(paid, "charge.dispute.created", "dp_pi_1").outcome is HintAction.RECORD
     assert paid.job(KEY).evidence[-1].event is Event.NOTE
+
+
+@pytest.mark.parametrize("key", ["deployment:identity", "receipt.send:order_1", "no.such:1"])
+def test_event_is_about_no_item_but_jobs_of_its_provider(shop: InMemoryStack, key: str) -> None:
+    assert calls_provider(shop.registry, KEY, STRIPE)
+    assert not calls_provider(shop.registry, JobKey(key), STRIPE)
 
 
 def test_only_ids_reach_the_queue() -> None:
