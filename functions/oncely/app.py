@@ -266,9 +266,7 @@ class App:
         """The read-only service that asks the provider about one job."""
         from oncely.operate.verdict_lookup import VerdictLookup
 
-        return VerdictLookup(
-            registry=self.registry, dependencies=self.ports, guard=self.ports.table_guard
-        )
+        return VerdictLookup(self.registry, self.ports, self.ports.table_guard)
 
     @cached_property
     def payment_auditor(self) -> "PaymentAuditor":

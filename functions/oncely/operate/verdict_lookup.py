@@ -16,7 +16,7 @@ from oncely.registry import ContractRegistry
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VerdictLookup:
     """Looks up the facts of a verdict, including refunds, disputes and second charges."""
 
