@@ -28,7 +28,7 @@ from tests.support import engines
 def measure(engine: Engine) -> Figures:
     machine = (
         f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}, "
-        f"{os.getloadavg()[0]:.0f} processes wanted to run when this began"
+        f"load average {os.getloadavg()[0]:.0f} at the start"
     )
     with create_candidates(engine) as (oncely, one_by_one, powertools):
         imported = imports.measure(os.environ)

@@ -26,11 +26,11 @@ ONCELY: Final = "Oncely"
 NAMES: Final = (ONCELY, *(way.name for way in VARIANTS))
 # Kinds of payment providers. The lag of lookups affects only Oncely.
 PROVIDERS: Final = {
-    "keys": "a provider that honours keys",
+    "keys": "a provider that honors keys",
     "no-keys": "a provider without keys",
     "short-window": "keys that last 30 minutes",
     "declined": "a declined card",
-    "edited": "an order that changes meanwhile",
+    "edited": "an order that changes during the run",
     "outage": "an outage of an hour that begins with the charge",
 }
 LIMITS: Final = SearchLimits(injections=2, schedules=1000)

@@ -10,9 +10,9 @@ from oncely.testing.base_simulation import BaseSimulation
 class ViolationKind(StrEnum):
     DOUBLE_CHARGE = "charged twice"
     NOT_PAID = "charged, and the order is not paid"
-    FAILED = "charged, and the order is called failed"
-    NO_CHARGE = "called paid by a charge that does not exist"
-    INCONSISTENT_REPLY = "a repeat is answered otherwise"
+    FAILED = "charged, and the order is marked as failed"
+    NO_CHARGE = "marked as paid without a charge"
+    INCONSISTENT_REPLY = "a repeat gets another result"
     LOST = "given up without an alert"
 
 
