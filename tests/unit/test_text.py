@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.text import mask_emails, single_line
+from oncely.domain.text import mask_emails, redacted_line, single_line
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,7 @@ def test_huge_text_without_address_stays_unchanged() -> None:
 def test_line_holds_at_most_500_characters_and_no_break() -> None:
     assert single_line("x" * 501) == "x" * 500
     assert single_line("one\ntwo\x07", 6) == "one tw"
+
+
+def test_log_line_masks_email_addresses() -> None:
+    assert redacted_line("not verified:\nada@example.com") == "not verified: a***@example.com"
