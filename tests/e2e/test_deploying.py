@@ -16,6 +16,7 @@ from oncely_local.cdk_cli import cdk_environment
 from oncely_local.deploy import DeployError, bootstrap, deploy, run_cdk
 from oncely_local.engine import Engine, running_engine
 from oncely_local.project import local_project
+from oncely_local.redeploy import ENGINE_LAYER, update_engine
 from tests.e2e.deployed_stack import ENGINE_SETTINGS, synthesize
 
 pytestmark = pytest.mark.in_order
@@ -108,6 +109,37 @@ def with_identity(identity: StageIdentity) -> OncelySettings:
 def function_memory(engine: Engine) -> dict[str, int]:
     pages = LocalAccount(engine.url).client("lambda").get_paginator("list_functions").paginate()
     return {one["FunctionName"]: one["MemorySize"] for page in pages for one in page["Functions"]}
+
+
+def test_redeployed_engine_runs_where_mappings_call(account: Engine) -> None:
+    before = live_engines(account)
+    assert len(before) == 1
+
+    update_engine(LocalAccount(account.url))
+
+    after = live_engines(account)
+    assert len(after) == 1
+    assert after != before
+    delete_layers(account, after)  # CloudFormation does not know of them
+
+
+def live_engines(engine: Engine) -> set[str]:
+    """The engine's layers in the versions that mappings call."""
+    functions = LocalAccount(engine.url).client("lambda")
+    called = (
+        functions.get_function_configuration(FunctionName=one["FunctionArn"])
+        for one in functions.list_event_source_mappings()["EventSourceMappings"]
+    )
+    return {
+        layer["Arn"] for one in called for layer in one["Layers"] if ENGINE_LAYER in layer["Arn"]
+    }
+
+
+def delete_layers(engine: Engine, arns: set[str]) -> None:
+    functions = LocalAccount(engine.url).client("lambda")
+    for arn in arns:
+        *_, name, version = arn.split(":")
+        functions.delete_layer_version(LayerName=name, VersionNumber=int(version))
 
 
 def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:

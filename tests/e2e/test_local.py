@@ -17,8 +17,7 @@ from oncely_cdk.paths import FUNCTIONS, REPOSITORY
 from oncely_local.cdk_cli import find_cdk
 from oncely_local.local import BLOCK_HEADING
 from oncely_local.project import local_project
-from oncely_local.redeploy import ENGINE_LAYER, RunningStack, update_engine
-from tests.e2e.deployed_stack import StackClient
+from oncely_local.redeploy import RunningStack
 from tests.support.engines import skip_or_fail
 
 TIMEOUT_SECONDS = 120.0
@@ -129,29 +128,6 @@ def test_printed_block_sends_message_and_finds_job_also_after_restart(
         assert "duplicate" in pasted
         assert "charged once" in pasted
     assert again.process.returncode == 0
-
-
-def test_redeployed_engine_runs_where_mappings_call(deployment: StackClient) -> None:
-    before = _live_engines(deployment)
-    assert len(before) == 1
-
-    update_engine(deployment.account)
-
-    after = _live_engines(deployment)
-    assert len(after) == 1
-    assert after != before
-
-
-def _live_engines(stack: StackClient) -> set[str]:
-    """The engine's layers in the versions that mappings call."""
-    functions = stack.client("lambda")
-    called = (
-        functions.get_function_configuration(FunctionName=one["FunctionArn"])
-        for one in functions.list_event_source_mappings()["EventSourceMappings"]
-    )
-    return {
-        layer["Arn"] for one in called for layer in one["Layers"] if ENGINE_LAYER in layer["Arn"]
-    }
 
 
 def _printed_block(said: str) -> str:

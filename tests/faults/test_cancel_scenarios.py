@@ -24,6 +24,13 @@ def problems(name: str, limits: SearchLimits) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("name", [name for name in BY_NAME if "/cancelled-" in name])
+def test_scenario_of_a_cancel_cancels_the_job(name: str) -> None:
+    report = Explorer(BY_NAME[name], ONE).explore()
+    assert report.violations == []
+    assert "payment.charge cancelled" in report.final_statuses
+
+
 def test_row_write_over_open_payment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancel_job, "needs_closing", lambda *_: False)
     found = problems("payment.charge/cancelled-late-confirm", NONE)
