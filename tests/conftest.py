@@ -9,6 +9,7 @@ import pytest
 from botocore.loaders import JSONFileLoader
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it ships no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # as above
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # as above
 
 from oncely_local.engine import HOST
 from tests.support import engines
@@ -44,6 +45,13 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as
                 return module.name if module.name in _OWN_STACK else "deployed stack"
             case _:
                 return nodeid
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Forget finished groups first: xdist counts through all of them after every test."""
+        assigned = self.assigned_work[node]
+        for group in [name for name, tests in assigned.items() if all(tests.values())]:
+            del assigned[group]
+        super()._reschedule(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from typer import testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from oncely.app import App
@@ -12,6 +15,9 @@ from oncely.cli.stack_connection import StackSelector
 from oncely.cli.stack_environment import settings_from_outputs
 from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 from tests.support.in_memory_stack import InMemoryStack
+
+# Typer would build every command again for each run.
+testing._get_command = cache(get_command)  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
 
 # An escape sequence, rich markup, a direction override and a forged line.
 HOSTILE = "[red]x[/red]\x1b[31m'\"; DROP\u202e\nforged: line"
