@@ -1,16 +1,14 @@
 """Engines and tables for every suite; sockets reach this machine only."""
 
 from collections.abc import Collection, Iterator
-from functools import cache
 from pathlib import PurePosixPath
-from typing import Any
 
 import pytest
-from botocore.loaders import JSONFileLoader
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it ships no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # as above
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # as above
 
+import tests.support.parsed_once  # noqa: F401  # hundreds of sessions use the same services
 from oncely_local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
@@ -18,17 +16,6 @@ from tests.support.dynamo import NO_PROFILE, DynamoFixture
 # End-to-end suites that deploy their own stack; the others share one.
 _OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
 _SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
-
-# Each of hundreds of sessions would parse the descriptions of the same services.
-_parse_once = cache(JSONFileLoader().load_file)
-
-
-def _load_file(self: JSONFileLoader, file_path: str) -> Any:  # noqa: ANN401  # whatever the file has
-    return _parse_once(file_path)
-
-
-JSONFileLoader.load_file = _load_file  # type: ignore[method-assign]  # for all of them
-
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above
     """Runs tests that share something expensive on one worker, so that it is made once.
@@ -49,7 +36,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as
     def _reschedule(self, node: WorkerController) -> None:
         """Forget finished groups first: xdist counts through all of them after every test."""
         assigned = self.assigned_work[node]
-        for group in [name for name, tests in assigned.items() if all(tests.values())]:
+        for group in [name for name, one in assigned.items() if all(one.values())]:
             del assigned[group]
         super()._reschedule(node)
 

@@ -14,11 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 _MODULES: Final = {"aws": "awscli.clidriver", "oncely": "oncely.cli.main"}
-# What the commands import when they run, too.
 _PRELOADED: Final = (
-    *(*_MODULES.values(), "boto3", "pydantic", "rich.console", "rich.table", "stripe", "typer"),
-    *("oncely.app", "oncely.aws.dynamodb_job_store", "oncely.aws.ports", "oncely.jobs.shipped"),
-    *("oncely.cli.stack_environment", "oncely.operate.job_lists"),
+    *(*_MODULES.values(), "awscli.handlers", "rich.console", "rich.table", "stripe"),
+    *("oncely.app", "oncely.jobs.shipped", "tests.support.cli_preload"),
 )
 _SET_BY_AWSCLI: Final = ("AWS_DATA_PATH",)  # when it is imported
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
