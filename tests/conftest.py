@@ -1,5 +1,6 @@
 """Engines and tables for every suite; sockets reach this machine only."""
 
+import gc
 from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 
@@ -13,9 +14,8 @@ from oncely_local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 
-# End-to-end suites that deploy their own stack; the others share one.
-_OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
 _SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
+
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above
     """Runs tests that share something expensive on one worker, so that it is made once.
@@ -25,13 +25,15 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as
 
     def _split_scope(self, nodeid: str) -> str:
         module = PurePosixPath(nodeid.partition("::")[0])
-        match module.parent.name:
-            case "infra":
+        match module.parent.name, module.name:
+            case ("infra", _) | ("e2e", "test_deploying.py" | "test_local.py"):
                 return "synthesized stacks"
-            case "e2e":
-                return module.name if module.name in _OWN_STACK else "deployed stack"
+            case "e2e", _:
+                return "deployed stack"
+            case "faults", _:
+                return nodeid  # they share nothing, and one module would take long
             case _:
-                return nodeid
+                return str(module)
 
     def _reschedule(self, node: WorkerController) -> None:
         """Forget finished groups first: xdist counts through all of them after every test."""
@@ -44,6 +46,13 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
     return GroupScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later garbage collections, which take 7 % of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -133,9 +133,10 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
     found = run_cli_json(deployment, "doctor")
     assert [one for one in found if one["status"] == "broken"] == []
     assert [one for one in found if "check failed" in one["message"]] == []
-    assert {"queue payments", "table jobs", "API key of stripe", "alarms", "alerts"} <= {
-        one["check"] for one in found
-    }
+    checks = {one["check"] for one in found}
+    assert {"queue payments", "table jobs", "API key of stripe", "alerts"} <= checks
+    # On a slow machine an alarm may fire meanwhile, and is listed by its name.
+    assert any(one.startswith("alarm") for one in checks)
 
 
 def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> None:
