@@ -1,5 +1,6 @@
 """The code of each function: the engine, the jobs, and layers of third-party code."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -44,17 +45,17 @@ def job_code(
 
 
 def _asset(files: ShippedFiles, *, stage: OncelySettings, runtime_path: str) -> lambda_.AssetCode:
-    folder = collect_files(files, compiled=_is_compiled(stage), runtime_path=runtime_path)
+    folder = collect_files(files, compiler=_compiler(stage), runtime_path=runtime_path)
     return lambda_.Code.from_asset(str(folder), asset_hash=_digest(files, stage=stage))
 
 
 def _digest(files: ShippedFiles, *, stage: OncelySettings) -> str:
-    return digest_files(files, compiled=_is_compiled(stage))
+    return digest_files(files, compiler=_compiler(stage))
 
 
-def _is_compiled(stage: OncelySettings) -> bool:
-    # Local redeploys must take seconds, so they skip the compiler.
-    return not stage.is_local and lambda_python() is not None
+def _compiler(stage: OncelySettings) -> Path | None:
+    # The local engine starts a process for each function, which would compile everything again.
+    return Path(sys.executable) if stage.is_local else lambda_python()
 
 
 def handler_path(entry: str) -> str:

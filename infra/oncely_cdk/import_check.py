@@ -74,7 +74,7 @@ def _paths(required: RequiredResources, requirements: Path | None) -> list[str]:
 
 
 def _collect(files: Mapping[str, Path]) -> Path:
-    return collect_files(files, compiled=False, runtime_path=CODE_PATH)
+    return collect_files(files, compiler=None, runtime_path=CODE_PATH)
 
 
 def _sentence(

@@ -61,21 +61,27 @@ def job_files(contracts: Iterable[type[AnyContract]]) -> ShippedFiles:
     return {name: path for root in roots for name, path in _list_package(root)}
 
 
-def digest_files(files: ShippedFiles, *, compiled: bool) -> str:
+def digest_files(files: ShippedFiles, *, compiler: Path | None) -> str:
     """Hash the sources. Equal sources give equal bytecode, wherever they are compiled."""
-    mark = hashlib.sha256(CACHE_TAG.encode() if compiled else b"")
+    mark = hashlib.sha256(_cache_tag(compiler).encode())
     for name, path in sorted(files.items()):
         mark.update(f"\n{name}\n".encode())
         mark.update(hashlib.sha256(path.read_bytes()).digest())
     return mark.hexdigest()
 
 
-def collect_files(files: ShippedFiles, *, compiled: bool, runtime_path: str) -> Path:
-    """Copy files into one folder, which is deleted at exit, and compile them if asked to.
+def _cache_tag(compiler: Path | None) -> str:
+    if compiler is None:
+        return ""
+    return CACHE_TAG if compiler == lambda_python() else str(sys.implementation.cache_tag)
+
+
+def collect_files(files: ShippedFiles, *, compiler: Path | None, runtime_path: str) -> Path:
+    """Copy files into one folder, which is deleted at exit. An interpreter compiles them.
 
     A file has their digest. Without a job that is the only one, and Lambda needs one.
     """
-    digest = digest_files(files, compiled=compiled)
+    digest = digest_files(files, compiler=compiler)
     if digest not in _collected:
         folder = tempfile.TemporaryDirectory(prefix="oncely-code-")
         for name, path in files.items():
@@ -83,8 +89,8 @@ def collect_files(files: ShippedFiles, *, compiled: bool, runtime_path: str) -> 
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
         (Path(folder.name) / STAMP_FILE).write_text(digest, encoding="utf-8")
-        if compiled:
-            compile_for_lambda(Path(folder.name), runtime_path=runtime_path)
+        if compiler:
+            _compile(Path(folder.name), compiler, runtime_path=runtime_path)
         _collected[digest] = folder
     return Path(_collected[digest].name)
 
@@ -119,12 +125,20 @@ def _is_build_artifact(path: Path) -> bool:
 def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
     """Add bytecode to every source of a folder that Lambda mounts at `runtime_path`.
 
-    The bytecode is unchecked: zip archives do not keep the time stamps that a check needs. The
-    sources stay for tracebacks. Returns False if no interpreter can compile for Lambda.
+    Returns False if no interpreter can compile for Lambda.
     """
     python = lambda_python()
     if python is None:
         return False
+    _compile(folder, python, runtime_path=runtime_path)
+    return True
+
+
+def _compile(folder: Path, python: Path, *, runtime_path: str) -> None:
+    """Add bytecode to every source. The sources stay for tracebacks.
+
+    The bytecode is unchecked: zip archives do not keep the time stamps that a check needs.
+    """
     done = subprocess.run(  # noqa: S603  # an interpreter of this machine, on our own files
         [
             *(python, "-W", "ignore", "-m", "compileall", "-q", "-f"),
@@ -139,7 +153,6 @@ def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
     )
     if done.returncode:
         raise BytecodeError(f"{python} cannot compile {folder}:\n{done.stdout}{done.stderr}")
-    return True
 
 
 @cache

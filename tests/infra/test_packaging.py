@@ -107,9 +107,11 @@ def test_only_sources_ship_without_lambda_python() -> None:
     assert not list(asset("prod").rglob("*.pyc"))
 
 
-@pytest.mark.usefixtures("lambda_python")
-def test_local_asset_is_not_compiled() -> None:
-    assert not list(asset("local").rglob("*.pyc"))
+@pytest.mark.usefixtures("no_lambda_python")
+def test_local_asset_has_bytecode_of_this_interpreter() -> None:
+    folder = asset("local")
+    compiled = {Path(importlib.util.cache_from_source(path)) for path in folder.rglob("*.py")}
+    assert compiled == set(folder.rglob("*.pyc"))
 
 
 @pytest.mark.usefixtures("lambda_python")
