@@ -17,7 +17,8 @@ from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
 
-pytestmark = pytest.mark.in_order
+# The commands refund and repair the orders that other tests look at.
+pytestmark = [pytest.mark.in_order, pytest.mark.last]
 
 # Other tests run these.
 _ELSEWHERE: Final = {
