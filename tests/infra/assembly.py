@@ -24,6 +24,8 @@ LAMBDA = {
     "AWS_ACCESS_KEY_ID": "key",
     "AWS_SECRET_ACCESS_KEY": "secret",
 }
+# Shows the paths of constructs, and leaves assets where they are: a copy takes a fifth of the time.
+CONTEXT = {"aws:cdk:enable-path-metadata": True, "aws:cdk:disable-asset-staging": True}
 PROD = OncelySettings(
     name="prod",
     alert_email="ops@example.com",
@@ -64,8 +66,7 @@ class Assembly:
 
     @classmethod
     def from_folder(cls, folder: Path, settings: OncelySettings) -> "Assembly":
-        paths = {"aws:cdk:enable-path-metadata": True}
-        build_app(settings, context=paths, folder=folder).synth()
+        build_app(settings, context=CONTEXT, folder=folder).synth()
         return cls(folder, f"Oncely-{settings.name}")
 
     @property
@@ -99,7 +100,9 @@ class Assembly:
         return self.asset(engine["Content"]["S3Key"])
 
     def asset(self, key: str) -> Path:
-        return self.folder / f"asset.{key.removesuffix('.zip')}"
+        file = self.folder / f"{self.stack}.assets.json"
+        files = json.loads(file.read_text(encoding="utf-8"))["files"]
+        return self.folder / str(files[key.removesuffix(".zip")]["source"]["path"])
 
     @cached_property
     def functions(self) -> dict[str, FunctionResource]:

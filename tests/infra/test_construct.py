@@ -15,13 +15,12 @@ from oncely import OncelyError
 from oncely.code_stamp import STAMP_FILE
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, function_code, layers
 from oncely_cdk.layers import JOB_PACKAGES, Target, layers_for
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import CONTEXT, Assembly
 from tests.infra.other_teams import VOUCHERS, own_package
 from tests.infra.policies import Permission, permissions
 
 STACK: Final = "Shop"
 SETTINGS: Final = OncelySettings(name="dev")
-CONTEXT: Final = {"aws:cdk:enable-path-metadata": True}
 PINS: Final = "voucher-sdk==1.0 --hash=sha256:0\n"
 
 

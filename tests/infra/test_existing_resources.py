@@ -17,7 +17,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.settings import Settings
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, read_stage_file
 from oncely_cdk.stages import ExistingKeys
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import CONTEXT, Assembly
 from tests.infra.policies import permissions
 
 ENVIRONMENT: Final = Environment(account="111122223333", region="eu-west-1")
@@ -38,8 +38,7 @@ def orders_table(stack: Stack, key: str = "id", **changes: Any) -> dynamodb.Tabl
 
 
 def synthesize(folder: Path, build: Any) -> Assembly:  # noqa: ANN401  # a function of a stack
-    context = {"aws:cdk:enable-path-metadata": True}
-    app = App(outdir=str(folder), context=context, analytics_reporting=False)
+    app = App(outdir=str(folder), context=CONTEXT, analytics_reporting=False)
     build(Stack(app, "Shop", env=ENVIRONMENT))
     app.synth()
     return Assembly(folder, "Shop")

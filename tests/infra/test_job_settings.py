@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 
 from oncely.cli.stack_environment import stack_environment
 from oncely_cdk import Oncely, OncelySettings, StageError
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import CONTEXT, Assembly
 from tests.infra.other_teams import VOUCHERS, own_package
 
 SETTINGS: Final = OncelySettings(name="dev", existing_tables={"customers": "customers"})
@@ -60,7 +60,7 @@ def build(jobs: Any, app: App | None = None, **given: Any) -> Stack:  # noqa: AN
 def test_functions_and_command_get_declared_settings(jobs: Any, tmp_path: Path) -> None:  # noqa: ANN401  # a module
     app = App(
         outdir=str(tmp_path),
-        context={"aws:cdk:enable-path-metadata": True},
+        context=CONTEXT,
         analytics_reporting=False,
     )
     given = {"voucher_template": "t_7", "voucher_pages": "3"}

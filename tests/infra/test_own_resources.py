@@ -16,7 +16,7 @@ from aws_cdk import aws_sqs as sqs
 
 from oncely_cdk import Oncely, OncelySettings, StageError
 from oncely_cdk.layers import Target, layers_for
-from tests.infra.assembly import LAMBDA, Assembly
+from tests.infra.assembly import CONTEXT, LAMBDA, Assembly
 from tests.infra.other_teams import INVOICES, VOUCHERS, own_package
 from tests.infra.policies import Permission, permissions
 
@@ -65,8 +65,7 @@ def own_function(stack: Stack, **changes: Any) -> lambda_.Function:  # noqa: ANN
 @pytest.fixture(scope="module")
 def shop(jobs: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     folder = tmp_path_factory.mktemp("assembly")
-    context = {"aws:cdk:enable-path-metadata": True}
-    app = App(outdir=str(folder), context=context, analytics_reporting=False)
+    app = App(outdir=str(folder), context=CONTEXT, analytics_reporting=False)
     stack = Stack(app, "Shop")
     Oncely(
         stack,

@@ -16,13 +16,12 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stack import OncelyStack
 from oncely_cdk.stages import OncelySettings, StageError
-from tests.infra.assembly import PROD, Assembly
+from tests.infra.assembly import CONTEXT, PROD, Assembly
 from tests.infra.other_teams import INVOICES, own_package
 from tests.infra.policies import Permission, permissions
 
 # As for `cdk deploy`: the CDK's output depends on its feature flags.
 FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
-PATHS = {"aws:cdk:enable-path-metadata": True}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def synthesize_stack(
     **values: Any,  # noqa: ANN401  # settings
 ) -> Assembly:
     contracts = (*SHIPPED_JOBS, *more)
-    app = App(outdir=str(folder), context={**FLAGS, **PATHS}, analytics_reporting=False)
+    app = App(outdir=str(folder), context={**FLAGS, **CONTEXT}, analytics_reporting=False)
     settings = OncelySettings(name=stage, **values)
     env = Environment(account=account, region="eu-west-1") if account else None
     OncelyStack(app, f"Oncely-{stage}", jobs=contracts, settings=settings, env=env)

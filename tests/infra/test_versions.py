@@ -15,7 +15,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely_cdk import Oncely, OncelySettings
 from oncely_cdk.job_function import LIVE
 from oncely_cdk.layers import JOB_PACKAGES, Target, layers_for
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import CONTEXT, Assembly
 
 WORKER = "Jobs/PaymentsWorker/Worker"
 
@@ -93,8 +93,7 @@ def _version(
     pins = folder / "requirements-jobs.txt"
     pins.write_text(f"voucher-sdk=={pin}.0 --hash=sha256:0\n", encoding="utf-8")
     zipfile.ZipFile(layers_for(Target.lambda_(), jobs=pins)[JOB_PACKAGES].archive, "w").close()
-    paths = {"aws:cdk:enable-path-metadata": True}
-    app = App(outdir=str(folder / "out"), context={**flags, **paths}, analytics_reporting=False)
+    app = App(outdir=str(folder / "out"), context={**flags, **CONTEXT}, analytics_reporting=False)
     stack = Stack(app, "Shop")
     Oncely(
         stack,
