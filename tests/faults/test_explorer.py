@@ -29,7 +29,7 @@ from oncely.testing.script import format_script, parse_script
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
-SAMPLE = SearchLimits(injections=1, schedules=40, random_schedules=3)
+SAMPLE = SearchLimits(injections=1, schedules=30, random_schedules=3)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 

@@ -63,6 +63,12 @@ def client_for(url: str, *, config: Config = DYNAMODB) -> "DynamoDBClient":
         return _session().client("dynamodb", endpoint_url=url, config=config)
 
 
+@cache
+def _admin_client(url: str) -> "DynamoDBClient":
+    """One for all tests, which neither watch it nor make it fail."""
+    return client_for(url, config=_PATIENT)
+
+
 @dataclass
 class CallRecorder:
     operations: list[str] = field(default_factory=list)
@@ -135,10 +141,15 @@ class DynamoFixture:
         self.url = url
         self.jobs_table = f"jobs-{name}"
         self.tables = {short: f"{short}-{name}" for short in TABLE_SCHEMAS if short != JOBS}
+        self._handlers = {
+            "before-parameter-build.dynamodb.TransactWriteItems": self._scope_to_test,
+            "provide-client-params.dynamodb": self._create_named,
+        }
         self._clients: list[DynamoDBClient] = []
         self._watchers: list[Callable[[DynamoDBClient], None]] = []
         # For setup and checks, which are not counted.
-        self.admin = self.separate_client(config=_PATIENT)
+        self.admin = _admin_client(url)
+        self._register(self.admin)
         self.client = self.separate_client()
         self.calls = CallRecorder()
         self.calls.watch(self.client)
@@ -182,20 +193,20 @@ class DynamoFixture:
     def separate_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":
         """The store of another worker, with its own client that is not counted."""
         client = client_for(self.url, config=config)
-        client.meta.events.register(
-            "before-parameter-build.dynamodb.TransactWriteItems", self._scope_to_test
-        )
-        client.meta.events.register_first("provide-client-params.dynamodb", self._create_named)
+        self._register(client)
         self._clients.append(client)
         for watch in self._watchers:
             watch(client)
         return client
 
+    def _register(self, client: "DynamoDBClient") -> None:
+        for event, handler in self._handlers.items():
+            client.meta.events.register_first(event, handler)
+
     def watch_new_clients(self, watch: "Callable[[DynamoDBClient], None]") -> None:
         self._watchers.append(watch)
         for client in self._clients:
-            if client is not self.admin:
-                watch(client)
+            watch(client)
 
     def row(self, key: JobKey) -> Attributes | None:
         answer = self.admin.get_item(TableName=self.jobs_table, Key=_key(key), ConsistentRead=True)
@@ -227,6 +238,8 @@ class DynamoFixture:
         )
 
     def close(self) -> None:
+        for event, handler in self._handlers.items():
+            self.admin.meta.events.unregister(event, handler)
         for client in self._clients:
             client.close()
 
