@@ -46,11 +46,12 @@ def test_charged_payment_is_found_among_several(rig: PaymentHarness, paid: int) 
     assert rig.provider.find(asked) == Prepared(refs[paid])
 
 
-def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness) -> None:
+@pytest.mark.parametrize("closed", [0, 1])
+def test_canceled_payment_is_found_before_unconfirmed_one(rig: PaymentHarness, closed: int) -> None:
     asked = rig.payment()
-    abandoned, closed = (prepare_payment(rig, asked, number=number) for number in (1, 2))
-    rig.provider.close(closed, asked)
-    assert abandoned != closed
+    refs = [prepare_payment(rig, asked, number=number) for number in (1, 2)]
+    rig.provider.close(refs[closed], asked)
+    assert refs[0] != refs[1]
     found = rig.provider.find(asked)
     assert isinstance(found, Prepared)
     assert isinstance(rig.provider.lookup(found.ref, asked), Declined)

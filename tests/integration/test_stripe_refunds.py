@@ -214,6 +214,15 @@ def test_pending_refund_is_pending_until_it_is_decided(
     assert isinstance(provider.lookup_refund(refund), Succeeded)
 
 
+def test_refund_with_unexpected_status_needs_review(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+) -> None:
+    sandbox.stripe.set_refund_status("requires_action")
+    found = provider.refund(make_refund(charge_id), idempotency_key=KEY)
+    assert isinstance(found, Anomalous)
+    assert found.reason.endswith("has the unexpected status requires_action")
+
+
 def test_refund_of_another_deployment_or_amount_is_not_ours(
     provider: StripePayments, charge_id: str
 ) -> None:

@@ -66,6 +66,14 @@ def test_file_is_sent_by_line_and_summarized(stack: FakeStackConnection, tmp_pat
     assert len(stack.world.outbox.sent) == 200
 
 
+def test_invalid_message_is_named_by_its_number(stack: FakeStackConnection) -> None:
+    result = send(stack, json.dumps(charge_message()), '{"job": "payment.charge", "v": 1}')
+
+    assert result.exit_code == 1
+    assert "message 2: not a valid payment.charge message: order_id is missing" in result.stderr
+    assert stack.world.outbox.sent == []
+
+
 def test_one_invalid_line_stops_whole_file(stack: FakeStackConnection) -> None:
     lines = [json.dumps(charge_message()), '{"job": "payment.charge", "v": 1}', "not JSON"]
 

@@ -12,7 +12,7 @@ from oncely.domain.effect_outcomes import Anomalous, Json, NotFound
 from oncely.domain.hints import DropReason, HintAction, ReportedState, on_undecided_end
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.provider_events import EventEnvelope, webhook_source
+from oncely.domain.provider_events import EventEnvelope, EventRule, webhook_source
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.ports import TableBlocked
 from oncely.providers.interfaces import Refund
@@ -383,3 +383,13 @@ def test_event_without_our_metadata_passes_no_rule() -> None:
 def test_events_are_off_unless_a_way_is_set() -> None:
     settings = STRIPE.settings_type()
     assert STRIPE.all_event_rules(settings) == ()
+
+
+def test_rule_matches_its_source_and_leaves_out_fields_that_must_be_absent() -> None:
+    rule = EventRule(name="Effects", source="shop", detail_types=("paid",), fields=("id",))
+    matched = {"source": ["shop"], "detail-type": ["paid"]}
+
+    assert rule.pattern == matched
+    with_detail = replace(rule, detail={"kind": ["sale"]}, absent=("account",))
+    detail = {"kind": ["sale"], "account": [{"exists": False}]}
+    assert with_detail.pattern == {**matched, "detail": detail}
