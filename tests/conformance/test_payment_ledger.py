@@ -172,3 +172,10 @@ def test_unknown_id_has_no_owner_and_other_text_is_not_asked(rig: PaymentHarness
     assert find_owners(rig, "nobody@example.com") == ()
     assert find_owners(rig, "cus_404404") == ()
     assert rig.provider.ledger.find_owners("#18452") is None
+
+
+def test_unanswered_search_for_an_owner_is_a_failed_lookup(plugin: AnyProvider) -> None:
+    with payment_harness(plugin) as rig:
+        assert isinstance(rig, SandboxPaymentHarness)
+        rig.sandbox.faults.add("outage")
+        assert isinstance(rig.provider.ledger.find_owners("cus_7"), LookupFailed)

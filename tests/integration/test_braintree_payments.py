@@ -221,11 +221,12 @@ def test_nothing_is_submitted_while_another_authorization_cannot_be_voided(rig: 
 
 def test_declined_job_with_another_authorization_is_closed_first(rig: Rig) -> None:
     asked, declining = rig.payment(), rig.payment("bt_stolen_card")
+    stray = rig.prepare(asked)
     rig.client.prepare(declining, idempotency_key=KEY)
     ref = rig.client.find(asked)
     assert isinstance(ref, Prepared)
-    stray = rig.prepare(asked)
 
+    assert ref.ref != stray
     assert isinstance(rig.client.lookup(ref.ref, asked), StillOpen)
     assert isinstance(rig.client.close(ref.ref, asked), Declined)
     assert rig.status(stray) == "voided"

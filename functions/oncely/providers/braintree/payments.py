@@ -293,11 +293,9 @@ def _with_others(outcome: EffectOutcome, ref: str, others: list[Transaction]) ->
     return flag_open(outcome, held) if held and isinstance(outcome, Declined) else outcome
 
 
-def _progress_rank(transaction: Transaction) -> int:
+def _progress_rank(transaction: Transaction) -> tuple[bool, bool]:
     # First one that takes money, then a declined or voided one, which ended the job.
-    if is_charged(transaction):
-        return 0
-    return 2 if is_open(transaction) else 1
+    return not is_charged(transaction), is_open(transaction)
 
 
 def _search_failed(error: BaseException) -> LookupFailed:
