@@ -177,7 +177,8 @@ def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
 
 def test_connect_timeout_sends_nothing(no_profile: None) -> None:
     with busy_server() as url:
-        assert isinstance(send_mail(url), NotSent)
+        config = NO_RETRIES.merge(Config(connect_timeout=0.3, read_timeout=10))
+        assert isinstance(send_mail(url, config=config), NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
