@@ -45,12 +45,15 @@ def job_code(
 
 
 def _asset(files: ShippedFiles, *, stage: OncelySettings, runtime_path: str) -> lambda_.AssetCode:
-    folder = collect_files(files, compiler=_compiler(stage), runtime_path=runtime_path)
-    return lambda_.Code.from_asset(str(folder), asset_hash=_digest(files, stage=stage))
+    digest = _digest(files, stage=stage)
+    compiler = _compiler(stage)
+    folder = collect_files(files, digest=digest, compiler=compiler, runtime_path=runtime_path)
+    return lambda_.Code.from_asset(str(folder), asset_hash=digest)
 
 
 def _digest(files: ShippedFiles, *, stage: OncelySettings) -> str:
-    return digest_files(files, compiler=_compiler(stage))
+    compiled = not stage.is_local and lambda_python() is not None
+    return digest_files(files, for_lambda=compiled)
 
 
 def _compiler(stage: OncelySettings) -> Path | None:

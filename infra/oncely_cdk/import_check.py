@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from oncely.domain.text import single_line
 from oncely_cdk.layers import Target, used_layers
-from oncely_cdk.packaging import CODE_PATH, collect_files, engine_files, job_files, job_packages
+from oncely_cdk.packaging import (
+    CODE_PATH,
+    collect_files,
+    digest_files,
+    engine_files,
+    job_files,
+    job_packages,
+)
 from oncely_cdk.paths import PACKAGE
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import StageError
@@ -74,7 +81,8 @@ def _paths(required: RequiredResources, requirements: Path | None) -> list[str]:
 
 
 def _collect(files: Mapping[str, Path]) -> Path:
-    return collect_files(files, compiler=None, runtime_path=CODE_PATH)
+    digest = digest_files(files, for_lambda=False)
+    return collect_files(files, digest=digest, compiler=None, runtime_path=CODE_PATH)
 
 
 def _sentence(

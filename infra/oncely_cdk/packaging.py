@@ -61,28 +61,26 @@ def job_files(contracts: Iterable[type[AnyContract]]) -> ShippedFiles:
     return {name: path for root in roots for name, path in _list_package(root)}
 
 
-def digest_files(files: ShippedFiles, *, compiler: Path | None) -> str:
-    """Hash the sources. Equal sources give equal bytecode, wherever they are compiled."""
-    mark = hashlib.sha256(_cache_tag(compiler).encode())
+def digest_files(files: ShippedFiles, *, for_lambda: bool) -> str:
+    """Hash the sources. Equal sources give equal bytecode, wherever they are compiled.
+
+    Only the bytecode for Lambda changes the hash: local stacks of any Python have the same.
+    """
+    mark = hashlib.sha256(CACHE_TAG.encode() if for_lambda else b"")
     for name, path in sorted(files.items()):
         mark.update(f"\n{name}\n".encode())
         mark.update(hashlib.sha256(path.read_bytes()).digest())
     return mark.hexdigest()
 
 
-def _cache_tag(compiler: Path | None) -> str:
-    if compiler is None:
-        return ""
-    return CACHE_TAG if compiler == lambda_python() else str(sys.implementation.cache_tag)
-
-
-def collect_files(files: ShippedFiles, *, compiler: Path | None, runtime_path: str) -> Path:
+def collect_files(
+    files: ShippedFiles, *, digest: str, compiler: Path | None, runtime_path: str
+) -> Path:
     """Copy files into one folder, which is deleted at exit. An interpreter compiles them.
 
     A file has their digest. Without a job that is the only one, and Lambda needs one.
     """
-    digest = digest_files(files, compiler=compiler)
-    if digest not in _collected:
+    if (digest, compiler) not in _collected:
         folder = tempfile.TemporaryDirectory(prefix="oncely-code-")
         for name, path in files.items():
             copy = Path(folder.name) / name
@@ -91,12 +89,12 @@ def collect_files(files: ShippedFiles, *, compiler: Path | None, runtime_path: s
         (Path(folder.name) / STAMP_FILE).write_text(digest, encoding="utf-8")
         if compiler:
             _compile(Path(folder.name), compiler, runtime_path=runtime_path)
-        _collected[digest] = folder
-    return Path(_collected[digest].name)
+        _collected[digest, compiler] = folder
+    return Path(_collected[digest, compiler].name)
 
 
-# By digest: all functions of a stack share one folder.
-_collected: Final[dict[str, tempfile.TemporaryDirectory[str]]] = {}
+# By digest and compiler: all functions of a stack share one folder.
+_collected: Final[dict[tuple[str, Path | None], tempfile.TemporaryDirectory[str]]] = {}
 
 
 def _list_package(root: str) -> Iterator[tuple[str, Path]]:

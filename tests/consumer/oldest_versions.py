@@ -53,7 +53,7 @@ def _install(folder: Path, wheel: Path, interpreter: Path, *, uv: Path, cdk: str
 
 
 def _code_hashes(assembly: Path) -> set[str]:
-    """The hashes of the engine's layer and of the jobs, which stage `local` does not compile."""
+    """The hashes of the engine's layer and of the jobs, which no local Python changes."""
     template = json.loads((assembly / f"{OWN_STACK}.template.json").read_text(encoding="utf-8"))
     return {
         one["Properties"].get("Content", one["Properties"].get("Code"))["S3Key"]

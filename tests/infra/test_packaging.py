@@ -11,7 +11,7 @@ from constructs import Construct
 from oncely.code_stamp import STAMP_FILE
 from oncely_cdk import packaging
 from oncely_cdk.function_code import engine_code
-from oncely_cdk.packaging import BytecodeError, compile_for_lambda
+from oncely_cdk.packaging import BytecodeError, compile_for_lambda, digest_files
 from oncely_cdk.paths import PACKAGE
 from oncely_cdk.stages import OncelySettings
 from tests.infra.assembly import Assembly
@@ -112,6 +112,8 @@ def test_local_asset_has_bytecode_of_this_interpreter() -> None:
     folder = asset("local")
     compiled = {Path(importlib.util.cache_from_source(path)) for path in folder.rglob("*.py")}
     assert compiled == set(folder.rglob("*.pyc"))
+    sources = digest_files(packaging.engine_files(), for_lambda=False)
+    assert (folder / STAMP_FILE).read_text() == sources, "as on any other Python"
 
 
 @pytest.mark.usefixtures("lambda_python")
