@@ -37,6 +37,13 @@ def test_every_internal_link_has_target(page: DocPage) -> None:
     assert dead == []
 
 
+def test_every_image_is_shown() -> None:
+    shown = "\n".join(page.text for page in checked_pages())
+    images = {path.name for path in (REPOSITORY / "docs" / "images").iterdir()}
+
+    assert {name for name in images if name not in shown} == set()
+
+
 @pytest.mark.parametrize("page", checked_pages(), ids=str)
 def test_every_named_file_exists(page: DocPage) -> None:
     """In full, below the engine's folder, or by its name alone."""
