@@ -94,16 +94,6 @@ def test_statuses_are_compared_only_by_life_cycle_or_exhaustive_match() -> None:
     assert hits == []
 
 
-def test_no_file_is_over_400_lines() -> None:
-    sizes = {
-        str(path.relative_to(REPOSITORY)): len(path.read_text(encoding="utf-8").splitlines())
-        for root in ROOTS
-        for path in (REPOSITORY / root).rglob("*.py")
-    }
-
-    assert {name: lines for name, lines in sizes.items() if lines > 400} == {}
-
-
 def test_no_public_class_name_exists_twice() -> None:
     places = defaultdict(list)
     for root in ROOTS:
