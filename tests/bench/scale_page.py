@@ -137,7 +137,7 @@ def _provider_limits() -> Iterator[ScaleLimit]:
         quotas.HUBSPOT_REQUESTS.value,
         "contacts",
         "HubSpot: 190 requests in ten seconds",
-        "HubSpot's API add-on, 250; messages with `record` need no request",
+        "HubSpot's API add-on, 250; each import of a contact is one request",
     )
 
 

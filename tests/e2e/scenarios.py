@@ -132,10 +132,10 @@ def job_needs_review(stack: StackClient) -> list[str]:
     keys = ["payment.charge:order_nobody", "receipt.send:order_nobody"]
     # Its record never comes.
     stack.send("SyncQueueUrl", push_message("0"))
-    stack.wait_for_job(push_key("0", 1), "ready")
-    stack.backdate(push_key("0", 1), "created_at")
+    stack.wait_for_job(push_key("0"), "ready")
+    stack.backdate(push_key("0"), "created_at")
     stack.send("SyncQueueUrl", push_message("0"))
-    for key in (*keys, push_key("0", 1)):
+    for key in (*keys, push_key("0")):
         stack.wait_for_job(key, "needs_review")
     return wait_for(
         lambda: len(told := stack.alerts()) > len(keys) and told, "people are told", stack.alerts
@@ -284,13 +284,23 @@ def contact_message(contact_id: str, event_id: str) -> dict[str, object]:
     return {"job": "sync.contact", "v": 1, **event}
 
 
-def push_message(contact_id: str, version: int = 1) -> dict[str, object]:
+def push_message(contact_id: str, version: int = 2) -> dict[str, object]:
     pushed = {"target": "hubspot", "record_id": f"hubspot#{contact_id}", "version": version}
     return {"job": "sync.push", "v": 1, **pushed}
 
 
-def push_key(contact_id: str, version: int = 1) -> str:
+def push_key(contact_id: str, version: int = 2) -> str:
     return f"sync.push:hubspot:hubspot#{contact_id}:{version}"
+
+
+def change_record(stack: StackClient, contact_id: str) -> None:
+    """Raise the version of an imported record, as the shop does with its own changes."""
+    stack.client("dynamodb").update_item(
+        TableName=stack.outputs["RecordsTableName"],
+        Key={"record_id": {"S": f"hubspot#{contact_id}"}},
+        UpdateExpression="SET version = :two",
+        ExpressionAttributeValues={":two": {"N": "2"}},
+    )
 
 
 def contact_import(stack: StackClient) -> list[str]:
@@ -308,12 +318,14 @@ def contact_import(stack: StackClient) -> list[str]:
 
 def contact_push(stack: StackClient) -> dict[str, Any]:
     one = stack.once(contact_import)[0]
+    change_record(stack, one)
     stack.send("SyncQueueUrl", push_message(one))
     return stack.wait_for_job(push_key(one), "finished")
 
 
 def ambiguous_push(stack: StackClient) -> dict[str, Any]:
     one = stack.once(contact_import)[1]
+    change_record(stack, one)
     stack.sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="P*", path="/crm/*")
     stack.send("SyncQueueUrl", push_message(one))
     stack.wait_for_job(push_key(one), "unknown", "finished")
@@ -324,14 +336,9 @@ def ambiguous_push(stack: StackClient) -> dict[str, Any]:
 def superseded_push(stack: StackClient) -> dict[str, Any]:
     """The record is at its second version already: that one is pushed instead."""
     one = stack.once(contact_import)[2]
-    stack.client("dynamodb").update_item(
-        TableName=stack.outputs["RecordsTableName"],
-        Key={"record_id": {"S": f"hubspot#{one}"}},
-        UpdateExpression="SET version = :two",
-        ExpressionAttributeValues={":two": {"N": "2"}},
-    )
-    stack.send("SyncQueueUrl", push_message(one))
-    return stack.wait_for_job(push_key(one, 2), "finished")
+    change_record(stack, one)
+    stack.send("SyncQueueUrl", push_message(one, 1))
+    return stack.wait_for_job(push_key(one), "finished")
 
 
 def worker_crashed(stack: StackClient) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
     deployment.once(scenarios.contact_push)
     record = deployment.get("RecordsTableName", record_id=f"hubspot#{ids[0]}")
     assert record is not None
-    assert (record["crm_id"], record["pushed_version"]) == (ids[0], "1")
+    assert (record["crm_id"], record["pushed_version"]) == (ids[0], "2")
 
 
 def test_push_with_lost_reply_is_found_at_crm(deployment: StackClient) -> None:

@@ -1,24 +1,24 @@
 """Erasures at any moment: they race claims, ends, late workers, sweeps and the archiver."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from oncely.domain.erasure_log import Person
 from oncely.jobs.sync_contact import SyncContact
-from oncely.ports import Clock
 from oncely.providers.fake_payments import FakePayments
-from oncely.testing import FinalState, ProviderSpec, Scenario
+from oncely.testing import FinalState, Scenario
 from oncely.testing.erasing import personal_data_left
 from oncely.testing.scenario import RestoreMode
 from tests.faults.expectations import KEY
+from tests.faults.gone_scenarios import CrmSpec, VanishingCrm, event
 
 CUSTOMER: Final = "cus_anna"
 ANNA: Final = Person(customer_id=CUSTOMER, records=(("hubspot", "1"),))
 MARKS: Final = (CUSTOMER, "Anna", "anna@example.org", "Elm Street")
-_RECORD: Final = {
-    "id": "1",
-    "updatedAt": "2026-11-16T02:00:00Z",
-    "properties": {"firstname": "Anna", "email": "anna@example.org", "address": "1 Elm Street"},
+_PROPERTIES: Final = {
+    "firstname": "Anna",
+    "email": "anna@example.org",
+    "address": "1 Elm Street",
 }
 
 
@@ -36,24 +36,21 @@ def check_charge_erased(ended: FinalState) -> Iterable[str]:
 def erasure_scenarios(
     charging: Callable[..., Scenario],
     seed_order: Callable[..., None],
-    crm: Callable[[Clock], Mapping[str, ProviderSpec]],
+    seeded: CrmSpec,
 ) -> tuple[Scenario, ...]:
-    def contact(name: str, **more: object) -> Scenario:
-        message = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "1"}
-        given: dict[str, object] = {
-            "message": {**message, "event_id": "e", "record": _RECORD},
-            "erases": ANNA,
-            # The record is erased, so what is left does not tell whether it was imported.
-            "count_effects": lambda _: 1,
-            "check": check_nothing_left,
-            **more,
-        }
-        return Scenario(
-            name=f"sync.contact/{name}",
-            contracts=(SyncContact,),
-            providers=crm,
-            **given,  # type: ignore[arg-type]  # fields by name
-        )
+    # She is erased at the source first, just after a worker has fetched her contact.
+    contact = Scenario(
+        name="sync.contact/erased",
+        contracts=(SyncContact,),
+        message=event("e", record={"id": "1", "properties": {**_PROPERTIES}}),
+        providers=lambda clock: seeded(clock, lambda crm: crm.add(**_PROPERTIES), VanishingCrm),
+        erases=ANNA,
+        # The record is erased, so what is left does not tell whether it was imported.
+        count_effects=lambda _: 1,
+        check=check_nothing_left,
+        duplicate_messages=1,
+        fixed_prefix="w1:store.compare_and_swap>erase",
+    )
 
     def erased_charge(name: str, payments: FakePayments, **more: object) -> Scenario:
         return charging(
@@ -67,7 +64,7 @@ def erasure_scenarios(
         )
 
     return (
-        contact("erased", duplicate_messages=1),
+        contact,
         erased_charge("erased", FakePayments()),
         erased_charge("erased-with-receipt", FakePayments(), receipts=True),
         erased_charge("erased-declined", FakePayments(declines=True)),

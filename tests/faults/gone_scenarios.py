@@ -32,6 +32,11 @@ OLD_RECORD: Final[dict[str, Json]] = {
     "updatedAt": format_time(EARLIER),
     "properties": {"email": "1@example.com"},
 }
+FORGED_RECORD: Final[dict[str, Json]] = {
+    "id": "1",
+    "updatedAt": format_time(START + timedelta(seconds=30)),
+    "properties": {"email": "forged@example.com"},
+}
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
 
@@ -60,16 +65,17 @@ class ReturningCrm(FakeCrm):
 
 def seed_stored(rows: MemoryBusinessRows, version: int = 1) -> None:
     source = {"source": "hubspot", "source_id": "1", "source_updated_at": format_time(EARLIER)}
-    data = {"record": OLD_RECORD, "checksum": "of the old record", "fetched": True, "gone": False}
-    rows.put("records", CONTACT, {**source, **data, "version": version})
+    data = {"record": OLD_RECORD, "checksum": "of the old record", "gone": False}
+    rows.put("records", CONTACT, {**source, **data, "version": version, "imported_version": 1})
 
 
 def fetch_again(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
     return [event("f")]
 
 
-def send_old_record(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
-    return [event("f", record=OLD_RECORD)]
+def forge_record_and_push(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    pushes = ({**PUSH, "version": version} for version in (1, 2))
+    return [event("f", record=FORGED_RECORD), *pushes]
 
 
 def import_results(ended: FinalState) -> set[object]:
@@ -101,6 +107,14 @@ def check_stays_back(ended: FinalState) -> Iterator[str]:
         yield "the contact is back, and its record expires"
 
 
+def check_not_overwritten(ended: FinalState) -> Iterator[str]:
+    """Nobody changed the record, so the contact stays as HubSpot has it."""
+    if "forged" in repr(stored_row(ended)):
+        yield "a message replaced the record"
+    if ended.providers["hubspot"].writes:
+        yield "a message overwrote the contact"
+
+
 def check_not_created_again(ended: FinalState) -> Iterator[str]:
     crm, push = ended.providers["hubspot"], ended.job(PUSH_KEY)
     if any(not one.archived for one in crm.contacts.values()):
@@ -123,13 +137,12 @@ def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
         check: Callable[[FinalState], Iterable[str]],
         *,
         is_stored: bool = False,
-        is_there: bool = True,
     ) -> Scenario:
         return Scenario(
             name=f"sync.contact/{name}",
-            contracts=(SyncContact,),
+            contracts=(SyncContact, SyncPush),
             message=event("e"),
-            providers=lambda clock: seeded(clock, lambda one: one.add_contacts(int(is_there)), crm),
+            providers=lambda clock: seeded(clock, lambda one: one.add_contacts(1), crm),
             count_effects=is_handled,
             seed_rows=seed_stored if is_stored else lambda _: None,
             edit=edit,
@@ -139,7 +152,9 @@ def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
 
     return (
         contact_scenario("vanishes", VanishingCrm, fetch_again, check_stays_gone),
-        contact_scenario("late-record", FakeCrm, send_old_record, check_stays_gone, is_there=False),
+        contact_scenario(
+            "forged", FakeCrm, forge_record_and_push, check_not_overwritten, is_stored=True
+        ),
         contact_scenario("returns", ReturningCrm, fetch_again, check_stays_back, is_stored=True),
         Scenario(
             name="sync.push/gone",

@@ -330,9 +330,7 @@ SCENARIOS: Final = (
     ),
     *restore_scenarios(charge_scenario),
     *recovery_scenarios(charge_scenario),
-    *erasure_scenarios(
-        charge_scenario, seed_order, lambda clock: crm_seeded(clock, lambda _: None)
-    ),
+    *erasure_scenarios(charge_scenario, seed_order, crm_seeded),
     *repair_scenarios(charge_scenario),
     *early_scenarios(charge_scenario, push_scenario, WRONG_FIRST),
     *gate_scenarios(charge_scenario),

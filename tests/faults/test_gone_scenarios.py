@@ -1,14 +1,16 @@
 """The explorer finds what a contact that leaves or returns would break without its guards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import BusinessWrite
+from oncely import AlreadyResolved, BusinessWrite, Proceed, Succeeded
 from oncely.jobs import sync_contact, sync_push
+from oncely.providers.hubspot.fake import FakeCrm
+from oncely.providers.interfaces import CrmRecord
 from oncely.testing import SearchLimits
 from tests.faults.test_explorer import BY_NAME, assert_replays, first_violation
 
@@ -40,17 +42,40 @@ def test_late_fetch_over_tombstone_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert_replays(script, "the contact is gone, and its record is stored")
 
 
-def test_late_record_over_tombstone_without_version_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def forgets_gone(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
-        del fresh
-        return newest(row, fresh=True)
+def test_believed_record_of_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = sync_contact.SyncContact.execute
 
-    newest = sync_contact._newest_version_time  # noqa: SLF001  # the guard that is removed
-    monkeypatch.setattr(sync_contact, "_newest_version_time", forgets_gone)
-    script = first_violation(BY_NAME["sync.contact/late-record"], TWO)
-    assert_replays(script, "the contact is gone, and its record is stored")
+    def believe(self: Any, call: Any) -> Any:  # noqa: ANN401  # as they come
+        if (claimed := call.facts.message.record) is None:
+            return execute(self, call)
+        found = CrmRecord(
+            record_id="1",
+            updated_at=datetime.fromisoformat(claimed["updatedAt"]),
+            archived=False,
+            body=claimed,
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FakeCrm, "get_contact", lambda *_: found)
+            return execute(self, call)
+
+    monkeypatch.setattr(sync_contact.SyncContact, "execute", believe)
+    script = first_violation(BY_NAME["sync.contact/forged"], TWO)
+    assert_replays(script, "a message replaced the record")
+
+
+def test_imported_version_pushed_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    precheck = sync_push.SyncPush.precheck
+
+    def push_all(self: Any, message: Any) -> Any:  # noqa: ANN401  # as they come
+        match precheck(self, message):
+            case AlreadyResolved(outcome=Succeeded(result={"imported": True})) as found:
+                return Proceed(facts=found.facts, values=found.values or {})
+            case found:
+                return found
+
+    monkeypatch.setattr(sync_push.SyncPush, "precheck", push_all)
+    script = first_violation(BY_NAME["sync.contact/forged"], TWO)
+    assert_replays(script, "a message overwrote the contact")
 
 
 def test_contact_created_again_by_push_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,9 @@
 """An unusual contact survives DynamoDB unchanged."""
 
+from datetime import datetime
+from typing import Any
+
+from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Finished
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
@@ -12,10 +16,14 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例 🎉" for n in range(287)}
     odd |= {"empty": "", "nothing": None, "blank": " ", **dict.fromkeys(RESERVED, "reserved")}
     times = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-11-16T03:00:00Z"}
-    record = {"id": "4419", "properties": odd, **times, "archived": False}
+    record: dict[str, Any] = {"id": "4419", "properties": odd, **times, "archived": False}
+    at = datetime.fromisoformat(times["updatedAt"])
+    world.crm.contacts["4419"] = CrmRecord(
+        record_id="4419", updated_at=at, archived=False, body=record
+    )
     source = {"source": "hubspot", "source_id": "4419", "event_id": "1"}
 
-    outcome = world.run({"job": "sync.contact", "v": 1, **source, "record": record})
+    outcome = world.run({"job": "sync.contact", "v": 1, **source})
 
     stored = world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
     assert isinstance(outcome, Finished)
@@ -27,10 +35,12 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
 def test_gone_contact_leaves_no_data_in_any_row(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     email = "ada@example.com"
-    record = {"id": "4419", "properties": {"email": email}, "updatedAt": "2026-11-16T02:00:00Z"}
-    event = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "4419"}
-    world.run({**event, "event_id": "1", "record": record})
-    assert email in repr(world.dependencies.rows.get("records", {"record_id": "hubspot#4419"}))
+    contact_id = world.crm.add(email=email)
+    event = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": contact_id}
+    world.run({**event, "event_id": "1"})
+    key = {"record_id": f"hubspot#{contact_id}"}
+    assert email in repr(world.dependencies.rows.get("records", key))
+    world.crm.contacts.clear()
 
     outcome = world.run({**event, "event_id": "2"})
 

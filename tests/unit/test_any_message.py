@@ -160,8 +160,10 @@ def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
     [(one, name) for one in SHIPPED_JOBS for name in sorted(one.message.model_fields)],
 )
 def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyContract], name: str) -> None:
-    for value in (SECRET * 20, [SECRET], {"card": SECRET}, {"id": "4419", "updatedAt": SECRET}):
+    for value in (SECRET * 20, [SECRET], {"card": SECRET}):
         reason = parse_body(json.dumps({**contract.example.to_dict(), name: value}))
+        if name == "record" and isinstance(value, dict):
+            continue  # ignored, and so accepted
         assert isinstance(reason, str)
         # The reason names the job type, cut short.
         assert SECRET not in reason or name == "job"
@@ -186,7 +188,9 @@ def test_accepted_message_has_valid_job_key(message: dict[str, Any]) -> None:
 def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
     found = parse_body(json.dumps(message))
     if not isinstance(found, str):
-        assert parse_body(encode_message(found[1].to_sent_dict())) == found
+        sent = found[1].to_sent_dict()
+        _, resent = REGISTRY.parse_body(encode_message(sent))
+        assert (resent.to_sent_dict(), found[0].key(resent)) == (sent, found[0].key(found[1]))
 
 
 @given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())
@@ -233,7 +237,6 @@ TOO_DEEP = [
     nest_value(MAX_DEPTH - RECORD_DEPTH + 1, opening='{"a":', closing="}"),
     nest_value(300),
 ]
-NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
 
 
 @pytest.mark.parametrize(
@@ -255,13 +258,6 @@ def test_unstorable_value_is_invalid(value: str, reason: str) -> None:
 def test_empty_name_is_invalid(value: str) -> None:
     with pytest.raises(InvalidMessageError, match="an object has an empty name"):
         REGISTRY.parse_body(contact_body(value))
-
-
-@pytest.mark.parametrize("properties", NO_PROPERTIES)
-def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None:
-    body = contact_body(VALUE).replace(f'{{"score": {VALUE}}}', properties)
-    with pytest.raises(InvalidMessageError, match=r"record is invalid: .*properties"):
-        REGISTRY.parse_body(body)
 
 
 @pytest.mark.parametrize(

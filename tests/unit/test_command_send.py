@@ -137,9 +137,8 @@ def test_hostile_input_cannot_forge_or_color_lines(stack: FakeStackConnection) -
         ('{"score": 1e300}', "too large"),
         ("[" * 100 + "]" * 100, "nested more than 32 levels"),
         ("[" * 30_000 + "]" * 30_000, "should be an object"),
-        ('{"id": "1", "updatedAt": "2026-11-16T03:00:00Z", "properties": []}', "properties"),
     ],
-    ids=["number", "nested", "nested for ever", "properties"],
+    ids=["number", "nested", "nested for ever"],
 )
 def test_message_that_no_row_can_hold_is_rejected(
     stack: FakeStackConnection, record: str, why: str

@@ -37,7 +37,9 @@ from oncely.message import Message
 from oncely.operate.job_view import build_view
 from oncely.providers.hubspot.fake import FakeCrm
 from oncely.registry import ContractRegistry
-from oncely.run.outcomes import Duplicate, Finished
+from oncely.run.outcomes import Duplicate, Finished, NotAttempted
+from tests.support.crash_points import InterruptingPort
+from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, NOW, make_claim, make_job
 
@@ -318,7 +320,7 @@ def erased_record(world: InMemoryStack, *, has_open_jobs: bool = False) -> Busin
     return contract.erase_record("hubspot#1", now=NOW, has_open_jobs=has_open_jobs)
 
 
-def test_erased_record_refuses_older_versions() -> None:
+def test_erased_record_leaves_tombstone() -> None:
     world = InMemoryStack()
     key = {"record_id": "hubspot#1"}
     row = {"version": 3, "source": "hubspot", "record": {"name": MARK}, "crm_id": "9", "own": MARK}
@@ -333,13 +335,39 @@ def test_erased_record_refuses_older_versions() -> None:
     assert MARK not in str(left)
     assert (left["version"], left["gone"]) == (4, True)
     assert erased_record(world) is None
-    record = {"id": "1", "updatedAt": "2026-11-16T03:00:30Z", "properties": {"name": MARK}}
-    event = {"source": "hubspot", "source_id": "1", "event_id": "e", "record": record}
-    assert isinstance(world.run({"job": "sync.contact", "v": 1, **event}), Finished)
-    assert world.dependencies.table("records").get(key) == left
-    imported = world.dependencies.table("import_events").get({**key, "event_id": "e"})
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_import_under_way_does_not_bring_erased_record_back(*, is_stored: bool) -> None:
+    """A worker has fetched the contact. Then it is erased, at the source first."""
+    world, key = InMemoryStack(), {"record_id": "hubspot#1"}
+    crm = world.crm
+    crm.clock = FakeClock()
+    crm.add(firstname=MARK)
+    event = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "1"}
+    if is_stored:
+        world.run({**event, "event_id": "0"})
+        crm.clock.advance(hours=1)
+        crm.update("1", phone="1")
+
+    def erase() -> None:
+        world.crm = crm
+        crm.contacts.clear()
+        write = erased_record(world, has_open_jobs=True)
+        assert write is not None
+        assert world.dependencies.table("records").update(write)
+
+    world.crm = InterruptingPort(crm, "get_contact", erase)
+    assert isinstance(world.run({**event, "event_id": "1"}), NotAttempted)
+
+    outcome = world.run({**event, "event_id": "1"})
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result == {"result": "gone"}
+    assert MARK not in str(world.dependencies.table("records").get(key))
+    imported = world.dependencies.table("import_events").get({**key, "event_id": "1"})
     assert imported is not None
-    assert (imported["result"], imported["checksum"]) == ("skipped_stale", None)
+    assert imported["checksum"] is None
 
 
 def test_unknown_record_gets_mark_only_if_open_job_may_write_it() -> None:
@@ -383,4 +411,4 @@ def test_push_that_ends_after_erasure_writes_nothing_into_record() -> None:
     )
     left = world.dependencies.table("records").get(key)
     assert left is not None
-    assert left.keys() == {"record_id", "version", "gone", "gone_at", "expires_at"}
+    assert left.keys() == {"record_id", "version", "gone", "expires_at"}

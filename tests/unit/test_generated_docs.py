@@ -7,10 +7,8 @@ import pytest
 
 from oncely.cli.render_docs import find_stale, generated_files
 from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import MAX_KEY_LENGTH
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.jobs.sync_contact import SyncContact
 from oncely.message import Message
 from oncely.registry import ContractRegistry
 
@@ -29,17 +27,6 @@ def test_example_of_each_contract_is_valid_message(contract: type[AnyContract]) 
     body = json.dumps(contract.example.model_dump(exclude_unset=True))
     found, message = ContractRegistry(SHIPPED_JOBS).parse_body(body)
     assert (found, message) == (contract, contract.example)
-
-
-def test_record_schema_matches_worker_validation() -> None:
-    record = {"id": "4419", "updatedAt": "2026-11-16T03:00:00Z"}
-    schema = SyncContact.message.model_json_schema()["properties"]["record"]["anyOf"][0]
-
-    assert schema["required"] == list(record)
-    assert parse_example(SyncContact, record=record).to_dict()["record"] == record
-    for name in schema["required"]:
-        with pytest.raises(InvalidMessageError):
-            parse_example(SyncContact, record={**record, name: None})
 
 
 def test_message_page_explains_fields_to_producers() -> None:

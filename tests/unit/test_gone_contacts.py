@@ -3,32 +3,27 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
 from oncely.jobs.sync_push import SyncPush
-from oncely.operate.repair_request import Repaired
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Finished, NotAttempted, Waiting
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import START
 from tests.support.in_memory_stack import TABLE_RETENTION, InMemoryStack
-from tests.support.repairs import repair_job
 from tests.unit.samples import make_job
 
 EMAIL = "ada@example.com"
 ID = "1"
 RECORD = {"record_id": f"hubspot#{ID}"}
-MINUTE = timedelta(minutes=1)
 # What a tombstone may hold: ids, versions and times.
-TOMBSTONE = {"record_id", "source", "source_id", "source_updated_at", "fetched", "version"}
-TOMBSTONE |= {"gone", "gone_at", "expires_at"}
+TOMBSTONE = {"record_id", "source", "source_id", "source_updated_at", "version"}
+TOMBSTONE |= {"gone", "expires_at"}
 
 
 @pytest.fixture
@@ -42,18 +37,13 @@ def world() -> InMemoryStack:
     return world
 
 
-def message(event_id: str, **more: object) -> dict[str, object]:
+def message(event_id: str) -> dict[str, object]:
     event = {"source": "hubspot", "source_id": ID, "event_id": event_id}
-    return {"job": "sync.contact", "v": 1, **event, **more}
+    return {"job": "sync.contact", "v": 1, **event}
 
 
-def record(at: Any, *, archived: bool = False) -> dict[str, object]:  # noqa: ANN401  # a time
-    body = {"id": ID, "properties": {"email": EMAIL}, "updatedAt": at.isoformat()}
-    return {"record": {**body, "archived": archived}}
-
-
-def run(world: InMemoryStack, event_id: str, **more: object) -> object:
-    outcome = world.run(message(event_id, **more))
+def run(world: InMemoryStack, event_id: str) -> object:
+    outcome = world.run(message(event_id))
     assert isinstance(outcome, Finished)
     return outcome.result["result"]
 
@@ -86,11 +76,6 @@ def test_record_of_gone_contact_is_removed(world: InMemoryStack, leave: Any) -> 
     assert stored(world)["expires_at"] == expires_at
 
 
-def test_archived_contact_of_message_is_removed(world: InMemoryStack) -> None:
-    assert run(world, "2", **record(world.clock.now(), archived=True)) == "gone"
-    assert stored(world).keys() <= TOMBSTONE
-
-
 def test_removal_is_evidence_on_job(world: InMemoryStack) -> None:
     delete_contact(world)
     run(world, "2")
@@ -106,19 +91,6 @@ def test_contact_that_was_never_stored_leaves_tombstone() -> None:
     assert run(world, "1") == "gone"
     assert stored(world).keys() <= TOMBSTONE
     assert world.job("sync.contact:hubspot:1:1").result == {"result": "gone"}
-
-
-@pytest.mark.parametrize("leave", [delete_contact, archive_contact])
-@pytest.mark.parametrize("at", [START - MINUTE, START])
-def test_late_older_record_does_not_bring_contact_back(
-    world: InMemoryStack,
-    leave: Any,  # noqa: ANN401  # a function
-    at: object,
-) -> None:
-    leave(world)
-    run(world, "2")
-    assert run(world, "late", **record(at)) == "skipped_stale"
-    assert stored(world).keys() <= TOMBSTONE
 
 
 def test_late_fetch_does_not_bring_contact_back(world: InMemoryStack) -> None:
@@ -158,18 +130,16 @@ def test_late_finding_does_not_remove_newer_version(world: InMemoryStack) -> Non
     assert run(world, "late") == "unchanged"
 
 
-@pytest.mark.parametrize("fetched", [True, False])
-def test_contact_that_is_back_does_not_expire(world: InMemoryStack, *, fetched: bool) -> None:
+def test_contact_that_is_back_does_not_expire(world: InMemoryStack) -> None:
     contact = world.crm.contacts[ID]
     delete_contact(world)
     run(world, "2")
     world.crm.contacts[ID] = contact
 
-    back = {} if fetched else record(world.clock.now() + MINUTE)
-    assert run(world, "3", **back) == "updated"
+    assert run(world, "3") == "updated"
 
     assert stored(world)["gone"] is False
-    assert {"expires_at", "gone_at"}.isdisjoint(stored(world))
+    assert "expires_at" not in stored(world)
     assert stored(world)["record"]["properties"]["email"] == EMAIL
 
 
@@ -182,20 +152,6 @@ def test_record_that_a_producer_put_onto_tombstone_is_removed(world: InMemorySta
     assert stored(world).keys() <= TOMBSTONE
 
 
-def test_reopened_job_fetches_instead_of_its_old_record(world: InMemoryStack) -> None:
-    """Its message may be older than the tombstone, which has expired."""
-    other = {**message("old", **record(START)), "source_id": "7"}
-    world.run(other)
-    key = JobKey("sync.contact:hubspot:7:old")
-    assert world.job(key).status is Status.NEEDS_REVIEW
-
-    assert isinstance(repair_job(world, Repair.REOPEN, key=key), Repaired)
-    outcome = world.run(world.outbox.sent.pop())
-
-    assert isinstance(outcome, Finished)
-    assert outcome.result == {"result": "gone"}
-
-
 def test_import_event_expires(world: InMemoryStack) -> None:
     event = world.dependencies.rows.get("import_events", {**RECORD, "event_id": "first"})
     assert event is not None
@@ -205,6 +161,11 @@ def test_import_event_expires(world: InMemoryStack) -> None:
 # Pushing a record that is gone.
 
 PUSH = {"job": "sync.push", "v": 1, "target": "hubspot", **RECORD}
+
+
+def change_record(world: InMemoryStack) -> None:
+    """The shop changes it, so that there is a second version to push."""
+    world.dependencies.rows.put("records", RECORD, {**stored(world), "version": 2})
 
 
 def push_key(version: int) -> JobKey:
@@ -237,16 +198,17 @@ def test_push_of_later_version_waits_for_gone_record(world: InMemoryStack) -> No
 
 def test_push_to_gone_contact_does_not_create_it_again(world: InMemoryStack) -> None:
     """The record is not marked yet: the sync.contact that follows removes it."""
+    change_record(world)
     delete_contact(world)
 
-    outcome = world.run({**PUSH, "version": 1})
+    outcome = world.run({**PUSH, "version": 2})
     assert isinstance(outcome, Finished)
     assert outcome.result == {"gone": True, "missing_crm_id": ID}
     assert (world.crm.contacts, world.crm.writes.total()) == ({}, 0)
 
-    assert world.publisher().publish(push_key(1))
+    assert world.publisher().publish(push_key(2))
     follow_up = json.loads(world.outbox.sent.pop())
-    assert follow_up == message("push-1")
+    assert follow_up == message("push-2")
     assert isinstance(world.run(follow_up), Finished)
     assert stored(world).keys() - {"push_job", "push_until"} <= TOMBSTONE
 
@@ -258,10 +220,11 @@ def test_record_gone_before_reservation_is_not_pushed(world: InMemoryStack) -> N
             delete_contact(world)
             run(world, "2")
 
+    change_record(world)
     rows = world.store.business_rows
     world.rows = InterruptingPort(rows, "get", vanish)
 
-    outcome = world.run({**PUSH, "version": 1})
+    outcome = world.run({**PUSH, "version": 2})
 
     assert isinstance(outcome, Finished)
     assert outcome.result == {"gone": True}
@@ -270,12 +233,13 @@ def test_record_gone_before_reservation_is_not_pushed(world: InMemoryStack) -> N
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
 def test_unknown_push_ends_after_record_is_gone(world: InMemoryStack, fault: ProviderFault) -> None:
+    change_record(world)
     world.crm.fail_next("upsert_contact", fault)
-    world.run({**PUSH, "version": 1})
+    world.run({**PUSH, "version": 2})
     world.crm.archive(ID)
     run(world, "2")
 
-    job = world.run_until_idle(push_key(1))
+    job = world.run_until_idle(push_key(2))
 
     assert (job.status, job.result) == (Status.FINISHED, {"gone": True})
     assert world.crm.writes.total() <= 1

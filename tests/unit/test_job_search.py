@@ -120,9 +120,8 @@ def test_resubmitted_jobs_are_found_without_stored_subject(world: InMemoryStack)
 
 def test_subject_is_stored_when_key_cannot_be_derived() -> None:
     world = InMemoryStack()
-    record = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
     names = {"source": "hubspot", "source_id": "1", "event_id": "1"}
-    world.run({"job": "sync.contact", "v": 1, **names, "record": record})
+    world.run({"job": "sync.contact", "v": 1, **names})
 
     (view,) = world.inspector().search("hubspot#1").jobs
 

@@ -86,13 +86,12 @@ def test_list_entry_is_short_and_single_job_is_complete() -> None:
 
 def test_addresses_are_masked_but_actor_names_are_not() -> None:
     world = InMemoryStack()
-    contact = {"id": "4419", "properties": {"email": "eve@x.io"}}
-    record = {**contact, "updatedAt": "2026-11-16T03:00:00Z"}
-    message = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": "4419"}
-    world.enqueuer().enqueue({**message, "event_id": "e1", "record": record})
+    world.enqueuer().enqueue(charge_message())
     (key,) = world.store.jobs
+    message: Any = {**charge_message(), "email": "eve@x.io"}
+    job = replace(world.job(key), message=message)
     note: Any = {"actor": "ada@example.com", "reason": "bob@example.com called"}
-    world.store.jobs[key] = world.job(key).apply(Event.NOTE, now=START, **note)
+    world.store.jobs[key] = job.apply(Event.NOTE, now=START, **note)
 
     text = str(shown_job(world, key).to_json())
 

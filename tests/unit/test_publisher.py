@@ -29,9 +29,8 @@ from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_m
 from tests.support.repairs import repair_job, world_with_review_job
 
 KEY = "payment.charge:order_18452"
-RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
 CONTACT_SOURCE = {"source": "hubspot", "source_id": "1", "event_id": "1"}
-CONTACT = {"job": "sync.contact", "v": 1, **CONTACT_SOURCE, "record": RECORD}
+CONTACT = {"job": "sync.contact", "v": 1, **CONTACT_SOURCE}
 
 
 class PublishedEventCharge(PaymentCharge):

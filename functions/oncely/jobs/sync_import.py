@@ -1,4 +1,4 @@
-"""sync.import: page through the CRM and send one sync.contact for each record."""
+"""sync.import: page through the CRM and send one sync.contact for each version of a contact."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field
 
 from oncely import (
     MAX_ID_LENGTH,
-    MAX_MESSAGE_BYTES,
     Anomalous,
     Contract,
     Description,
@@ -164,6 +163,4 @@ def _message_body(source: str, record: CrmRecord) -> str:
         # The time of the version, so that it is the same job in every import.
         "event_id": format_time(record.updated_at),
     }
-    full = encode_message({**message, "record": dict(record.body)})
-    # sync.contact fetches a record that does not fit.
-    return full if len(full.encode()) <= MAX_MESSAGE_BYTES else encode_message(message)
+    return encode_message(message)

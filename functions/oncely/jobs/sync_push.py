@@ -1,4 +1,4 @@
-"""sync.push: push the current record to the CRM. An older push never overwrites a newer one."""
+"""sync.push: push a record that we changed. An older push never overwrites a newer one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,7 +109,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             "record's email and none of our ids gets our id instead."
         ),
         business_rows="the record stores the contact's HubSpot id and the version pushed there.",
-        success="HubSpot has this version of the record or a newer one, or the record is gone.",
+        success=(
+            "HubSpot has this version of the record or a newer one, or the record is gone. A "
+            "version that was imported from HubSpot is not pushed back."
+        ),
         failure="HubSpot does not accept the record's values.",
         waits_for="its record to reach this version",
         review_when=("when HubSpot already has the contact and it may not be this record's",),
@@ -131,6 +134,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
         if result.get("gone"):
             return "Not pushed: the record is gone at its source."
+        if result.get("imported"):
+            return "Not pushed: this version was imported from HubSpot."
         return f"Not pushed: superseded by version {result.get('superseded_by', 'unknown')}."
 
     def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
@@ -149,6 +154,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         if current > message.version:
             superseded = _superseded_outcome(facts, current)
             return AlreadyResolved(outcome=superseded, facts=facts, values=values)
+        if row.get("source") == message.target and row.get("imported_version") == current:
+            # The target may have changed since, and nobody has changed our copy.
+            outcome = _imported_outcome(facts)
+            return AlreadyResolved(outcome=outcome, facts=facts, values=values)
         return Proceed(facts=facts, values=values)
 
     def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
@@ -343,6 +352,11 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
 def _gone_outcome(facts: RecordSnapshot, reason: str, **more: Json) -> Succeeded:
     result: dict[str, Json] = {"gone": True, **more}
     return Succeeded(f"{reason}, so version {facts.version} was not pushed", result=result)
+
+
+def _imported_outcome(facts: RecordSnapshot) -> Succeeded:
+    reason = f"version {facts.version} was imported from HubSpot, so it was not pushed"
+    return Succeeded(reason, result={"imported": True})
 
 
 def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:

@@ -53,6 +53,11 @@ PROFILE: Final = ProviderProfile(
             "no result as proof that an effect did not happen."
         ),
         "The smallest limit of HubSpot is 100 requests in 10 seconds. Lookups have 30 % of it.",
+        (
+            "An import lists 100 contacts with each request, and fetches each version of a contact "
+            "once. So the first import of 100,000 contacts takes 101,000 requests and about 4 "
+            "hours. A version that was imported before takes no request."
+        ),
         "429 with Retry-After: HubSpot did not perform the request.",
         "Each request uses its own connection, as with SES.",
         (
