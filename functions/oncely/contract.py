@@ -136,9 +136,6 @@ class Contract(ABC, Generic[M, F]):
     proof_retention: ClassVar[timedelta | None] = None
     limits_resubmissions: ClassVar[bool] = False  # `requires_failed` obeys the stage's limits
     publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
-    # Optional fields of the message that the row drops when the job ends. Later steps do not
-    # have them: follow-ups, events, a resubmission, a reopened job. The key must not use them.
-    dropped_when_ended: ClassVar[frozenset[str]] = frozenset()
     personal_fields: ClassVar[tuple[str, ...]] = ()  # of the message: personal data
     # Whose data it is. `oncely erase` finds the rows by it.
     owner: ClassVar[DataOwner | None] = None

@@ -166,8 +166,6 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
             fault = f"{name} is registered twice"
         elif get_args(contract.message.model_fields["job"].annotation) != (name,):
             fault = f"the field job of its message must be Literal[{name!r}]"
-        elif lost := sorted(contract.dropped_when_ended - _optional_fields(contract)):
-            fault = f"dropped_when_ended lists {lost[0]}, not an optional field of its message"
         else:
             faults = (
                 _personal_data_fault(contract),
@@ -208,11 +206,6 @@ def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) ->
         f"{type(plugin).__name__} has the name {plugin.name!r}, as {other.__name__} does: give "
         "each provider its own name"
     )
-
-
-def _optional_fields(contract: type[AnyContract]) -> set[str]:
-    fields = contract.message.model_fields.items()
-    return {name for name, field in fields if not field.is_required()}
 
 
 def _profile_fault(policy: RetryPolicy) -> str | None:

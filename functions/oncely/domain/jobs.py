@@ -1,6 +1,6 @@
 """The record of one job, and how a decision changes it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,6 @@ from oncely.domain.evidence import EvidenceEntry, append_evidence, insert_claim
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import (
     ENDED,
-    ENDING,
     LISTED,
     NO_ROW,
     TRANSITIONS,
@@ -271,10 +270,6 @@ class Job:
             return self.since
         return now if status in LISTED else None
 
-    def message_without(self, names: Collection[str]) -> dict[str, Json]:
-        """Its message without these fields."""
-        return {name: value for name, value in self.message.items() if name not in names}
-
     def same_owner_and_status_as(self, row: "Job") -> bool:
         """Whether `row` has the same owner and status, so that others only added evidence."""
         return row.owner == self.owner and row.status is self.status
@@ -367,15 +362,8 @@ class Decision:
     send_new_message: bool = False  # a long job continues with a new message
     run_at: datetime | None = None  # when a job that returns to ready may be retried
 
-    def apply_to(
-        self, job: Job, *, now: datetime, actor: str, dropped_when_ended: Collection[str] = ()
-    ) -> Job:
-        """The job after this decision. If it needs an alert, it is due until one is delivered.
-
-        An ended job keeps its message without the fields that its contract drops.
-        """
+    def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
+        """The job after this decision. If it needs an alert, it is due until one is delivered."""
         alert_changes = {"due_at": now} if self.alert else {}
         changes = {**self.changes, **alert_changes}
-        if dropped_when_ended and self.event in ENDING:
-            changes["message"] = job.message_without(dropped_when_ended)
         return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)

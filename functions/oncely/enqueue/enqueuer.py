@@ -121,8 +121,7 @@ class _PendingEnqueue:
         second = self.message.to_dict()
         if self.row.takes_other_message:
             return second != self.row.message
-        dropped = self.contract.dropped_when_ended if self.row.ended else frozenset[str]()
-        return bool(second.keys() - known_values(self.row) - dropped) and self.conflict is None
+        return bool(second.keys() - known_values(self.row)) and self.conflict is None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from oncely.contract import (
@@ -110,9 +110,6 @@ class ManualResolution:
         if contract_type is not None and self.confirmed is not None:
             answer = lookup_answer(contract_type.policy_of(row).profile.name, self.confirmed)
         decision = self._decision(row, reason, answer)
-        if contract_type is not None:
-            message = row.message_without(contract_type.dropped_when_ended)
-            decision = replace(decision, changes={**decision.changes, "message": message})
         marked = "" if answer else f"{self._marked()}; "
         note = f"{marked}business rows are not changed, fix them by hand"
         return self.writer.write(row, decision, RepairDetails(lookup=answer, note=note))

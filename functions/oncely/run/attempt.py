@@ -180,8 +180,7 @@ def row_after(
 
     A job of an unknown contract has nothing to publish that we know of, and stays the longest.
     """
-    dropped = () if contract is None else contract.dropped_when_ended
-    after = decision.apply_to(row, now=now, actor=actor, dropped_when_ended=dropped)
+    after = decision.apply_to(row, now=now, actor=actor)
     if decision.event not in ENDING:
         return after
     retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)

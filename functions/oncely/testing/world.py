@@ -190,12 +190,7 @@ class Simulation(BaseSimulation):
     def _row_problems(self, job: Job) -> Iterator[str]:
         key = job.job_key
         bound = self.bound_messages.setdefault(key, job) if job.fingerprint else job
-        dropped = self.app.registry.contract(job.job_type).dropped_when_ended
-        if job.ended and (held := sorted(dropped & job.message.keys())):
-            yield f"{key} has ended, and its message still holds {held[0]}"
-        if bound.fingerprint != job.fingerprint or (
-            bound.message_without(dropped) != job.message_without(dropped)
-        ):
+        if (bound.fingerprint, bound.message) != (job.fingerprint, job.message):
             yield f"the message of {key} changed after its fingerprint was set"
         if job.run_at is not None and job.claimed_at is not None and job.claimed_at < job.run_at:
             yield f"{key} was claimed before its run time"
