@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, Json, NotSent
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
+from oncely.domain.profiles import RetryLimits
 from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
@@ -23,7 +25,7 @@ from oncely.testing.scenario import PlannedRepair, RestoreMode
 from tests.faults.expectations import KEY, ORDER
 from tests.faults.providers import TEN_MINUTES
 from tests.faults.safety_classes import SHORT_KEY_TTL
-from tests.support.orders import order_row
+from tests.support.orders import order_row, refund_request
 
 CHARGE_ID: Final = "ch_pi_1"
 CAPTURED: Final = 1250
@@ -32,7 +34,6 @@ REFUND: Final[Mapping[str, Json]] = {
     "v": 1,
     **ORDER,
     "refund_id": "rma_1",
-    "amount": 800,
 }
 CHARGE: Final[Mapping[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 PAYMENT: Final = Payment(
@@ -54,6 +55,13 @@ class ShortWindowRefund(PaymentRefund):
             key_ttl_margin=timedelta(minutes=5),
         ),
     )
+    policies: ClassVar = {"stripe": policy}
+
+
+class ShortGraceRefund(PaymentRefund):
+    """With a grace period of two sweeps instead of many."""
+
+    policy = replace(PaymentRefund.policy, limits=RetryLimits(grace_period=timedelta(minutes=2)))
     policies: ClassVar = {"stripe": policy}
 
 
@@ -133,16 +141,38 @@ def charged(payments: FakePayments, *faults: ProviderFault) -> FakePayments:
     return payments
 
 
-def seed_paid_order(rows: MemoryBusinessRows) -> None:
+def request_refund(rows: MemoryBusinessRows, refund_id: str = "rma_1", amount: int = 800) -> None:
+    rows.put("refund_requests", {**ORDER, "refund_id": refund_id}, refund_request(amount=amount))
+
+
+def seed_paid_order(rows: MemoryBusinessRows, **amounts: int) -> None:
+    """The order is paid, and these refunds are requested."""
+    seed_paid_order_only(rows)
+    for refund_id, amount in (amounts or {"rma_1": 800}).items():
+        request_refund(rows, refund_id, amount)
+
+
+def seed_paid_order_only(rows: MemoryBusinessRows) -> None:
     rows.put("orders", ORDER, order_row(status="paid", charge_id=CHARGE_ID))
 
 
 def seed_unpaid_order(rows: MemoryBusinessRows) -> None:
     rows.put("orders", ORDER, order_row())
+    request_refund(rows)
 
 
 def send(*messages: Mapping[str, Json]) -> Callable[[MemoryBusinessRows], Any]:
     return lambda _: list(messages)
+
+
+def change_request(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
+    request_refund(rows, amount=450)
+    return [REFUND]
+
+
+def make_request(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
+    request_refund(rows)
+    return []
 
 
 def refunds_of(ended: FinalState, refund_id: str = "rma_1") -> list[str]:
@@ -175,6 +205,25 @@ def check_refunds(ended: FinalState) -> Iterator[str]:
             yield f"{refund_id} is {state} in our ledger, and the provider has {made}"
         if job.status is Status.FINISHED and [job.provider_ref] != made:
             yield f"the job of {refund_id} names {job.provider_ref}, the provider has {made}"
+
+
+def check_requested_amount(ended: FinalState) -> Iterator[str]:
+    """What is refunded is what the request said at the claim, not what it says now."""
+    yield from check_refunds(ended)
+    job = ended.job(JobKey("payment.refund:order_18452:rma_1"))
+    given = ended.providers["stripe"].refunded(CHARGE_ID)
+    if job is not None and given not in {0, job.amount}:
+        yield f"the request said {job.amount} at the claim, and {given} was refunded"
+
+
+def check_nothing_refunded(ended: FinalState) -> Iterator[str]:
+    """Without a request nothing is sent or reserved, and no job ends."""
+    rows = ended.store.business_rows
+    if ended.providers["stripe"].calls or rows.get("refunds", {"charge_id": CHARGE_ID}):
+        yield f"a message alone caused {ended.providers['stripe'].calls}"
+    for job in ended.store.jobs.values():
+        if job.status not in {Status.READY, Status.NEEDS_REVIEW}:
+            yield f"{job.job_key} is {job.status} without a request"
 
 
 def check_returned(ended: FinalState) -> Iterator[str]:
@@ -252,7 +301,7 @@ def refund_scenarios() -> Iterable[Scenario]:
                 name,
                 lambda clock: charged(StuckRefunds(wall=clock)),
                 contract,
-                message={**REFUND, "amount": 500},
+                seed_rows=partial(seed_paid_order, rma_1=500),
             )
             for name, contract in (("stuck", PaymentRefund), ("short-window", ShortWindowRefund))
         ),
@@ -271,11 +320,39 @@ def refund_scenarios() -> Iterable[Scenario]:
         refund_scenario(
             "two",
             lambda _: charged(FakePayments()),
-            edit=send({**second, "amount": 450}),
+            seed_rows=partial(seed_paid_order, rma_1=800, rma_2=450),
+            edit=send(second),
             check=check_second_refund,
         ),
         refund_scenario(
-            "two-exceed", lambda _: charged(FakePayments()), edit=send(second), check=check_refunds
+            "two-exceed",
+            lambda _: charged(FakePayments()),
+            seed_rows=partial(seed_paid_order, rma_1=800, rma_2=800),
+            edit=send(second),
+        ),
+        # A message asks, and only a request authorizes.
+        refund_scenario(
+            "not-requested",
+            lambda _: charged(FakePayments()),
+            ShortGraceRefund,
+            message={**REFUND, "amount": CAPTURED},
+            seed_rows=seed_paid_order_only,
+            edit=send({**second, "amount": 1}),
+            check=check_nothing_refunded,
+        ),
+        refund_scenario(
+            "request-late",
+            lambda _: charged(FakePayments()),
+            ShortGraceRefund,
+            seed_rows=seed_paid_order_only,
+            edit=make_request,
+            check=check_requested_amount,
+        ),
+        refund_scenario(
+            "request-changed",
+            lambda _: charged(FakePayments()),
+            edit=change_request,
+            check=check_requested_amount,
         ),
         refund_scenario(
             "before-payment",

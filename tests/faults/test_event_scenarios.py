@@ -17,7 +17,7 @@ from tests.faults.test_explorer import BY_NAME
             "w1:clock>sleep w5:table.get>event0 e1:store.get>event1 e2:budget.admit>sleep",
         ),
         # A delayed sweep sees that the refund failed: its amount stayed marked as refunded.
-        ("payment.refund/events-returned", "w1:clock#4>sweep r2:clock#3>sleep"),
+        ("payment.refund/events-returned", "w1:clock#5>sweep r2:clock#4>sleep"),
     ],
 )
 def test_found_schedule_holds(scenario: str, script: str) -> None:

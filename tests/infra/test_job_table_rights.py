@@ -24,6 +24,7 @@ from tests.support.in_memory_stack import InMemoryStack
 REQUIRED = RequiredResources(SHIPPED_JOBS)
 JOBS = "Tables/Jobs"
 GATES = "Tables/Gates"
+REFUND_REQUESTS = "Tables/RefundRequests"
 # What reads or writes items. Their table is described, and its stream read, by other actions.
 READS = {"GetItem", "BatchGetItem", "Query", "Scan", "PartiQLSelect"}
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"}
@@ -135,6 +136,17 @@ def test_no_table_is_written_where_contracts_only_read_it(granted: set[Permissio
     erased = {("Policies/Eraser", f"Tables/{name}") for name in ("Records", "ImportEvents")}
     assert written == written_by_contracts | erased
     assert ("MailWorker/Worker", "Tables/Orders") not in written
+
+
+def test_nothing_of_the_stack_may_write_refund_requests(granted: set[Permission]) -> None:
+    """Whoever could write one could authorize a refund, of any amount."""
+    actions = {(one.role, one.action) for one in granted if one.resource == REFUND_REQUESTS}
+
+    readers = {"PaymentsWorker/Worker", "Reconciler/Resolve", "AdminPage/Repair"}
+    assert readers <= {role for role, _ in actions}
+    assert not {role for role, _ in actions} & PRODUCERS.keys()
+    only_reading = READS | {"DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"}
+    assert {action.removeprefix("dynamodb:") for _, action in actions} <= only_reading
 
 
 def test_only_eraser_deletes_versions_of_archived_objects(granted: set[Permission]) -> None:

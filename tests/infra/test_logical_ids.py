@@ -36,6 +36,7 @@ LOGICAL_IDS: Final = frozenset(
         "TablesJobs313634AE",
         "TablesOrdersACF7C9C0",
         "TablesRecords353FBC94",
+        "TablesRefundRequests15A6C4BB",
         "TablesRefunds6825E1DB",
     }
 )

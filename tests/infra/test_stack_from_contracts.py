@@ -126,7 +126,8 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
     stream = derived.properties("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]
 
     assert set(derived.of_type("AWS::DynamoDB::Table")) == {
-        *("Tables/Records", "Tables/ImportEvents", "Tables/Refunds", "Tables/Gates"),
+        *("Tables/Records", "Tables/ImportEvents", "Tables/RefundRequests", "Tables/Refunds"),
+        "Tables/Gates",
     }
     assert "ProviderSecrets/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")
     assert worker.variables["ORDERS_TABLE"] == "shop-orders"

@@ -1,4 +1,4 @@
-"""A team's own orders table: other column names, another key, and no index."""
+"""A team's own tables: other column names, another key, and no index."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,14 @@ from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.tables import REQUESTED_INDEX
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import Finished
+from oncely.run.outcomes import Finished, Waiting
 from oncely.settings import Settings
 from tests.support.dynamo import DynamoFixture
-from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.orders import order_row
+from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
+from tests.support.orders import order_row, refund_request
 
 COLUMNS: Final = {
     "order_id": "id",
@@ -30,6 +31,13 @@ COLUMNS: Final = {
     "status": "payment_status",
     "charge_requested_at": "asked_at",
     "charge_shard": "shard",
+}
+REQUEST_COLUMNS: Final = {
+    "order_id": "order",
+    "refund_id": "return_number",
+    "amount": "cents",
+    "requested_by": "approved_by",
+    "requested_at": "approved_at",
 }
 KEY: Final = {"id": "18452"}
 
@@ -68,10 +76,16 @@ class MappedRows:
 
 
 def ports_for(dynamo: DynamoFixture, table: str, **variables: str) -> AwsPorts:
-    environ = {"JOBS_TABLE": dynamo.jobs_table, "ORDERS_TABLE": table, **variables}
+    environ = {
+        "JOBS_TABLE": dynamo.jobs_table,
+        "ORDERS_TABLE": table,
+        "REFUND_REQUESTS_TABLE": f"their-{dynamo.tables['refund_requests']}",
+        "REFUNDS_TABLE": dynamo.tables["refunds"],
+        **variables,
+    }
     clients = AwsClients()
     clients.dynamodb = dynamo.client
-    return AwsPorts(Settings.from_env(environ, [PaymentCharge]), clients)
+    return AwsPorts(Settings.from_env(environ, [PaymentCharge, PaymentRefund]), clients)
 
 
 def create_orders(dynamo: DynamoFixture, *, with_index: bool = False) -> str:
@@ -126,6 +140,41 @@ def test_order_is_charged_through_mapped_columns(dynamo: DynamoFixture) -> None:
     expected = {**before, "payment_status": "paid"}
     del expected["asked_at"]
     assert after == expected, "no other column changes"
+
+
+def create_refund_request(dynamo: DynamoFixture, **changes: object) -> None:
+    table = f"their-{dynamo.tables['refund_requests']}"
+    names = ("order", "return_number")
+    dynamo.admin.create_table(
+        TableName=table,
+        KeySchema=[
+            {"AttributeName": names[0], "KeyType": "HASH"},
+            {"AttributeName": names[1], "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in names],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    request = {"order_id": "18452", "refund_id": "rma_1", **refund_request(**changes)}
+    row = {REQUEST_COLUMNS.get(name, name): value for name, value in request.items()}
+    # Columns with our names and other meanings.
+    others = {"amount": "12.50 EUR", "requested_by": "customer_7", "order_id": "web-7"}
+    item = {name: serialize(value) for name, value in {**row, **others}.items()}
+    dynamo.admin.put_item(TableName=table, Item=item)
+
+
+def test_refund_is_authorized_through_mapped_columns(dynamo: DynamoFixture) -> None:
+    create_refund_request(dynamo, amount=800, requested_by="agent_9")
+    columns = json.dumps(REQUEST_COLUMNS)
+    rows = mapped_rows(dynamo, create_orders(dynamo), REFUND_REQUESTS_COLUMNS=columns)
+    world = InMemoryStack(store=rows.ports.job_store(), rows=rows)
+    world.run(charge_message())
+
+    assert isinstance(world.run(refund_message("rma_2")), Waiting)
+    assert isinstance(world.run(refund_message("rma_1")), Finished)
+
+    assert world.payments.refunded("ch_pi_1") == 800
+    evidence = world.job("payment.refund:order_18452:rma_1").evidence
+    assert any("requested by agent_9" in entry.reason for entry in evidence)
 
 
 @pytest.mark.parametrize(("amount", "written"), [(1250, True), (1, False)])

@@ -14,8 +14,7 @@ def send(rig: WorkerHarness, **message: object) -> None:
 
 
 def refund(rig: WorkerHarness, refund_id: str, amount: int) -> Status:
-    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": refund_id}
-    send(rig, **named, amount=amount)
+    send(rig, **rig.world().request_refund(refund_id, amount=amount))
     return rig.world().job(JobKey(f"payment.refund:order_18452:{refund_id}")).status
 
 

@@ -263,8 +263,8 @@ class FakeAwsAccount:
     def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return {"Table": self.tables[TableName]}
 
-    def scan(self, **_: object) -> dict[str, Any]:
-        return {"Items": self.order_rows}
+    def scan(self, *, TableName: str, **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Items": self.order_rows if TableName == "orders" else []}
 
     def get_item(self, **_: object) -> dict[str, Any]:
         return {"Item": self.identity} if self.identity else {}

@@ -67,7 +67,7 @@ from tests.support.fakes import (
     MemoryRejects,
     SequentialTokens,
 )
-from tests.support.orders import order_row
+from tests.support.orders import order_row, refund_request
 
 ROW_RETENTION = timedelta(days=90)
 UNLIMITED = ProviderSettings(effects_per_second=math.inf, lookups_per_second=math.inf)
@@ -371,6 +371,14 @@ class InMemoryStack:
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
         self.dependencies.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
+    def request_refund(
+        self, refund_id: str = "rma_1", *, order_id: str = "18452", **changes: object
+    ) -> dict[str, object]:
+        """Write the shop's request for a refund. Returns the message that names it."""
+        key = {"order_id": order_id, "refund_id": refund_id}
+        self.dependencies.rows.put("refund_requests", key, refund_request(**changes))
+        return refund_message(refund_id, order_id=order_id)
+
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
         row = self.dependencies.rows.get("orders", {"order_id": order_id})
         assert row is not None, f"there is no order {order_id}"
@@ -379,3 +387,10 @@ class InMemoryStack:
 
 def charge_message(order_id: str = "18452", **more: object) -> dict[str, object]:
     return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}
+
+
+def refund_message(
+    refund_id: str = "rma_1", *, order_id: str = "18452", **more: object
+) -> dict[str, object]:
+    named = {"job": "payment.refund", "v": 1, "order_id": order_id, "refund_id": refund_id}
+    return {**named, **more}

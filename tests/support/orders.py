@@ -1,4 +1,4 @@
-"""An order that can be charged, as the shop's own table holds it."""
+"""Rows of the shop's own tables: an order that can be charged, and a request to refund it."""
 
 
 def order_row(**changes: object) -> dict[str, object]:
@@ -12,5 +12,15 @@ def order_row(**changes: object) -> dict[str, object]:
         "status": "payment_pending",
         "charge_requested_at": "2026-11-16T02:59:00Z",
         "charge_shard": "7",
+        **changes,
+    }
+
+
+def refund_request(**changes: object) -> dict[str, object]:
+    return {
+        "amount": 1250,
+        "currency": "eur",
+        "requested_by": "agent_3",
+        "requested_at": "2026-11-01T09:00:00Z",
         **changes,
     }

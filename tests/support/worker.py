@@ -143,6 +143,7 @@ class WorkerHarness:
             "JOBS_TABLE": self.dynamo.jobs_table,
             "GATES_TABLE": self.dynamo.tables["gates"],
             "ORDERS_TABLE": self.dynamo.tables["orders"],
+            "REFUND_REQUESTS_TABLE": self.dynamo.tables["refund_requests"],
             "REFUNDS_TABLE": self.dynamo.tables["refunds"],
             "STRIPE_SECRET": self.secret,
             "STRIPE_API_BASE": self.sandbox.url,

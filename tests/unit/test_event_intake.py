@@ -27,7 +27,6 @@ from tests.unit.samples import make_job
 
 KEY = JobKey("payment.charge:order_18452")
 REFUND_KEY = JobKey("payment.refund:order_18452:rma_1")
-REFUND = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "rma_1"}
 MINUTE = timedelta(minutes=1)
 
 
@@ -231,7 +230,7 @@ def test_event_that_contradicts_an_end_stays_until_the_provider_is_asked(
 
 
 def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemoryStack) -> None:
-    paid.run(REFUND)
+    paid.run(paid.request_refund())
     paid.payments.complete_refund("re_1", status="failed")
     done = deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     assert done.outcome is HintAction.CHECK_END
@@ -241,7 +240,7 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
 
 
 def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryStack) -> None:
-    paid.run(REFUND)
+    paid.run(paid.request_refund())
     job = paid.job(REFUND_KEY)
     edited = replace(job, provider_ref="re_7", version=job.version + 1)
     paid.store.compare_and_swap(job, edited)
@@ -253,19 +252,21 @@ def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryS
     assert RefundLedger.from_row("ch_pi_1", row).total(RefundState.DONE) == 1250
 
 
-@pytest.mark.parametrize("order", ["changed", "gone"])
-def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
-    paid: InMemoryStack, order: str
+@pytest.mark.parametrize("row", ["request changed", "request gone", "order gone"])
+def test_contradicted_end_needs_review_when_rows_cannot_be_compared(
+    paid: InMemoryStack, row: str
 ) -> None:
     """Money came back, and nobody would know. A late failure of a payment is no such case."""
-    paid.run(REFUND)
+    paid.run(paid.request_refund())
     paid.payments.complete_refund("re_1", status="failed")
     rows = paid.dependencies.rows
     assert isinstance(rows, MemoryBusinessRows)
-    if order == "gone":
-        del rows.rows["orders", ("18452",)]
+    if row == "request changed":
+        paid.request_refund(amount=1)
+    elif row == "request gone":
+        del rows.rows["refund_requests", ("18452", "rma_1")]
     else:
-        rows.put("orders", {"order_id": "18452"}, {**paid.order(), "amount": 1})
+        del rows.rows["orders", ("18452",)]
 
     deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     deliver_event(paid, "payment_intent.payment_failed")
@@ -274,8 +275,8 @@ def test_contradicted_end_needs_review_when_its_order_cannot_be_compared(
     assert refund.status is Status.NEEDS_REVIEW
     assert "an event of the provider says failed" in str(refund.last_error)
     assert paid.job(KEY).status is Status.FINISHED
-    row = rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).states == {REFUND_KEY: RefundState.DONE}
+    entries = rows.get("refunds", {"charge_id": "ch_pi_1"})
+    assert RefundLedger.from_row("ch_pi_1", entries).states == {REFUND_KEY: RefundState.DONE}
 
 
 def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
@@ -288,7 +289,7 @@ def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared()
 
 
 def test_forged_refund_failure_changes_nothing(paid: InMemoryStack) -> None:
-    paid.run(REFUND)
+    paid.run(paid.request_refund())
     before = paid.job(REFUND_KEY)
     deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     assert paid.job(REFUND_KEY) == before
@@ -315,7 +316,7 @@ def test_dispute_is_evidence_an_alert_with_its_deadline_and_our_event(paid: InMe
 
 
 def test_refund_by_hand_alerts_and_our_own_refund_does_not(paid: InMemoryStack) -> None:
-    paid.run({**REFUND, "amount": 100})
+    paid.run(paid.request_refund(amount=100))
     assert deliver_event(paid, "charge.refunded", "ch_pi_1").outcome is HintAction.RECORD
     assert paid.alerts.sent == []
     mine = next(iter(paid.payments.refunds.values()))

@@ -218,8 +218,7 @@ def test_event_of_another_deployment_is_dropped(debit: InMemoryStack) -> None:
 
 def test_refund_that_fails_later_needs_review_after_its_event(world: InMemoryStack) -> None:
     world.run(charge_message())
-    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "rma_1"}
-    world.run(named)
+    world.run(world.request_refund())
     key = JobKey("payment.refund:order_18452:rma_1")
     world.payments.complete_refund("re_1", status="failed")
 

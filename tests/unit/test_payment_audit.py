@@ -215,7 +215,7 @@ def test_old_audit_is_not_continued(shop: AuditedShop, tmp_path: Path) -> None:
 
 def test_refund_that_a_job_made_is_no_difference(shop: AuditedShop) -> None:
     shop.charge("1")
-    shop.world.run({"job": "payment.refund", "v": 1, "order_id": "1", "refund_id": "rma_1"})
+    shop.world.run(shop.world.request_refund(order_id="1"))
     assert len(shop.stripe.refunds) == 1
     shop.archive()
 
@@ -226,7 +226,7 @@ def test_refund_that_a_job_made_is_no_difference(shop: AuditedShop) -> None:
 
 def test_refund_that_names_a_failed_or_missing_job_is_a_difference(shop: AuditedShop) -> None:
     shop.charge("1")
-    shop.world.run({"job": "payment.refund", "v": 1, "order_id": "1", "refund_id": "rma_1"})
+    shop.world.run(shop.world.request_refund(order_id="1"))
     shop.archive()
     del shop.world.store.jobs[JobKey("payment.refund:order_1:rma_1")]
 
@@ -237,7 +237,7 @@ def test_refund_that_names_a_failed_or_missing_job_is_a_difference(shop: Audited
 
 def refund(shop: AuditedShop) -> str:
     shop.charge("1")
-    shop.world.run({"job": "payment.refund", "v": 1, "order_id": "1", "refund_id": "rma_1"})
+    shop.world.run(shop.world.request_refund(order_id="1"))
     (ref,) = shop.stripe.refunds
     return ref
 

@@ -11,17 +11,12 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, RepairRequest
-from oncely.run.outcomes import Conflict, Duplicate, Finished, NeedsReview, NotAttempted, Waiting
+from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Waiting
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import repair_job
 
 CHARGE_ID = "ch_pi_1"
-
-
-def refund_message(refund_id: str = "rma_1", **more: object) -> dict[str, object]:
-    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": refund_id}
-    return {**named, **more}
 
 
 def refund_key(refund_id: str = "rma_1") -> str:
@@ -47,7 +42,7 @@ def paid(world: InMemoryStack) -> InMemoryStack:
 
 
 def test_order_is_refunded_in_full(paid: InMemoryStack) -> None:
-    assert isinstance(paid.run(refund_message()), Finished)
+    assert isinstance(paid.run(paid.request_refund()), Finished)
 
     job = paid.job(refund_key())
     assert (job.status, job.provider_ref, job.amount) == (Status.FINISHED, "re_1", 1250)
@@ -59,7 +54,7 @@ def test_order_is_refunded_in_full(paid: InMemoryStack) -> None:
 
 
 def test_refund_asked_for_ten_times_happens_once(paid: InMemoryStack) -> None:
-    outcomes = [paid.run(refund_message(amount=500)) for _ in range(10)]
+    outcomes = [paid.run(paid.request_refund(amount=500)) for _ in range(10)]
 
     assert [type(one) for one in outcomes] == [Finished, *[Duplicate] * 9]
     assert paid.payments.refunded(CHARGE_ID) == 500
@@ -67,27 +62,15 @@ def test_refund_asked_for_ten_times_happens_once(paid: InMemoryStack) -> None:
 
 def test_two_refunds_of_same_amount_both_happen(paid: InMemoryStack) -> None:
     for refund_id in ("rma_1", "rma_2"):
-        assert isinstance(paid.run(refund_message(refund_id, amount=500)), Finished)
+        assert isinstance(paid.run(paid.request_refund(refund_id, amount=500)), Finished)
     assert paid.payments.refunded(CHARGE_ID) == 1000
     assert ledger(paid).total(RefundState.DONE) == 1000
 
 
-def test_same_refund_id_with_other_amount_is_a_conflict(paid: InMemoryStack) -> None:
-    paid.run(refund_message(amount=500))
-    assert isinstance(paid.run(refund_message(amount=600)), Conflict)
-    assert isinstance(paid.run(refund_message()), Conflict)
-    assert paid.payments.refunded(CHARGE_ID) == 500
-
-
-def test_refund_in_other_currency_is_rejected(paid: InMemoryStack) -> None:
-    assert isinstance(paid.run(refund_message(currency="usd")), Conflict)
-    assert paid.payments.refunds == {}
-
-
 def test_more_than_captured_needs_review_and_reserves_nothing(paid: InMemoryStack) -> None:
-    paid.run(refund_message(amount=1000))
+    paid.run(paid.request_refund(amount=1000))
 
-    outcome = paid.run(refund_message("rma_2", amount=500))
+    outcome = paid.run(paid.request_refund("rma_2", amount=500))
 
     assert isinstance(outcome, NeedsReview)
     assert "2.50 EUR of 12.50 EUR can be refunded" in outcome.reason
@@ -96,16 +79,16 @@ def test_more_than_captured_needs_review_and_reserves_nothing(paid: InMemoryStac
 
 
 def test_refund_by_hand_counts(paid: InMemoryStack) -> None:
-    paid.run(refund_message("by hand", amount=1000))
+    paid.run(paid.request_refund("by hand", amount=1000))
     paid.dependencies.rows.put("refunds", {"charge_id": CHARGE_ID}, {})
 
-    assert isinstance(paid.run(refund_message(amount=500)), NeedsReview)
+    assert isinstance(paid.run(paid.request_refund(amount=500)), NeedsReview)
     assert paid.payments.refunded(CHARGE_ID) == 1000
 
 
 def test_cancelled_refund_frees_its_amount(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.REFUSED_CONNECTION)
-    paid.run(refund_message(amount=1000))
+    paid.run(paid.request_refund(amount=1000))
     row = paid.job(refund_key())
     assert (row.status, ledger(paid).states) == (Status.READY, {refund_key(): RefundState.RESERVED})
 
@@ -116,13 +99,13 @@ def test_cancelled_refund_frees_its_amount(paid: InMemoryStack) -> None:
         Status.CANCELLED,
         0,
     )
-    assert isinstance(paid.run(refund_message("rma_2")), Finished)
+    assert isinstance(paid.run(paid.request_refund("rma_2")), Finished)
     assert paid.payments.refunded(CHARGE_ID) == 1250
 
 
 def test_refund_without_answer_is_not_cancelled(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.TIMEOUT_BEFORE)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     paid.clock.advance(minutes=5)
     paid.reconcile(refund_key())
     before = paid.job(refund_key())
@@ -131,14 +114,14 @@ def test_refund_without_answer_is_not_cancelled(paid: InMemoryStack) -> None:
 
 
 def test_refund_that_was_never_claimed_leaves_no_entry(paid: InMemoryStack) -> None:
-    paid.enqueuer().enqueue(refund_message())
+    paid.enqueuer().enqueue(paid.request_refund())
     assert isinstance(repair_job(paid, Repair.CANCEL, key=JobKey(refund_key())), Repaired)
     assert ledger(paid).states == {}
 
 
 def test_disputed_charge_needs_review(paid: InMemoryStack) -> None:
     paid.payments.disputed = True
-    outcome = paid.run(refund_message())
+    outcome = paid.run(paid.request_refund())
     assert isinstance(outcome, NeedsReview)
     assert "disputed" in outcome.reason
     assert paid.payments.refunds == {}
@@ -147,7 +130,7 @@ def test_disputed_charge_needs_review(paid: InMemoryStack) -> None:
 @pytest.mark.parametrize("status", ["payment_pending", "payment_processing"])
 def test_refund_waits_for_its_payment(world: InMemoryStack, status: str) -> None:
     world.add_order(status=status)
-    assert isinstance(world.run(refund_message()), Waiting)
+    assert isinstance(world.run(world.request_refund()), Waiting)
     world.add_order()
     world.run(charge_message())
     assert world.run_until_idle(refund_key()).status is Status.FINISHED
@@ -156,7 +139,7 @@ def test_refund_waits_for_its_payment(world: InMemoryStack, status: str) -> None
 
 def test_refund_waits_for_bank_debit_for_weeks(world: InMemoryStack) -> None:
     world.add_order(status="payment_processing")
-    world.run(refund_message())
+    world.run(world.request_refund())
     end = world.clock.now() + timedelta(days=20)
     looks = 0
     while world.clock.now() < end:
@@ -184,24 +167,24 @@ def test_order_that_cannot_be_refunded_needs_review(
     world: InMemoryStack, changes: dict[str, Any], reason: str
 ) -> None:
     world.add_order(**changes)
-    outcome = world.run(refund_message())
+    outcome = world.run(world.request_refund())
     assert isinstance(outcome, NeedsReview)
     assert reason in outcome.reason
 
 
 def test_charge_of_another_order_is_not_refunded(paid: InMemoryStack) -> None:
     paid.add_order("777", status="paid", charge_id=CHARGE_ID)
-    outcome = paid.run(refund_message(order_id="777"))
+    outcome = paid.run(paid.request_refund(order_id="777"))
     assert isinstance(outcome, NeedsReview)
     assert "is the charge of order 18452" in outcome.reason
 
 
 def test_reservation_of_another_order_is_not_used(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.REFUSED_CONNECTION)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     paid.add_order("777", status="paid", charge_id=CHARGE_ID)
 
-    outcome = paid.run(refund_message(order_id="777"))
+    outcome = paid.run(paid.request_refund(order_id="777"))
 
     assert isinstance(outcome, NeedsReview)
     assert "is the charge of order 18452" in outcome.reason
@@ -211,7 +194,7 @@ def test_reservation_of_another_order_is_not_used(paid: InMemoryStack) -> None:
 
 def test_lost_answer_is_found_in_the_list(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.TIMEOUT_AFTER)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
 
     assert paid.run_until_idle(refund_key()).status is Status.FINISHED
     assert len(paid.payments.refunds) == 1
@@ -220,7 +203,7 @@ def test_lost_answer_is_found_in_the_list(paid: InMemoryStack) -> None:
 
 def test_request_without_answer_is_repeated_under_the_same_key(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", *[ProviderFault.TIMEOUT_BEFORE] * 2)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
 
     assert paid.run_until_idle(refund_key()).status is Status.FINISHED
     assert refund_keys(paid) == ["1", "1", "1"]
@@ -229,7 +212,7 @@ def test_request_without_answer_is_repeated_under_the_same_key(paid: InMemorySta
 
 def test_key_number_rises_after_an_answer_and_an_empty_list(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.SERVER_ERROR)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
 
     assert paid.run_until_idle(refund_key()).status is Status.FINISHED
     assert refund_keys(paid) == ["1", "2"]
@@ -238,7 +221,7 @@ def test_key_number_rises_after_an_answer_and_an_empty_list(paid: InMemoryStack)
 def test_answer_under_an_older_key_does_not_raise_the_next(paid: InMemoryStack) -> None:
     faults = (ProviderFault.SERVER_ERROR, ProviderFault.TIMEOUT_BEFORE)
     paid.payments.fail_next("refund", *faults)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
 
     assert paid.run_until_idle(refund_key()).status is Status.FINISHED
     assert refund_keys(paid) == ["1", "2", "2"]
@@ -246,7 +229,7 @@ def test_answer_under_an_older_key_does_not_raise_the_next(paid: InMemoryStack) 
 
 def test_request_without_answer_needs_review_once_its_key_expired(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.TIMEOUT_BEFORE)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     paid.clock.advance(hours=23)
 
     job = paid.run_until_idle(refund_key())
@@ -258,16 +241,16 @@ def test_request_without_answer_needs_review_once_its_key_expired(paid: InMemory
 
 def test_declined_refund_frees_its_amount(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.DECLINED)
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
 
     assert paid.job(refund_key()).status is Status.FAILED
     assert ledger(paid).states == {refund_key(): RefundState.FAILED}
-    assert isinstance(paid.run(refund_message("rma_2")), Finished)
+    assert isinstance(paid.run(paid.request_refund("rma_2")), Finished)
 
 
 def test_pending_refund_ends_days_later(paid: InMemoryStack) -> None:
     paid.payments.refunds_pend = True
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     assert paid.job(refund_key()).status is Status.UNKNOWN
     paid.clock.advance(days=4)
     paid.payments.complete_refund("re_1", status="failed")
@@ -278,10 +261,10 @@ def test_pending_refund_ends_days_later(paid: InMemoryStack) -> None:
 
 def test_undecided_refund_keeps_its_amount_reserved(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.TIMEOUT_BEFORE)
-    paid.run(refund_message(amount=1000))
+    paid.run(paid.request_refund(amount=1000))
     paid.payments.fail_next("lookup_refund", *[ProviderFault.TIMEOUT_BEFORE] * 3)
 
-    second = paid.run(refund_message("rma_2", amount=1000))
+    second = paid.run(paid.request_refund("rma_2", amount=1000))
 
     assert isinstance(second, NotAttempted)
     assert "may leave too little" in second.reason
@@ -301,7 +284,7 @@ def test_reservation_of_another_refund_since_the_read_is_not_overwritten(
             return getattr(paid.payments, name)
 
     runner = paid.runner(provider=_ReservesMeanwhile())
-    outcome = paid.run(refund_message(amount=1000), runner=runner)
+    outcome = paid.run(paid.request_refund(amount=1000), runner=runner)
 
     assert isinstance(outcome, NotAttempted)
     assert (paid.payments.refunds, paid.job(refund_key()).attempts) == ({}, 0)
@@ -309,11 +292,11 @@ def test_reservation_of_another_refund_since_the_read_is_not_overwritten(
 
 
 def test_forged_row_cannot_skip_the_reservation(paid: InMemoryStack) -> None:
-    paid.enqueuer().enqueue(refund_message())
+    paid.enqueuer().enqueue(paid.request_refund())
     row = paid.job(refund_key())
     paid.store.jobs[row.job_key] = replace(row, provider_ref="re_forged")
 
-    outcome = paid.run(refund_message())
+    outcome = paid.run(paid.request_refund())
 
     assert isinstance(outcome, NeedsReview)
     assert "no amount of ch_pi_1 is reserved" in outcome.reason
@@ -322,13 +305,13 @@ def test_forged_row_cannot_skip_the_reservation(paid: InMemoryStack) -> None:
 
 def test_outage_before_the_reservation_spends_no_attempt(paid: InMemoryStack) -> None:
     paid.payments.fail_next("read_charge", ProviderFault.TIMEOUT_BEFORE)
-    assert isinstance(paid.run(refund_message()), NotAttempted)
+    assert isinstance(paid.run(paid.request_refund()), NotAttempted)
     assert (paid.job(refund_key()).attempts, ledger(paid).states) == (0, {})
-    assert isinstance(paid.run(refund_message()), Finished)
+    assert isinstance(paid.run(paid.request_refund()), Finished)
 
 
 def test_refund_is_found_by_its_order(paid: InMemoryStack) -> None:
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     found = paid.inspector().search("18452")
     assert {view.job.job_type for view in found.jobs} >= {"payment.charge", "payment.refund"}
     (view,) = [view for view in found.jobs if view.job.job_type == "payment.refund"]
@@ -348,7 +331,7 @@ def look_up(world: InMemoryStack) -> RepairOutcome:
 
 
 def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemoryStack) -> None:
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     paid.clock.advance(days=9)
     paid.payments.complete_refund("re_1", status="failed")
 
@@ -360,11 +343,11 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     assert ledger(paid).states == {refund_key(): RefundState.FAILED}
     paid.reconcile(refund_key())
     assert len(paid.alerts.sent) == 1
-    assert isinstance(paid.run(refund_message("rma_2")), Finished)
+    assert isinstance(paid.run(paid.request_refund("rma_2")), Finished)
 
 
 def test_refund_that_stands_is_only_noted(paid: InMemoryStack) -> None:
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     assert isinstance(look_up(paid), Repaired)
     assert paid.job(refund_key()).status is Status.FINISHED
     assert ledger(paid).states == {refund_key(): RefundState.DONE}
@@ -372,7 +355,7 @@ def test_refund_that_stands_is_only_noted(paid: InMemoryStack) -> None:
 
 
 def test_other_refund_of_the_job_does_not_free_the_amount(paid: InMemoryStack) -> None:
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     job = paid.job(refund_key())
     edited = replace(job, provider_ref="re_7", version=job.version + 1)
     paid.store.compare_and_swap(job, edited)
@@ -384,7 +367,7 @@ def test_other_refund_of_the_job_does_not_free_the_amount(paid: InMemoryStack) -
 
 
 def test_late_failure_and_its_entry_are_one_write(paid: InMemoryStack) -> None:
-    paid.run(refund_message())
+    paid.run(paid.request_refund())
     paid.payments.complete_refund("re_1", status="failed")
     entry = refund_key()
     row = {f"amount:{entry}": 1, f"state:{entry}": "done", "reservations": 1}

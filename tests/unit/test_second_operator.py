@@ -238,8 +238,7 @@ def test_unclear_amounts_are_refused(text: str) -> None:
 def test_refund_of_unknown_amount_needs_second_operator() -> None:
     world = guarded(InMemoryStack(), "eur:99999")
     world.add_order(status="paid")
-    named = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "rma_1"}
-    assert isinstance(world.run(named), NeedsReview), "the order has no charge"
+    assert isinstance(world.run(world.request_refund()), NeedsReview), "the order has no charge"
     key = JobKey("payment.refund:order_18452:rma_1")
 
     outcome = repair_job(world, Repair.MARK_FAILED, key=key)

@@ -73,7 +73,7 @@ def test_verdict_rests_on_all_jobs_of_the_order_whatever_was_searched(
 ) -> None:
     """A search by a charge finds neither its refund nor another charge of the order."""
     world.run(charge_message("1"))
-    world.run({"job": "payment.refund", "v": 1, "order_id": "1", "refund_id": "r", "amount": 50})
+    world.run(world.request_refund("r", order_id="1", amount=50))
     again = make_job(
         job_key=JobKey("payment.charge:order_1:2"),
         status=Status.FINISHED,

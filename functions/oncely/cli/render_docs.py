@@ -189,6 +189,8 @@ def _table(name: str, schema: TableSchema) -> Iterator[str]:
     users = [one.job_type for one in project_jobs() if schema in one.resources.tables]
     yield from (f"## {name}", "", f"Used by {', '.join(f'`{one}`' for one in users)}.")
     yield f"Its key is {_key(schema.key)}."
+    if not any(schema in one.resources.writes for one in project_jobs()):
+        yield "Oncely only reads it: no function and no policy of the stack can write it."
     if schema.has_ttl:
         yield "Rows with `expires_at` expire (TTL)."
     for index in schema.indexes:

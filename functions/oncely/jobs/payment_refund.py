@@ -1,8 +1,8 @@
-"""payment.refund: refund a paid order, in full or in part, once for each refund id."""
+"""payment.refund: refund a paid order as the shop's refund request says, once for each request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
 from oncely import (
@@ -31,7 +31,9 @@ from oncely import (
     RetryLimits,
     RetryPolicy,
     RetrySafety,
+    format_time,
     job_key,
+    parse_time,
 )
 from oncely.jobs.orders import (
     PAYMENT_FAILED,
@@ -44,31 +46,43 @@ from oncely.jobs.orders import (
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, REFUND_PROVIDERS
 from oncely.jobs.refund_ledger import RefundLedger, RefundState, end_entry
-from oncely.jobs.tables import ORDERS, REFUNDS
+from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS
 from oncely.providers.interfaces import Refund, RefundProvider
 
 _JOB = "payment.refund"
 # The slowest payment that a refund waits for is a bank debit.
 _GRACE_PERIOD = timedelta(days=30)
+# The clock that dated a request may be ahead of ours by this much.
+_SHOP_CLOCK_SKEW = timedelta(minutes=1)
 
 
 class RefundMessage(Message):
-    """A request to refund an order. Each `refund_id` is one refund, however often it is sent."""
+    """Names a refund request, which is refunded once. Other fields only check its values."""
 
     job: Literal["payment.refund"]
     v: Literal[1]
     order_id: BusinessId
     refund_id: BusinessId
-    amount: Amount | None = None  # None for the order's amount
+    amount: Amount | None = None
     currency: Currency | None = None
 
 
 @dataclass(frozen=True)
+class RefundRequest:
+    """The shop's permission to refund. A producer cannot write it."""
+
+    money: Money
+    requested_by: str
+    requested_at: datetime
+
+
+@dataclass(frozen=True)
 class RefundFacts:
-    """The refund that the order row describes."""
+    """The refund that the request and the order describe."""
 
     refund: Refund
     provider: str
+    requested_by: str
 
 
 class PaymentRefund(Contract[RefundMessage, RefundFacts]):
@@ -95,18 +109,19 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
     owner = DataOwner.CUSTOMER
     resources = Resources(
         queue="payments",
-        reads=(ORDERS, REFUNDS),
+        reads=(ORDERS, REFUND_REQUESTS, REFUNDS),
         writes=(REFUNDS,),
         providers=tuple(REFUND_PROVIDERS.values()),
     )
     description = Description(
         done_verb="refunded",
-        waits_for="its order to be paid",
-        effect="the order's customer gets the amount back, at most once for each refund id.",
-        business_rows="Oncely's own ledger of the charge. The order is not changed.",
+        waits_for="its refund request, or for its order to be paid",
+        effect="the order's customer gets the amount of the refund request back, at most once.",
+        business_rows="Oncely's own ledger of the charge. Order and request are not changed.",
         success="the payment provider reports that this refund succeeded.",
         failure="the provider declines the refund, or the customer's bank does.",
         review_when=(
+            "when the refund request is not valid, or not in the order's currency",
             "when the order was not paid, or at a provider where Oncely makes no refunds",
             "when less than the amount can be refunded, including refunds made by hand",
             "when the charge is disputed, or belongs to another order or currency",
@@ -129,36 +144,46 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         return f"Refunded once: {amount_label(job)} ({job.provider_ref or 'reference unknown'})."
 
     def precheck(self, message: RefundMessage) -> PrecheckResult[RefundFacts]:
-        """Read the order. What can be refunded is read later, by the owner of the job."""
+        """Read the request and the order. What can be refunded is read later, by the owner."""
+        named = f"refund request {message.refund_id} of order {message.order_id}"
+        key = {"order_id": message.order_id, "refund_id": message.refund_id}
+        row = self.dependencies.table(REFUND_REQUESTS.name).get(key)
+        if row is None:
+            return NotThereYet(waits_for=f"{named} to exist")
+        request = _request(row)
+        if isinstance(request, str):
+            return AlreadyResolved(outcome=Anomalous(f"{named} is not valid: {request}"))
+        if difference := _message_mismatch(message, request.money):
+            return Mismatch(f"{difference}, but {named} has {request.money}")
+        requested_at = format_time(request.requested_at)
+        if request.requested_at > self.dependencies.clock.now() + _SHOP_CLOCK_SKEW:
+            return NotThereYet(waits_for=f"the time of {named}, {requested_at}")
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
             return NotThereYet(waits_for=f"order {message.order_id} to exist")
         if order.get("status") in {PAYMENT_PENDING, PAYMENT_PROCESSING}:
             return NotThereYet(waits_for=f"order {message.order_id} to be paid")
-        facts = _facts(order, message)
+        facts = _facts(order, request, message)
         if isinstance(facts, str):
             reason = f"order {message.order_id} cannot be refunded: {facts}"
             return AlreadyResolved(outcome=Anomalous(reason))
-        money = facts.refund.money
-        if message.currency not in {None, money.currency}:
-            return Mismatch(
-                f"the message has currency {message.currency}, but order {message.order_id} has "
-                f"{money.currency}"
-            )
         customer_id = order.get("customer_id")
         return Proceed(
             facts=facts,
+            # Every column of the request: a later change is a conflict.
             values={
                 "order_id": message.order_id,
                 "refund_id": message.refund_id,
+                "amount": request.money.amount,
+                "currency": request.money.currency,
+                "requested_by": request.requested_by,
+                "requested_at": requested_at,
                 "charge_id": facts.refund.charge_id,
-                "amount": money.amount,
-                "currency": money.currency,
                 "payment_provider": facts.provider,
             },
             provider=facts.provider,
             customer_id=customer_id if isinstance(customer_id, str) else None,
-            money=money,
+            money=request.money,
         )
 
     @property
@@ -184,9 +209,8 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             return Anomalous(charge.reason)
         if isinstance(charge, NotSent):
             return charge
-        reserved = Reserved(
-            f"reserved {refund.money} of {refund.charge_id}", (ledger.reserve(refund),)
-        )
+        reason = f"reserved {refund.money} of {refund.charge_id}, requested by "
+        reserved = Reserved(reason + call.facts.requested_by, (ledger.reserve(refund),))
         return ledger.objection_to(refund, charge) or reserved
 
     def execute(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
@@ -221,7 +245,33 @@ def _refund(call: EffectCall[RefundFacts]) -> Refund:
     return replace(call.facts.refund, deployment=call.job.deployment)
 
 
-def _facts(order: Mapping[str, object], message: RefundMessage) -> RefundFacts | str:
+def _request(row: Mapping[str, object]) -> RefundRequest | str:
+    """Return the request, or why it is not valid."""
+    requested_by = row.get("requested_by")
+    if not isinstance(requested_by, str) or not requested_by:
+        return "requested_by is missing"
+    try:
+        requested_at = parse_time(row.get("requested_at"))
+    except ValueError as error:
+        return f"requested_at: {error}"
+    try:
+        money = Money.parse(row.get("amount"), row.get("currency"))
+    except InvalidMoneyError as error:
+        return str(error)
+    return RefundRequest(money, requested_by, requested_at)
+
+
+def _message_mismatch(message: RefundMessage, money: Money) -> str | None:
+    if message.amount not in {None, money.amount}:
+        return f"the message has amount {message.amount}"
+    if message.currency not in {None, money.currency}:
+        return f"the message has currency {message.currency}"
+    return None
+
+
+def _facts(
+    order: Mapping[str, object], request: RefundRequest, message: RefundMessage
+) -> RefundFacts | str:
     """Return the refund as facts, or why the order cannot be refunded."""
     if order.get("status") == PAYMENT_FAILED:
         return "its payment failed, so there is nothing to refund"
@@ -235,15 +285,15 @@ def _facts(order: Mapping[str, object], message: RefundMessage) -> RefundFacts |
     charge_id = order.get("charge_id")
     if not isinstance(charge_id, str) or not charge_id:
         return "it has no charge_id"
-    try:
-        money = Money.parse(message.amount or order.get("amount"), order.get("currency"))
-    except InvalidMoneyError as error:
-        return str(error)
+    currency = order.get("currency")
+    if not isinstance(currency, str) or currency.lower() != request.money.currency:
+        ours = request.money.currency
+        return f"its currency is {currency!r}, and refund request {message.refund_id} has {ours}"
     refund = Refund(
         charge_id=charge_id,
-        money=money,
+        money=request.money,
         job_key=PaymentRefund.key(message),
         order_id=message.order_id,
         refund_id=message.refund_id,
     )
-    return RefundFacts(refund, provider)
+    return RefundFacts(refund, provider, request.requested_by)

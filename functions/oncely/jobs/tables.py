@@ -60,6 +60,33 @@ ORDERS: Final = TableSchema(
         ),
     ),
 )
+# The shop's permission to refund. No job writes it: a process that approves refunds does.
+REFUND_REQUESTS: Final = TableSchema(
+    name="refund_requests",
+    key=KeySchema(partition="order_id", sort="refund_id"),
+    columns=(
+        Column(name="order_id", required=True, description="the order to refund"),
+        Column(name="refund_id", required=True, description="your own id of the refund"),
+        Column(
+            name="amount",
+            type=ColumnType.NUMBER,
+            required=True,
+            description="what to refund, a whole number of minor units: 1250 is 12.50",
+        ),
+        Column(name="currency", required=True, description="that of the order"),
+        Column(
+            name="requested_by",
+            required=True,
+            description="who requested or approved the refund, such as a staff id. It is shown "
+            "with the job; email addresses and ARNs are masked there",
+        ),
+        Column(
+            name="requested_at",
+            required=True,
+            description="when, as UTC time in ISO format. Nothing is refunded before that time",
+        ),
+    ),
+)
 # Our ledger of each charge's refunds. It limits them, so its rows do not expire.
 REFUNDS: Final = TableSchema(name="refunds", key=KeySchema(partition="charge_id"))
 # Only the tombstone of a contact that is gone expires, with the event that wrote it.
