@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from oncely.settings import pascal_case
 from oncely_local.stack import LocalStack
-from oncely_local.workload import CRM, DECLINED, PAID, SeedRow, pending_order
+from oncely_local.workload import CRM, DECLINED, PAID, SeedRow, pending_order, refund_request
 
 FIRST_ORDER: Final = 1001
 DECLINED_ORDER: Final = 1013
@@ -20,12 +20,12 @@ _BATCH_SIZE: Final = 25  # DynamoDB's limit of one call
 
 
 def write_sample_data(stack: LocalStack) -> None:
-    """Add the rows of the project: here, orders that wait for payment, and contacts in the CRM."""
+    """Add the rows of the project: here, orders to pay, a refund request, and CRM contacts."""
     for table, rows in stack.project.fixtures.rows.items():
         put_rows(stack, f"{pascal_case(table)}TableName", rows)
     if not stack.project.is_clone:
         return
-    orders = (
+    orders = [
         pending_order(
             number,
             number,
@@ -34,8 +34,10 @@ def write_sample_data(stack: LocalStack) -> None:
             outcome=DECLINED if number == DECLINED_ORDER else PAID,
         )
         for number in range(FIRST_ORDER, FIRST_ORDER + _ORDERS)
-    )
+    ]
     put_rows(stack, "OrdersTableName", orders)
+    request = refund_request(orders[0], "rma_1", amount=1000)
+    put_rows(stack, "RefundRequestsTableName", [request])
     stack.sandbox.providers[CRM].add_samples(_CONTACTS)
 
 

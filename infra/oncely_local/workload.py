@@ -82,7 +82,7 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     for order in (*cancelled, *orders):
         body = _message("payment.charge", order_id=order["order_id"])
         messages[f"payment.charge:order_{order['order_id']}"] = (PAYMENTS, body)
-    refunds = dict(_refunds(draw, orders))
+    requests = list(_refund_requests(draw, orders))
     for batch in ("nightly", "again"):
         body = _message("sync.import", source=CRM, batch_id=batch)
         messages[f"sync.import:{CRM}:{batch}"] = (SYNC, body)
@@ -95,9 +95,13 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
         messages[f"sync.push:{CRM}:{row['record_id']}:1"] = (SYNC, body)
     first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
     # At the end, when most of the orders are paid. The others make their refunds wait.
-    first |= {key: ScheduledMessage(1.0, PAYMENTS, body) for key, body in refunds.items()}
+    for row in requests:
+        named = {name: row[name] for name in ("order_id", "refund_id")}
+        body = _message("payment.refund", **named)
+        key = f"payment.refund:order_{named['order_id']}:{named['refund_id']}"
+        first[key] = ScheduledMessage(1.0, PAYMENTS, body)
     return Workload(
-        rows={"orders": (*orders, *cancelled), "records": records},
+        rows={"orders": (*orders, *cancelled), "refund_requests": requests, "records": records},
         contacts=contacts,
         events=events,
         jobs=first,
@@ -139,8 +143,8 @@ def _orders(draw: random.Random, number: int) -> Iterator[SeedRow]:
         yield pending_order(n + 1, n % 97 + 1, amount=amount, currency=currency, outcome=outcome)
 
 
-def _refunds(draw: random.Random, orders: Sequence[SeedRow]) -> Iterator[tuple[str, str]]:
-    """Refunds of half the amount, by job key."""
+def _refund_requests(draw: random.Random, orders: Sequence[SeedRow]) -> Iterator[SeedRow]:
+    """Requests to refund half of what was paid."""
     paid = [
         order
         for order in orders
@@ -148,9 +152,7 @@ def _refunds(draw: random.Random, orders: Sequence[SeedRow]) -> Iterator[tuple[s
         and order["payment_method"] == PAYMENT_METHODS[str(order["payment_provider"])][PAID]
     ]
     for order in draw.sample(paid, min(len(paid), _at_least_one(len(orders) * SHARE_REFUNDED))):
-        order_id, amount = order["order_id"], int(order["amount"]) // 2
-        body = _message("payment.refund", order_id=order_id, refund_id="rma", amount=amount)
-        yield f"payment.refund:order_{order_id}:rma", body
+        yield refund_request(order, "rma", amount=int(order["amount"]) // 2)
 
 
 def _cancelled_orders(number: int) -> Iterator[SeedRow]:
@@ -175,6 +177,18 @@ def pending_order(
         "payment_method": PAYMENT_METHODS[provider][outcome],
         "receipt_email": f"order-{number}@example.com",
         "status": "payment_pending",
+    }
+
+
+def refund_request(order: SeedRow, refund_id: str, *, amount: int) -> SeedRow:
+    """The row in which the shop permits a refund."""
+    return {
+        "order_id": order["order_id"],
+        "refund_id": refund_id,
+        "amount": amount,
+        "currency": order["currency"],
+        "requested_by": "support",
+        "requested_at": "2026-01-05T09:00:00Z",
     }
 
 

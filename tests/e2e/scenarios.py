@@ -85,8 +85,18 @@ def successful_payment(stack: StackClient) -> dict[str, Any]:
 def refunded_payment(stack: StackClient) -> dict[str, Any]:
     put_order(stack, "returned")
     stack.send("PaymentsQueueUrl", charge_message("returned"))
-    refund = {"job": "payment.refund", "v": 1, "order_id": "returned", "refund_id": "rma_1"}
-    stack.send("PaymentsQueueUrl", refund)
+    named = {"order_id": "returned", "refund_id": "rma_1"}
+    stack.put(
+        "RefundRequestsTableName",
+        {
+            **named,
+            "amount": 4900,
+            "currency": "eur",
+            "requested_by": "agent_3",
+            "requested_at": "2026-01-05T09:00:00Z",
+        },
+    )
+    stack.send("PaymentsQueueUrl", {"job": "payment.refund", "v": 1, **named})
     return stack.wait_for_job("payment.refund:order_returned:rma_1", "finished")
 
 

@@ -49,7 +49,7 @@ NEVER_RECORDED = {
     "AdminPage/Repair dynamodb:Query Tables/Jobs/index/by_reference": "it found the key itself",
     "Reconciler/Resolve dynamodb:* Tables/Refunds": "no refund was unknown here",
     # An operator may repair a job of any type; here it was a payment without a reference.
-    "AdminPage/Repair dynamodb:* Tables/Refunds": "a job of another type would",
+    "AdminPage/Repair dynamodb:* Tables/Refund*": "a job of another type would",
     "AdminPage/Repair dynamodb:* Tables/ImportEvents": "a job of another type would",
     "AdminPage/Repair dynamodb:* Tables/Records": "the same",
     "AdminPage/Repair secretsmanager:GetSecretValue ProviderSecrets/*": "the same",
@@ -62,6 +62,7 @@ RARELY_RECORDED = {
     "AdminPage/Repair s3:* Archive/Bucket/rejects/*": "and resend a reject",
     "* dynamodb:GetItem Tables/Jobs *": "a write whose reply was lost is read back",
     "* dynamodb:UpdateItem Tables/Jobs alerts:*": "alerts are counted",
+    "Reconciler/Resolve dynamodb:GetItem Tables/RefundRequests": "if a refund waits for longer",
     "EventIntake/* *": "one event arrives here, test_events has the others",
     "Reconciler/Finish states:StartExecution *": "a sweep that found more than a page goes on",
 }

@@ -52,6 +52,7 @@ def create_environment(engine: Engine, sandbox: Sandbox) -> SoakEnvironment:
         "JobsTableName": dynamo.jobs_table,
         "OrdersTableName": dynamo.tables["orders"],
         "RecordsTableName": dynamo.tables["records"],
+        "RefundRequestsTableName": dynamo.tables["refund_requests"],
         "PaymentsQueueUrl": urls["payments"],
         "SyncQueueUrl": urls["sync"],
         "MailQueueUrl": urls["mail"],

@@ -42,6 +42,13 @@ def test_each_job_has_key_of_its_contract() -> None:
         assert kind.key(message) == key
 
 
+def test_every_refund_of_the_workload_is_requested() -> None:
+    drawn = generate_workload(jobs=300, seed=1)
+    requested = {(row["order_id"], row["refund_id"]) for row in drawn.rows["refund_requests"]}
+    messages = [json.loads(one.body) for key, one in drawn.jobs.items() if "refund" in key]
+    assert {(one["order_id"], one["refund_id"]) for one in messages} == requested
+
+
 def test_workload_contains_immediate_and_later_duplicates() -> None:
     drawn = generate_workload(jobs=300, seed=1)
     first = {(one.queue, one.body): one.time_fraction for one in drawn.jobs.values()}
