@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from oncely.operate.daily_audit import DailyAudit
     from oncely.operate.erase import Eraser
     from oncely.operate.job_queries import JobQueries
+    from oncely.operate.operator_sender import OperatorSender
     from oncely.operate.overview import Overview
     from oncely.operate.page_access import TextDigester
     from oncely.operate.pauses import PauseSwitch
     from oncely.operate.provider_search import ProviderSearch
+    from oncely.operate.reject_resender import RejectResender
     from oncely.operate.rejects import RejectedMessages
     from oncely.operate.repairer import Repairer
     from oncely.operate.restore_proofs import ProofRestorer
@@ -255,11 +257,24 @@ class App:
 
     @cached_property
     def rejected_messages(self) -> "RejectedMessages":
-        """The service that lists rejected messages and sends corrected ones."""
+        """The read-only service that lists rejected messages."""
         from oncely.operate.rejects import RejectedMessages
 
-        ports = self.ports
-        return RejectedMessages(self.registry, ports.stored_rejects, self.enqueuer, ports.clock)
+        return RejectedMessages(self.registry, self.ports.stored_rejects, self.ports.clock)
+
+    @cached_property
+    def reject_resender(self) -> "RejectResender":
+        """The service that resends rejected messages for an operator."""
+        from oncely.operate.reject_resender import RejectResender
+
+        return RejectResender(messages=self.rejected_messages, sender=self.operator_sender)
+
+    @cached_property
+    def operator_sender(self) -> "OperatorSender":
+        """The service that sends messages for an operator."""
+        from oncely.operate.operator_sender import OperatorSender
+
+        return OperatorSender(enqueuer=self.enqueuer, repairer=self.repairer)
 
     @cached_property
     def verdict_lookup(self) -> "VerdictLookup":

@@ -119,7 +119,7 @@ class Settings(BaseModel):
     min_resubmission_interval_seconds: Annotated[int, Field(ge=0)] = 60
     max_resubmissions_per_day: Annotated[int, Field(ge=1)] = 5
 
-    # Amounts above which a repair needs a second operator, as the stage checked them.
+    # Amounts above which an operator needs a second one, as the stage checked them.
     second_operator_above: str = ""
 
     sweep_page_size: Annotated[int, Field(ge=1)] = 1000

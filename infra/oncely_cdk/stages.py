@@ -121,8 +121,8 @@ class OncelySettings(BaseModel):
     # follow the decline at once. See a contract's `limits_resubmissions`.
     min_resubmission_interval_seconds: Annotated[int, Field(ge=0)] = 60
     max_resubmissions_per_day: PositiveInt = 5
-    # Amounts in minor units by currency, such as eur:50000,usd:60000. A repair of a job above one
-    # needs a second operator; a currency that is not listed always does (default: never).
+    # Amounts in minor units by currency, such as eur:50000,usd:60000. What an operator causes above
+    # one needs a second operator; a currency that is not listed always does (default: never).
     second_operator_above: Annotated[str, AfterValidator(check_amounts)] = ""
     # Concurrent functions per queue. With 10 jobs each, at most 20 concurrent calls to a provider,
     # whose rate the gate limits.

@@ -245,39 +245,45 @@ def test_filtered_list_is_exported_as_csv_and_json(
 
 def test_reject_is_edited_and_resent_once(operator: AdminBrowser, deployment: StackClient) -> None:
     put_order(deployment, "page-reject")
-    deployment.send("PaymentsQueueUrl", charge_message("page-reject", amount="4900"))
+    deployment.send("PaymentsQueueUrl", charge_message("page-reject", amount=9900))
+    deployment.send("PaymentsQueueUrl", charge_message("page-unreadable", amount="4900"))
     entry = operator.page.locator(".reject", has_text="page-reject")
+    unreadable = operator.page.locator(".reject", has_text="page-unreadable")
 
     def is_listed() -> bool:
         operator.open_hash("#/report/rejects")
-        return entry.count() == 1
+        return entry.count() == unreadable.count() == 1
 
-    wait_for(is_listed, "the reject is listed")
+    wait_for(is_listed, "the rejects are listed")
+    resend = entry.get_by_role("button", name="Edit and resend")
+    name = resend.get_attribute("aria-label")
+    expect(unreadable.get_by_role("button", name="Edit and resend")).to_have_count(0)
     found = [f"list {fault}" for fault in operator.layout_violations()]
-    entry.get_by_role("button", name="Edit and resend").click()
+    resend.click()
     dialog = operator.page.get_by_role("dialog", name="Edit and resend")
-    dialog.get_by_label("Reason").fill("The amount is a number")
-    dialog.get_by_role("button", name="Resend").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("amount")
-    found += [f"refused {fault}" for fault in operator.layout_violations()]
+    dialog.get_by_label("Reason").fill("The order has another amount")
     message = dialog.get_by_label("Message")
-    message.fill(message.input_value().replace('"4900"', "4900"))
+    rejected = message.input_value()
+    message.fill(rejected.replace("page-reject", "page-reject-2"))
+    dialog.get_by_role("button", name="Resend").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("A field of the job key was edited")
+    found += [f"refused {fault}" for fault in operator.layout_violations()]
+    message.fill(rejected.replace("9900", "4900"))
     dialog.get_by_role("button", name="Resend").click()
     expect(dialog).to_contain_text("payment.charge:order_page-reject was created and sent")
     dialog.get_by_role("button", name="Close").click()
 
-    expect(entry).to_contain_text("resent once")
-    name = entry.locator(".plain").get_attribute("aria-label")
-    again = {"name": str(name).split()[-1], "message": "{}", "seen": 0, "reason": "again"}
-    again["message"] = json.dumps(charge_message("page-reject-2"))
+    expect(entry).to_contain_text("resent")
+    expect(resend).to_have_count(0)
+    again = {"name": str(name).split()[-1], "message": rejected, "reason": "again"}
     status, answer = operator.fetch_json(
         "/api/rejects/resend", method="POST", body=json.dumps(again)
     )
-    assert (status, answer["resends"]) == (409, 1)
+    assert (status, "already resent" in answer["error"]) == (400, True)
     key = "payment.charge:order_page-reject"
     deployment.wait_for_job(key, "finished")
     first = get_job(deployment, key).evidence[0]
-    assert (first.actor, "The amount is a number" in first.reason) == (
+    assert (first.actor, "The order has another amount" in first.reason) == (
         operator_actor(OPERATOR),
         True,
     )

@@ -93,3 +93,23 @@ def test_large_payment_is_marked_by_two_operators(
     assert (confirmed.status, confirmed.json["job"]["status"]) == (200, "finished"), confirmed.text
     assert confirmed.json["needs_second_operator"] is False
     assert deployment.order("large")["status"] == "paid"
+
+
+def test_large_payment_is_sent_by_two_operators(
+    deployment: StackClient, admin_api: AdminApiClient
+) -> None:
+    scenarios.put_order(deployment, "large-send", amount=2_000_000)
+    key = "payment.charge:order_large-send"
+    words = ("send", "payment.charge", "order_id=large-send")
+
+    said = [run_cli(deployment, *words, code=4) for _ in range(2)]
+    own = run_cli(deployment, "repair", key, "reopen", *WHY, code=1)
+    held = get_job(deployment, key)
+    confirmed = repair_by_page(admin_api, key, "reopen")
+
+    assert "for a second operator: recorded as a request: operator requested reopen" in said[0]
+    assert all("you requested it yourself" in again for again in (said[1], own))
+    assert (held.status, held.fence, held.version) == (Status.NEEDS_REVIEW, 0, 1)
+    assert (confirmed.status, confirmed.json["needs_second_operator"]) == (200, False)
+    deployment.wait_for_job(key, "finished")
+    assert scenarios.count_charges(deployment, "large-send") == 1

@@ -40,8 +40,9 @@ _REASONS: Final = frozenset(
 # Exit codes other than 0: the job's state may not allow the repair, a reject of another stack is
 # not found, and a check may find something that needs action. A job that another page sent may
 # still be open when its data is erased. The deployed table needs no restore, so that is refused.
+# A refund of an order that is not paid yet has no known amount, so it waits for a second operator.
 _ANSWERS: Final = {
-    **{name: {0, 4} for name in ("doctor", "reconcile", "archive", "erase")},
+    **{name: {0, 4} for name in ("doctor", "reconcile", "archive", "erase", "send")},
     **{name: {0, 1} for name in ("repair", "rejects")},
     "cancel": {0, 1},
     "bulk": {0, 1},

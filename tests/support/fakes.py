@@ -134,7 +134,7 @@ class FakeIdentityTable:
 class MemoryRejects:
     stored: list[StoredReject] = field(default_factory=list)
     of_jobs: dict[str, list[str]] = field(default_factory=dict)  # names by job key
-    resends: dict[tuple[str, int], str] = field(default_factory=dict)
+    resends: dict[str, str] = field(default_factory=dict)  # actors by name
 
     def add(self, name: str, body: str, *, at: datetime = START) -> None:
         one = StoredReject(name=name, at=at, body=body, reason="amount is text", queue="payments")
@@ -154,11 +154,11 @@ class MemoryRejects:
         names = self.of_jobs.get(job_key, [])
         return [one for one in reversed(self.stored) if one.name in names][:limit]
 
-    def count_resends(self, names: Collection[str]) -> dict[str, int]:
-        return {name: sum(one == name for one, _ in self.resends) for name in names}
+    def resent(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(names) & self.resends.keys()
 
-    def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
-        return self.resends.setdefault((name, number), actor) is actor
+    def reserve_resend(self, name: str, *, actor: str) -> bool:
+        return self.resends.setdefault(name, actor) is actor
 
 
 class UnreachableS3:

@@ -151,10 +151,10 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "reject_archive.recent_rejects": lambda port: port.recent_rejects(
         since=NOW, until=NOW, limit=1
     ),
-    "reject_archive.count_resends": lambda port: port.count_resends(["2026/11/16/1"]),
+    "reject_archive.resent": lambda port: port.resent(["2026/11/16/1"]),
     "reject_archive.job_rejects": lambda port: port.job_rejects(KEY, limit=1),
     "reject_archive.reserve_resend": lambda port: port.reserve_resend(
-        "2026/11/16/1", 1, actor="operator:ada"
+        "2026/11/16/1", actor="operator:ada"
     ),
     "reject_archive.save_reject": lambda port: port.save_reject("1", {}, at=NOW),
     "reject_queue.reject": lambda port: port.reject("{}", reason="no", message_id="1"),

@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
 FENCE = "```mermaid\n"
 STORED_STATUSES = "ready started unknown finished failed cancelled needs_review"
 STORED_EVENTS = """
-    enqueue resend wait reschedule hold refuse defer claim claim_review checkpoint confirm decline
-    release mark_unknown recheck requeue escalate alert contradict restore note erase
+    enqueue request resend wait reschedule hold refuse defer claim claim_review checkpoint confirm
+    decline release mark_unknown recheck requeue escalate alert contradict restore note erase
     resolve_finished resolve_failed reopen close_and_fail cancel close_and_cancel close
 """
 OPERATOR_EVENTS = {Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED, Event.REOPEN, Event.CLOSE_AND_FAIL}
@@ -49,9 +49,9 @@ def test_statuses_are_ended_unresolved_or_in_review() -> None:
     assert {Status.READY, Status.STARTED, Status.UNKNOWN} == UNRESOLVED
 
 
-def test_only_enqueue_claim_or_cancel_begins_job() -> None:
+def test_only_enqueue_request_claim_or_cancel_begins_job() -> None:
     first = {event for source, event in TRANSITIONS if source is NO_ROW}
-    assert first == {Event.ENQUEUE, Event.CLAIM, Event.CANCEL}
+    assert first == {Event.ENQUEUE, Event.REQUEST, Event.CLAIM, Event.CANCEL}
 
 
 def test_every_status_is_reachable() -> None:

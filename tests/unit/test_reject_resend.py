@@ -7,7 +7,6 @@ import pytest
 
 from oncely.aws.s3_archive import S3Archive
 from oncely.domain.masking import mask_json, unmask_json
-from oncely.operate.rejects import RejectedMessages, ResentBefore
 from tests.support.fakes import FakeMessageSource, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery
@@ -32,12 +31,12 @@ def page(world: InMemoryStack, monkeypatch: pytest.MonkeyPatch) -> Page:
 @pytest.fixture
 def rejects(page: Page) -> MemoryRejects:
     stored: MemoryRejects = page.app.ports.stored_rejects  # type: ignore[assignment]  # a fake
-    stored.add(NAME, body(amount="1250"))
+    stored.add(NAME, body(amount=9900, currency="eur"))
     return stored
 
 
 def resend(page: Page, message: str, **more: Any) -> tuple[int, Any]:  # noqa: ANN401  # JSON
-    asked = {"name": NAME, "message": message, "seen": 0, "reason": "a typo", **more}
+    asked = {"name": NAME, "message": message, "reason": "a typo", **more}
     answer = page.call(ROUTE, body=json.dumps(asked))
     return answer["statusCode"], json.loads(answer["body"])
 
@@ -48,29 +47,24 @@ def test_edited_message_is_sent_in_the_name_of_the_operator(
     status, sent = resend(page, body(amount=1250))
 
     assert (status, sent["job_key"], sent["created"]) == (200, KEY, True)
+    assert not sent["needs_second_operator"]
     assert [json.loads(one) for one in world.outbox.sent] == [json.loads(body(amount=1250))]
     first = world.job(KEY).evidence[0]
     assert first.actor == "operator:ada@example.com"
     assert first.reason == f"resent from the rejected message {NAME}: a typo"
-    assert rejects.resends == {(NAME, 1): "operator:ada@example.com"}
+    assert rejects.resends == {NAME: "operator:ada@example.com"}
     logged = [line for line in map(json.loads, log.all) if line["message"] == "reject resent"]
     assert [(one["reject"], one["job_key"]) for one in logged] == [(NAME, KEY)]
 
 
-def test_same_reject_is_not_resent_twice_by_accident(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
-) -> None:
-    """Other values would make a second job, which no key prevents."""
-    assert resend(page, body())[0] == 200
-    world.add_order("2")
+def test_reject_is_resent_once(page: Page, world: InMemoryStack, rejects: MemoryRejects) -> None:
+    assert resend(page, body(amount=1250))[0] == 200
 
-    status, refused = resend(page, body(order_id="2"))
-    again, _ = resend(page, body(order_id="2"), seen=refused["resends"])
+    status, refused = resend(page, body(amount=1250))
 
-    assert (status, refused["resends"], again) == (409, 1, 200)
-    assert "already resent once" in refused["error"]
-    assert sorted(world.store.jobs) == ["payment.charge:order_18452", "payment.charge:order_2"]
-    assert len(rejects.resends) == 2
+    assert (status, len(world.outbox.sent), len(rejects.resends)) == (400, 1, 1)
+    assert "already resent" in refused["error"]
+    assert "oncely send" in refused["error"]
 
 
 def test_race_of_two_operators_sends_one_message(
@@ -79,17 +73,31 @@ def test_race_of_two_operators_sends_one_message(
     """Both saw it as never resent. The one that loses the conditional write sends nothing."""
 
     class Late(MemoryRejects):
-        def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
-            rejects.reserve_resend(name, number, actor="operator:bob")
-            return rejects.reserve_resend(name, number, actor=actor)
+        def reserve_resend(self, name: str, *, actor: str) -> bool:
+            rejects.reserve_resend(name, actor="operator:bob")
+            return rejects.reserve_resend(name, actor=actor)
 
-    late = Late(stored=rejects.stored)
-    service: RejectedMessages = world.app(stored_rejects=late).rejected_messages
+    page.app = world.app(stored_rejects=Late(stored=rejects.stored), user_directory=page.directory)
 
-    lost = service.resend(NAME, json.loads(body()), actor="operator:ada", seen=0)
+    status, lost = resend(page, body(amount=1250))
 
-    assert lost == ResentBefore(resends=1)
+    assert (status, "already resent" in lost["error"]) == (400, True)
     assert (world.outbox.sent, world.store.jobs) == ([], {})
+
+
+# A refund of 25,000 EUR, as an operator would invent it.
+INVENTED = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "x"}
+
+
+@pytest.mark.parametrize("stored", ['{"hello": "world"}', "{", "[]", '{"job": "payment.charge"}'])
+@pytest.mark.parametrize("edit", [json.dumps({**INVENTED, "amount": 2_500_000}), body()])
+def test_unreadable_reject_is_not_resent(
+    page: Page, world: InMemoryStack, rejects: MemoryRejects, stored: str, edit: str
+) -> None:
+    rejects.add("2026/11/16/other", stored)
+    status, answer = resend(page, edit, name="2026/11/16/other")
+    assert (status, "send a corrected one with `oncely send`" in answer["error"]) == (400, True)
+    assert (world.outbox.sent, world.store.jobs, rejects.resends) == ([], {}, {})
 
 
 @pytest.mark.parametrize(
@@ -97,31 +105,43 @@ def test_race_of_two_operators_sends_one_message(
     [
         ("{", "not a JSON object"),
         ("[]", "not a JSON object"),
-        (body(amount="x"), "amount"),
-        (body(customer_id="e***@example.com"), "type it in full"),
+        (body(amount=-1), "amount"),
+        (body(currency="e***@example.com"), "type it in full"),
+        (body(order_id="2"), "payment.charge:order_2 is another job than"),
+        (json.dumps({**INVENTED, "amount": 1}), "no field 'refund_id', and none can be added"),
+        (json.dumps({"job": "receipt.send", "v": 1, "order_id": "18452"}), "'job' cannot be"),
+        (json.dumps({"order_id": "18452", "amount": 1250}), "'job' cannot be edited"),
+        (body(v=2), "'v' cannot be edited"),
+        (body(amount="1250"), "'amount' is a number, and cannot become text"),
+        (body(amount=True), "cannot become true or false"),
+        (body(amount=None), "cannot become null"),
+        (body(order_id=18452), "'order_id' is text, and cannot become a number"),
+        (body(customer_id="customer_7"), "no field 'customer_id'"),
+        (body(attempt=2), "no field 'attempt'"),
     ],
 )
-def test_invalid_message_is_refused_and_reserves_nothing(
+def test_other_message_is_refused_and_reserves_nothing(
     page: Page, world: InMemoryStack, rejects: MemoryRejects, message: str, error: str
 ) -> None:
     status, answer = resend(page, message)
     assert (status, error in answer["error"]) == (400, True), answer
-    assert (world.outbox.sent, rejects.resends) == ([], {})
+    assert (world.outbox.sent, world.store.jobs, rejects.resends) == ([], {}, {})
 
 
-def test_conflict_with_the_existing_job_is_refused(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
+def test_conflict_with_the_existing_job_reserves_nothing(
+    page: Page, world: InMemoryStack, rejects: MemoryRejects, log: Lines
 ) -> None:
     world.run(charge_message(amount=1250))
     status, answer = resend(page, body(amount=9900))
-    assert (status, world.outbox.sent) == (409, [])
+    assert (status, world.outbox.sent, rejects.resends) == (409, [], {})
     assert "Amount is 1250 in the existing job, 9900 here" in answer["error"]
+    assert [line["job_key"] for line in log.access] == [KEY]
 
 
 @pytest.mark.usefixtures("rejects")
 def test_support_agent_cannot_resend(page: Page, world: InMemoryStack) -> None:
     page.directory.members["ada@example.com"] = {"support"}
-    asked = {"name": NAME, "message": body(), "seen": 0, "reason": "x"}
+    asked = {"name": NAME, "message": body(), "reason": "x"}
     assert page.call(ROUTE, groups="[support]", body=json.dumps(asked))["statusCode"] == 403
     assert world.outbox.sent == []
 

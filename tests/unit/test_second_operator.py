@@ -12,6 +12,7 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
 from oncely.domain.second_operator import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
+from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.operate.repair_request import (
     Contradicted,
     NotAllowed,
@@ -22,7 +23,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.run.outcomes import NeedsReview
 from oncely.testing.provider_fault import ProviderFault
-from tests.support.in_memory_stack import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -187,6 +188,24 @@ def test_every_decision_needs_second_operator(world: InMemoryStack, what: Repair
     assert (world.outbox.sent, [*world.store.jobs]) == ([], [KEY])
     assert isinstance(repair_job(world, what, actor=SECOND), Repaired)
     assert len(world.outbox.sent) == 1
+
+
+def test_amount_of_resubmission_counts() -> None:
+    class Elsewhere(PaymentCharge):
+        """A job type whose resubmission charges another order."""
+
+        @classmethod
+        def resubmission(cls, message: ChargeMessage) -> ChargeMessage:
+            return ChargeMessage.model_validate({**message.to_dict(), "order_id": "2"})
+
+    world = guarded(InMemoryStack(contracts=(Elsewhere,)))
+    world.add_order(amount=5)
+    world.add_order("2")
+    world.payments.declines = True
+    world.run(charge_message())
+
+    assert isinstance(repair_job(world, Repair.RESUBMIT), RepairRequested)
+    assert (world.outbox.sent, [*world.store.jobs]) == ([], [KEY])
 
 
 def test_lookup_needs_no_second_operator() -> None:

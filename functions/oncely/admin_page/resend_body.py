@@ -9,10 +9,9 @@ from oncely.domain.text import MAX_REASON_LENGTH
 
 
 class ResendBody(RequestBody):
-    """The message as the operator edited it, and the number of resends that they saw."""
+    """The message as the operator edited it, and the reason."""
 
     request_name = "resend"
     name: str
     message: str  # JSON text, with addresses masked as they were shown
-    seen: Annotated[int, Field(ge=0)]
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH // 2)]

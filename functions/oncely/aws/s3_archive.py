@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,7 +29,7 @@ _LOST_RACE: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict
 
 @dataclass(frozen=True)
 class S3Archive:
-    """Rejected messages under `rejects/`, with the job of each and how often it was resent."""
+    """Rejected messages under `rejects/`, with the job of each and whether it was resent."""
 
     client: "S3Client"
     bucket: str
@@ -62,21 +61,20 @@ class S3Archive:
         # One may have been erased or have expired since.
         return [one for one in map(self.read_reject, names) if one is not None]
 
-    def count_resends(self, names: Collection[str]) -> dict[str, int]:
+    def resent(self, names: Collection[str]) -> frozenset[str]:
         days = {name[:10] for name in names if _NAME.fullmatch(name)}
-        one = f"{next(iter(names))}/" if len(names) == 1 else ""
+        one = next(iter(names)) if len(names) == 1 else ""
         keys = (key for day in days for key, _ in self._list(f"{_RESENT}{one or f'{day}/'}"))
-        counted = Counter(key.removeprefix(_RESENT).rpartition("/")[0] for key in keys)
-        return {name: counted[name] for name in names}
+        return frozenset(names) & {key.removeprefix(_RESENT) for key in keys}
 
-    def reserve_resend(self, name: str, number: int, *, actor: str) -> bool:
+    def reserve_resend(self, name: str, *, actor: str) -> bool:
         if not _NAME.fullmatch(name):
             return False
         with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             try:
                 self.client.put_object(
                     Bucket=self.bucket,
-                    Key=f"{_RESENT}{name}/{number}",
+                    Key=f"{_RESENT}{name}",
                     Body=actor.encode(),
                     IfNoneMatch="*",
                 )

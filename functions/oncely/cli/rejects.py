@@ -17,11 +17,9 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.domain.actors import operator_actor
 from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
-    from oncely.domain.effect_outcomes import Json
     from oncely.operate.rejects import RejectView
 
 app: Final = typer.Typer(help="List and resend rejected messages.", no_args_is_help=True)
@@ -85,43 +83,43 @@ def resend(
         typer.Argument(help="Corrected fields: name=value, or name= to remove one."),
     ] = None,
     *,
-    again: Annotated[
-        bool, typer.Option("--again", help="Resend it even if it was already resent.")
-    ] = False,
     actor: ActorOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Correct and resend a rejected message.
+    """Correct and resend a rejected message, once.
 
-    It is checked like any message: an invalid one is refused, a duplicate is harmless. A rejected
-    message that was already resent is refused without `--again`.
+    It stays the message of the same job: only fields outside the job key can be changed or
+    removed. For anything else, use `oncely send`.
+    Above the amount that the stage sets, a job that moves money waits until another operator
+    returns it to ready (exit code 4).
 
     Examples:
     - `oncely rejects resend 2026/11/16/4f7b amount=1250`
     """
-    from oncely.operate.rejects import ResentBefore
+    from oncely.operate.operator_sender import OperatorSend
 
-    service = stack.app.rejected_messages
-    corrected = _parse(changes or [])
-    message = service.corrected(name, corrected)
+    service = stack.app.reject_resender
+    message = service.corrected(name, _parse(changes or []))
     if not json:
         console.print_line(json_module.dumps(message))
     if dry_run:
         return
     if not yes:
         console.confirm("Send this message?")
-    who = operator_actor(actor_name(caller_identity(stack), actor))
-    seen = service.get(name).resends if again else 0
-    result = service.resend(name, message, actor=who, seen=seen)
-    if isinstance(result, ResentBefore):
-        raise CommandError(f"Refused: {result.reason}, then pass --again.", ExitCode.REFUSED)
+    identity = caller_identity(stack)
+    by = OperatorSend(actor=actor_name(identity, actor), signed_in_as=identity)
+    result = service.resend(name, message, by)
     if json:
         told = {"job_key": result.job_key, "status": result.status, "conflict": result.conflict}
-        console.print_json({**told, "sent": result.sent})
+        console.print_json({**told, "sent": result.sent, "waits": result.waits})
+    elif result.waits:
+        console.print_line(f"{result.job_key} waits for a second operator: {result.waits}.")
     elif not result.conflict:
         console.print_line(f"Sent: {result.job_key} is {result.status.label}.")
+    if result.waits:
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
     if result.conflict:
         raise CommandError(
             f"Refused: {result.job_key} has other values. {sentence(result.conflict)}",
@@ -129,16 +127,13 @@ def resend(
         )
 
 
-def _parse(words: "list[str]") -> "dict[str, Json]":
-    changes: dict[str, Json] = {}
+def _parse(words: "list[str]") -> dict[str, str | None]:
+    changes: dict[str, str | None] = {}
     for word in words:
         field, separator, text = word.partition("=")
         if not separator or not field:
             raise usage_error(f"Invalid change {word!r}: write name=value, or name= to remove it.")
-        try:
-            changes[field] = json_module.loads(text) if text else None
-        except ValueError:
-            changes[field] = text
+        changes[field] = text or None
     return changes
 
 
@@ -150,6 +145,6 @@ def _print_reject(view: "RejectView") -> None:
         "queue": shown["queue"],
         "job": shown["job_key"],
         "reason": sentence(str(shown["reason"])),
-        "resends": view.resends,
+        "resent": "yes" if view.resent else None,
     }
     console.print_pairs((label, value) for label, value in pairs.items() if value)

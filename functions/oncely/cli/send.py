@@ -13,16 +13,17 @@ from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_duration, with_stack
 from oncely.cli.project import project_jobs
-from oncely.cli.stack_connection import StackConnection
+from oncely.cli.stack_connection import StackConnection, caller_identity
 from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from oncely.cli.messages import InputMessage
-    from oncely.enqueue.enqueuer import EnqueueResult
+    from oncely.operate.operator_sender import SendResult
 
 # The rows of a chunk are written concurrently. An interrupted command prints no result for one.
 _CHUNK_SIZE: Final = 100
 _MAX_ERRORS_SHOWN: Final = 10
+_REASON: Final = "sent from the command line"
 
 
 class SendOutcome(StrEnum):
@@ -33,12 +34,14 @@ class SendOutcome(StrEnum):
     QUEUED = "queued"  # the job exists, and a worker checks this message
     DUPLICATE = "duplicate"  # the job exists with the same values
     CONFLICT = "conflict"  # the job exists with other values
+    WAITS = "waits"  # for a second operator: nothing was sent
 
 
 _STYLES: Final = {
     SendOutcome.CREATED: "green",
     SendOutcome.QUEUED_LATER: "yellow",
     SendOutcome.CONFLICT: "bold red",
+    SendOutcome.WAITS: "yellow",
 }
 
 
@@ -64,26 +67,33 @@ def send(
     """Send messages, one job each.
 
     Duplicates are safe: they return the existing job.
+    Above the amount that the stage sets, a job that moves money waits until another operator
+    returns it to ready. Exit code 4 if any message waits.
 
     Examples:
     - `oncely send payment.charge order_id=18452`
     - `oncely send '{"job": "payment.charge", "v": 1, "order_id": "18452"}'`
     - `oncely send --file jobs.jsonl`
     """
+    from oncely.operate.operator_sender import OperatorSend
+
     messages = _read(message or [], file)
     window = None if unique_for is None else parse_duration(unique_for)
-    enqueuer = stack.app.enqueuer
+    by = OperatorSend(actor=caller_identity(stack), reason=_REASON, unique_for=window)
+    sender = stack.app.operator_sender
     outcomes: Counter[SendOutcome] = Counter()
     for chunk in _with_progress(messages):
-        results = enqueuer.enqueue_many([one.body for one in chunk], unique_for=window)
-        for one, enqueued in zip(chunk, results, strict=True):
-            outcome = _classify(enqueued)
+        results = sender.send([one.body for one in chunk], by)
+        for one, result in zip(chunk, results, strict=True):
+            outcome = _classify(result)
             outcomes[outcome] += 1
-            _print_outcome(one, enqueued, outcome, as_json=json)
+            _print_outcome(one, result, outcome, as_json=json)
     if len(messages) > 1 and not json:
         console.print_line(", ".join(f"{count} {one}" for one, count in sorted(outcomes.items())))
     if outcomes[SendOutcome.CONFLICT]:
         raise typer.Exit(ExitCode.REFUSED)
+    if outcomes[SendOutcome.WAITS]:
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
 def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
@@ -139,37 +149,41 @@ def _with_progress(messages: "Sequence[InputMessage]") -> "Iterator[Sequence[Inp
             progress.advance(task, len(chunk))
 
 
-def _classify(enqueued: "EnqueueResult") -> SendOutcome:
-    if enqueued.conflict:
+def _classify(result: "SendResult") -> SendOutcome:
+    if result.waits:
+        return SendOutcome.WAITS
+    if result.conflict:
         return SendOutcome.CONFLICT
-    if enqueued.created:
-        return SendOutcome.CREATED if enqueued.sent else SendOutcome.QUEUED_LATER
-    return SendOutcome.QUEUED if enqueued.sent else SendOutcome.DUPLICATE
+    if result.created:
+        return SendOutcome.CREATED if result.sent else SendOutcome.QUEUED_LATER
+    return SendOutcome.QUEUED if result.sent else SendOutcome.DUPLICATE
 
 
 def _print_outcome(
-    message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome, *, as_json: bool
+    message: "InputMessage", result: "SendResult", outcome: SendOutcome, *, as_json: bool
 ) -> None:
     if as_json:
-        told = {"job_key": enqueued.job_key, "outcome": outcome, "status": enqueued.status}
-        console.print_json({**told, "conflict": enqueued.conflict})
+        told = {"job_key": result.job_key, "outcome": outcome, "status": result.status}
+        console.print_json({**told, "conflict": result.conflict})
         return
     line = console.safe_text(f"{outcome:<9}", _STYLES.get(outcome, ""))
     line.append_text(
-        console.safe_text(f"  {enqueued.job_key}  {_explain(message, enqueued, outcome)}".rstrip())
+        console.safe_text(f"  {result.job_key}  {_explain(message, result, outcome)}".rstrip())
     )
     console.stdout_console().print(line, soft_wrap=True)
 
 
-def _explain(message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome) -> str:
+def _explain(message: "InputMessage", result: "SendResult", outcome: SendOutcome) -> str:
     match outcome:
+        case SendOutcome.WAITS:
+            return f"for a second operator: {result.waits}"
         case SendOutcome.CREATED:
             return ""
         case SendOutcome.QUEUED_LATER:
             return "not queued: the reconciler will resend the message"
         case SendOutcome.QUEUED:
-            return f"the job is {enqueued.status.label}; a worker checks this message"
+            return f"the job is {result.status.label}; a worker checks this message"
         case SendOutcome.DUPLICATE:
-            return f"the job is {enqueued.status.label}"
+            return f"the job is {result.status.label}"
         case SendOutcome.CONFLICT:
-            return f"{message.source}: {enqueued.conflict}"
+            return f"{message.source}: {result.conflict}"

@@ -58,6 +58,8 @@ def next_step(job: Job, allowed: Collection[Repair], *, done_verb: str, now: dat
 
 
 def _review_step(job: Job, *, can_look_up: bool, done_verb: str) -> str:
+    if job.awaits_second_operator:
+        return "Nothing was sent. A second operator returns the job to ready, or marks it failed."
     if not job.was_claimed:
         waited = any(entry.event is Event.WAIT for entry in job.evidence)
         first = "Create what is missing and reopen the job" if waited else "Send a valid message"

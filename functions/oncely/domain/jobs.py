@@ -141,6 +141,12 @@ class Job:
         return not self.was_claimed and (self.allows(Event.CLAIM) or self.nothing_sent)
 
     @property
+    def awaits_second_operator(self) -> bool:
+        """Whether an operator asked to send it, and nobody has run or ended it since."""
+        changes = [entry.event for entry in self.evidence if entry.from_status != entry.to_status]
+        return not self.was_claimed and changes[-1:] == [Event.REQUEST]
+
+    @property
     def awaits_message(self) -> bool:
         """Whether no message is underway, and a valid one would run the job."""
         return self.is_waiting or self.nothing_sent

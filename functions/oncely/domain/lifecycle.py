@@ -70,6 +70,7 @@ class Event(StrEnum):
     """What can happen to a job. Evidence stores these values, so never rename them."""
 
     ENQUEUE = "enqueue"  # a producer or the reconciler wrote the row before its message
+    REQUEST = "request"  # an operator asked to send it, and a second one must confirm that
     RESEND = "resend"  # its message was lost, so another was sent
     WAIT = "wait"  # its business rows are not there yet
     HOLD = "hold"  # it is paused, its provider does not respond, or a secret cannot be used
@@ -109,6 +110,7 @@ IN_REVIEW: Final = frozenset(status for status in Status if status.label is Labe
 TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyType(
     {
         (NO_ROW, Event.ENQUEUE): Status.READY,
+        (NO_ROW, Event.REQUEST): Status.NEEDS_REVIEW,
         (NO_ROW, Event.CLAIM): Status.STARTED,
         (NO_ROW, Event.CANCEL): Status.CANCELLED,
         (Status.READY, Event.CLAIM): Status.STARTED,

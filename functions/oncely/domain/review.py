@@ -41,6 +41,8 @@ def open_question(job: Job) -> str:
         return f"the outcome of {job.provider_ref} at the provider"
     if job.was_claimed:
         return "whether the effect happened: no response of the provider is recorded"
+    if job.awaits_second_operator:
+        return "whether it should run: a second operator must confirm it with reopen"
     if job.nothing_sent:
         return "which is right: the message or the business rows. A valid message runs the job"
     return "why no worker claims it"

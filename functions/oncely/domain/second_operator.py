@@ -1,17 +1,18 @@
-"""Second operator: above an amount, one operator requests a repair and another confirms it."""
+"""Second operator: above an amount, one operator requests an effect and another confirms it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.jobs import Decision, Job
-from oncely.domain.lifecycle import Event
+from oncely.domain.lifecycle import NO_ROW, Event, next_status
 from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
-from oncely.domain.text import format_minute, format_time, parse_time
+from oncely.domain.text import format_minute, format_time, parse_time, reason_line
 
 # The other operator may be on the next shift.
 REQUEST_VALIDITY: Final = timedelta(hours=24)
@@ -21,7 +22,7 @@ _HARMLESS: Final = frozenset({Repair.LOOK_UP, Repair.RESEND})
 
 @dataclass(frozen=True)
 class SecondOperatorRule:
-    """Amounts in minor units, by currency. Above one, a repair needs a second operator.
+    """Amounts in minor units, by currency. Above one, an operator needs a second operator.
 
     A currency that is not listed has no amount to stay below, so it always needs one. Without any
     amounts, the rule is off.
@@ -76,6 +77,17 @@ class PendingRepair:
     until: datetime
     version: int  # of the row that holds it: any later write voids the request
 
+    def to_row(self) -> dict[str, Json]:
+        """The request as the row holds it."""
+        return {
+            "repair": self.repair,
+            "reference": self.reference,
+            "operator": self.operator,
+            "identity": self.identity,
+            "until": format_time(self.until),
+            "version": self.version,
+        }
+
     @classmethod
     def from_row(cls, job: Job, now: datetime) -> Self | None:
         """The request that is still valid. Returns None if there is none."""
@@ -93,9 +105,11 @@ class PendingRepair:
             return None  # edited by hand
         return found if found and found.version == job.version and now < found.until else None
 
-    def objection_to(self, repair: Repair, reference: str | None, identity: str) -> str | None:
+    def objection_to(
+        self, repair: Repair, reference: str | None, identity: str, *, same_message: bool = True
+    ) -> str | None:
         """Why this operator's repair does not confirm the request. Returns None if it does."""
-        if (repair, reference) != (self.repair, self.reference):
+        if (repair, reference) != (self.repair, self.reference) or not same_message:
             return f"{self}. Confirm exactly that, or look the job up: this voids the request"
         if identity.casefold() == self.identity.casefold():
             return f"you requested it yourself: another operator confirms it, until {self._end}"
@@ -112,16 +126,38 @@ class PendingRepair:
 
 def request_second_operator(requested: PendingRepair, *, reason: str) -> Decision:
     """Record the request. It changes nothing else about the job."""
-    held: dict[str, Json] = {
-        "repair": requested.repair,
-        "reference": requested.reference,
-        "operator": requested.operator,
-        "identity": requested.identity,
-        "until": format_time(requested.until),
-        "version": requested.version,
-    }
     return Decision(
         event=Event.NOTE,
         reason=f"requested {requested.repair}: {reason}",
-        changes={"pending_repair": held},
+        changes={"pending_repair": requested.to_row()},
+    )
+
+
+def hold_new_job(job: Job, requested: PendingRepair, *, actor: str, reason: str) -> Job:
+    """The row of a job that an operator asked to send: in review, until another one reopens it.
+
+    It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until
+    the request ends there is nothing to alert about, and nothing is sent.
+    """
+    status = next_status(NO_ROW, Event.REQUEST)
+    entry = EvidenceEntry(
+        at=job.created_at,
+        event=Event.REQUEST,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason_line(reason),
+        actor=actor,
+    )
+    return replace(
+        job,
+        status=status,
+        since=job.created_at,
+        due_at=requested.until,
+        last_error=reason_line(
+            f"{requested.operator} asked to send it, and a second operator must confirm that: "
+            "return the job to ready"
+        ),
+        nothing_sent=True,
+        pending_repair=requested.to_row(),
+        evidence=(entry,),
     )

@@ -84,6 +84,7 @@ def describe_event(event: str) -> str:
 _DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         Event.ENQUEUE: "enqueued",
+        Event.REQUEST: "an operator asked to send it; a second operator must confirm",
         Event.RESEND: "message resent",
         Event.WAIT: "waiting for its business rows",
         Event.RESCHEDULE: "its run time was changed",

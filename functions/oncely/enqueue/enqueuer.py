@@ -89,6 +89,18 @@ class _PendingEnqueue:
     created: bool
 
     @property
+    def result(self) -> EnqueueResult:
+        """What the caller is told, before anything is sent."""
+        return EnqueueResult(
+            job_key=self.row.job_key,
+            status=self.row.status,
+            created=self.created,
+            conflict=self.conflict,
+            run_at=self.row.run_at,
+            result=self.row.result if self.row.ended else None,
+        )
+
+    @property
     def tenant(self) -> str | None:
         return self.contract.tenant(self.message.to_dict())
 
@@ -183,7 +195,12 @@ class Enqueuer:
         return self._send(pending, senders)[0]
 
     def enqueue_many(
-        self, messages: Iterable[Mapping[str, object]], *, unique_for: timedelta | None = None
+        self,
+        messages: Iterable[Mapping[str, object]],
+        *,
+        unique_for: timedelta | None = None,
+        actor: str = _ACTOR,
+        reason: str = "enqueued",
     ) -> list[EnqueueResult]:
         """Enqueue many jobs, with results in the same order.
 
@@ -191,8 +208,36 @@ class Enqueuer:
         """
         parsed, senders = self._parse(messages)
         with ThreadPoolExecutor(max_workers=_WRITE_CONCURRENCY) as pool:
-            pending = list(pool.map(lambda one: self._write(one, unique_for), parsed))
+            pending = list(
+                pool.map(lambda one: self._write(one, unique_for, actor, reason), parsed)
+            )
         return self._send(pending, senders)
+
+    def check(self, messages: Iterable[Mapping[str, object]]) -> None:
+        """Raise if one of these messages cannot be enqueued. Writes nothing."""
+        self._parse(messages)
+
+    def hold(
+        self,
+        message: Mapping[str, object],
+        make_row: Callable[[Job], Job],
+        *,
+        unique_for: timedelta | None = None,
+    ) -> tuple[EnqueueResult, Job]:
+        """Write the row that `make_row` makes of the new one, and send nothing.
+
+        For a duplicate, returns the existing row, and the same result as `enqueue`.
+        """
+        (parsed,), _ = self._parse([message])
+        pending = self._write(parsed, unique_for, make_row=make_row)
+        return pending.result, pending.row
+
+    def compare(self, message: Mapping[str, object]) -> EnqueueResult | None:
+        """Compare a message with its job, without sending it. Returns None if there is no job."""
+        contract, parsed = self.registry.parse_mapping(message)
+        if (row := self.store.get(contract.key(parsed))) is None:
+            return None
+        return _PendingEnqueue(contract, parsed, row, created=False).result
 
     def _parse(
         self, messages: Iterable[Mapping[str, object]]
@@ -211,6 +256,7 @@ class Enqueuer:
         unique_for: timedelta | None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
+        make_row: Callable[[Job], Job] = lambda job: job,
     ) -> _PendingEnqueue:
         contract, message = parsed
         now = self.clock.now()
@@ -223,6 +269,7 @@ class Enqueuer:
             reason=single_line(reason),
             owner=self.new_token(),
         )
+        job = make_row(job)
         if unique_for is None:
             result = self.inserter.insert(job)
         else:
@@ -250,17 +297,7 @@ class Enqueuer:
         raise UnavailableError(f"the window {window.name} kept changing; try again")
 
     def _send(self, pending: Sequence[_PendingEnqueue], senders: _Senders) -> list[EnqueueResult]:
-        results = [
-            EnqueueResult(
-                job_key=order.row.job_key,
-                status=order.row.status,
-                created=order.created,
-                conflict=order.conflict,
-                run_at=order.row.run_at,
-                result=order.row.result if order.row.ended else None,
-            )
-            for order in pending
-        ]
+        results = [order.result for order in pending]
         by_queue: dict[str, list[int]] = {}
         for index, order in enumerate(pending):
             if order.needs_sending:

@@ -24,7 +24,6 @@ from oncely.admin_page.repair_body import RepairBody
 from oncely.admin_page.resend_body import ResendBody
 from oncely.app import App
 from oncely.aws.ports import app_from_env
-from oncely.domain.actors import operator_actor
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.gate import PauseAction
@@ -34,7 +33,7 @@ from oncely.domain.text import format_time
 from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
 from oncely.operate.job_view import JobView
-from oncely.operate.rejects import ResentBefore
+from oncely.operate.operator_sender import OperatorSend
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,
@@ -166,22 +165,19 @@ def continue_bulk(request: ApiRequest) -> ApiResponse:
 def resend_reject(request: ApiRequest) -> ApiResponse:
     """Send a rejected message as the signed-in operator edited it."""
     body, user = ResendBody.parse(request.body), request.require_user.name
-    service = get_app().rejected_messages
+    service = get_app().reject_resender
     message = service.edited(body.name, body.message)
-    actor = operator_actor(user)
-    sent = service.resend(body.name, message, actor=actor, seen=body.seen, reason=body.reason)
-    if isinstance(sent, ResentBefore):
-        return ApiResponse.error(HTTPStatus.CONFLICT, sent.reason, resends=sent.resends)
+    sent = service.resend(body.name, message, OperatorSend(actor=user, reason=body.reason))
     shown = [ShownJob(sent.job_key)]
     if sent.conflict:
         reason = f"refused: {sent.job_key} has other values. {sentence(sent.conflict)}"
-        resends = body.seen + 1
-        return ApiResponse.error(HTTPStatus.CONFLICT, reason, jobs=shown, resends=resends)
+        return ApiResponse.error(HTTPStatus.CONFLICT, reason, jobs=shown)
     telemetry().reject_resent(body.name, sent.job_key, actor=user)
     content: dict[str, Json] = {
         "job_key": sent.job_key,
         "status_label": sent.status.label,
         "created": sent.created,
+        "needs_second_operator": sent.waits is not None,
     }
     return ApiResponse.json(content, jobs=shown)
 

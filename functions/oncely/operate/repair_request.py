@@ -1,5 +1,6 @@
 """A repair that an operator requests, and its possible outcomes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -22,6 +23,7 @@ class RepairRequest:
     actor: str
     signed_in_as: str | None = None  # the actor, unless the operator chose another name
     reference: str | None = None
+    message: Mapping[str, Json] | None = None  # replaces that of a job that no worker has claimed
     dry_run: bool = False
 
     @property

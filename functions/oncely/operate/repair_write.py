@@ -1,7 +1,7 @@
 """Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
 from oncely.contract import (
@@ -63,6 +63,9 @@ class RepairWriter:
         contract: AnyContract | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows."""
+        if self.request.message is not None:
+            changes = {**decision.changes, "message": self.request.message}
+            decision = replace(decision, changes=changes)
         now, kept = self.reconciler.clock.now(), self.reconciler.row_retention
         after = row_after(decision, row, contract, now=now, actor=self.actor, row_retention=kept)
         writes = business_writes(after)

@@ -1,17 +1,16 @@
 """Repairs by operators: conditional on the version they saw, with their name in the evidence."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never
 
-from oncely.contract import AlreadyResolved, AnyContract, Proceed
+from oncely.contract import PrecheckResult
 from oncely.domain.decisions import on_lookup_of_ended
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_key, job_type_of
 from oncely.domain.lifecycle import Event
-from oncely.domain.money import Money
 from oncely.domain.repairs import (
     Repair,
     RepairOption,
@@ -54,6 +53,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repair_run import with_send_failure
 from oncely.operate.repair_write import ManualResolution, RepairWriter, values_changed_since
+from oncely.operate.second_operator import needs_second_operator
 from oncely.ports import TableBlocked, TableOpen
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from oncely.reconcile.reconciler import Reconciler
@@ -90,8 +90,9 @@ class Repairer:
             return self._cancel_absent(request, table)
         if row.version != request.version:
             return StaleVersion(row)
+        runs = row if request.message is None else replace(row, message=request.message)
         try:
-            contract_type, message = self.reconciler.registry.parse_row(row)
+            contract_type, message = self.reconciler.registry.parse_row(runs)
         except InvalidInputError:
             return self._repair_unreadable(row, request, table)
         option = repair_option(
@@ -116,7 +117,13 @@ class Repairer:
             run = run.at_provider(getattr(run.precheck, "provider", None))
         if found := run.recover_reference(row):
             return found
-        if not self._needs_second_operator(row, request.repair, run):
+        if not needs_second_operator(
+            self.second_operator,
+            request.repair,
+            contract_type=contract_type,
+            row=row,
+            prechecks=run.prechecks,
+        ):
             return run.apply(row)
 
         def apply(repairer: Repairer, confirmed: RepairRequest) -> RepairOutcome:
@@ -135,9 +142,7 @@ class Repairer:
             contract_type = self.reconciler.registry.contract(job_type_of(request.key))
         except InvalidInputError:
             return JobNotFound()
-        if self.second_operator.applies_to(
-            request.repair, (), moves_money=_moves_money(contract_type)
-        ):
+        if needs_second_operator(self.second_operator, request.repair, contract_type=contract_type):
             return NotAllowed(
                 "a second operator must confirm it, and there is no row to hold the request: "
                 "cancel it when its message has arrived"
@@ -171,23 +176,12 @@ class Repairer:
                 reconciler=reconciler, request=confirmed, contract=contract, table=table
             ).mark(row)
 
-        if not self._needs_second_operator(row, request.repair):
+        # What it would have done is not known, whatever its type.
+        if not needs_second_operator(
+            self.second_operator, request.repair, contract_type=None, row=row
+        ):
             return apply(self, request)
         return self._with_second_operator(row, request, apply)
-
-    def _needs_second_operator(
-        self, row: Job, repair: Repair, run: "_RepairRun | None" = None
-    ) -> bool:
-        rule = self.second_operator
-        if not rule.above:
-            return False  # without reading the business rows
-        claimed = None if row.amount is None or not row.currency else (row.amount, row.currency)
-        amounts = [] if claimed is None else [Money(*claimed)]
-        # The claim may be forged, or there was none.
-        if run is not None and isinstance(now := run.precheck, Proceed | AlreadyResolved):
-            amounts += [] if now.money is None else [now.money]
-        moves_money = run is None or _moves_money(type(run.contract))
-        return rule.applies_to(repair, amounts, moves_money=moves_money)
 
     def _with_second_operator(
         self,
@@ -198,7 +192,12 @@ class Repairer:
         """Apply a repair that another operator requested, or record it as a request."""
         now = self.reconciler.clock.now()
         if pending := PendingRepair.from_row(row, now):
-            objection = pending.objection_to(request.repair, request.reference, request.identity)
+            objection = pending.objection_to(
+                request.repair,
+                request.reference,
+                request.identity,
+                same_message=request.message is None,
+            )
             if objection:
                 return NotAllowed(objection)
             reason = f"as {pending.operator} requested: {request.reason}"
@@ -227,10 +226,6 @@ class Repairer:
         return RepairRequested(row, written.after, written.details)
 
 
-def _moves_money(contract_type: type[AnyContract]) -> bool:
-    return contract_type.takes_money or contract_type.returns_money
-
-
 def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
     if not option.allowed:
         return NotAllowed(option.reason)
@@ -245,6 +240,13 @@ class _RepairRun(CancellingRun):
 
     enqueuer: Enqueuer
     resubmission_limit: ResubmissionLimit
+
+    def prechecks(self) -> Iterator[PrecheckResult[Any]]:
+        """What the job would do now, and what its resubmission would."""
+        yield self.precheck
+        another = type(self.contract).resubmission(self.message)
+        if self.request.repair is Repair.RESUBMIT and another is not None:
+            yield self.contract.precheck(another)
 
     def apply(self, row: Job) -> RepairOutcome:
         match self.request.repair:

@@ -14,7 +14,6 @@ export class ApiError extends Error {
     super(body.error ?? (status ? `The server returned status ${status}.` : UNREACHABLE));
     this.status = status;
     this.job = body.job ?? null;
-    this.resends = body.resends ?? null;
     this.contradiction = body.contradiction ?? null;
     // After a 4xx nothing was written. After anything else the change may have been applied.
     this.isDefinitive = status >= 400 && status < 500;

@@ -1,4 +1,4 @@
-// Edit and resend a rejected message. Resending it a second time needs a confirmation.
+// Edit and resend a rejected message, once.
 import { resendReject } from "./api.js";
 import { button, el, errorBox } from "./elements.js";
 import { capitalizeSentence, jobHref } from "./format.js";
@@ -14,15 +14,13 @@ export function openRejectDialog(reject, reload) {
     { novalidate: true },
     el("h2", { id: "dialog-title" }, "Edit and resend"),
     el("p", {}, capitalizeSentence(reject.reason)),
-    field("Message", message, "Email addresses are masked. Fields that you do not edit are sent with their original values."),
+    field("Message", message, "Fields outside the job key can be edited or removed. Email addresses are masked. Fields that you do not edit are sent with their original values."),
     field("Reason", reason, "Stored with the job, with your name."),
     result,
     actions,
   );
   const dialog = el("dialog.wide", { "aria-labelledby": "dialog-title" }, form);
-  let seen = reject.resends;
   message.value = prettyJson(reject.body);
-  if (seen) result.append(errorBox(`This message was already resent${seen > 1 ? ` ${seen} times` : ""}. Check its job first.`));
 
   async function send() {
     if (form.getAttribute("aria-busy") === "true") return;
@@ -33,9 +31,8 @@ export function openRejectDialog(reject, reload) {
     form.setAttribute("aria-busy", "true");
     try {
       const text = { message: message.value, reason: reason.value.trim() };
-      showSent(await resendReject({ name: reject.name, seen, ...text }));
+      showSent(await resendReject({ name: reject.name, ...text }));
     } catch (error) {
-      seen = error.resends ?? seen;
       const check = error.isDefinitive || !error.status ? "" : " It may have been sent. Reload to check.";
       result.replaceChildren(errorBox(capitalizeSentence(error.message) + check));
     } finally {
@@ -43,9 +40,10 @@ export function openRejectDialog(reject, reload) {
     }
   }
 
-  function showSent({ job_key: key, status_label: status, created }) {
+  function showSent({ job_key: key, status_label: status, created, needs_second_operator: waits }) {
     const link = el("a", { href: jobHref(key) }, key);
-    const text = created ? " was created and sent." : ` exists and is ${status}.`;
+    const sent = created ? " was created and sent." : ` exists and is ${status}.`;
+    const text = waits ? " is waiting for a second operator. Nothing was sent." : sent;
     result.replaceChildren(el("p", {}, link, text));
     actions.replaceChildren(button("Close", () => dialog.close(), "button.button.primary"));
     link.focus();
@@ -76,10 +74,4 @@ const field = (label, input, help) =>
     el("p.meta", {}, help),
   );
 
-function prettyJson(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text; // Invalid JSON is a reason for a reject, so show it unchanged.
-  }
-}
+const prettyJson = (text) => JSON.stringify(JSON.parse(text), null, 2);

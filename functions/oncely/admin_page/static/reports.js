@@ -8,7 +8,8 @@ const NO_REJECTS =
   "No message was rejected in the last 7 days. Messages appear here when they are invalid or conflict with their job.";
 const NO_AUDITS =
   "There are no reports. Reports appear here once you turn on the daily audit (daily_payment_audit). Until then, run: oncely audit payments";
-const RESEND = "Fix the producer. An operator can correct a message and resend it.";
+const RESEND =
+  "Fix the producer. An operator can correct a message and resend it, once. One that cannot be read has no job: send a corrected one with oncely send.";
 
 export async function showReport({ name }, context) {
   if (name === "rejects") return showRejects(context);
@@ -23,7 +24,7 @@ async function showRejects({ user, signal, reload }) {
 
 function renderReject(one, canResend, reload) {
   const link = one.job_key ? el("a", { href: jobHref(one.job_key) }, one.job_key) : null;
-  const resent = one.resends ? `resent ${one.resends === 1 ? "once" : `${one.resends} times`}` : null;
+  const resent = one.resent ? "resent" : null;
   const edit = button("Edit and resend…", () => openRejectDialog(one, reload), "button.plain", {
     "aria-label": `Edit and resend ${one.name}`,
   });
@@ -38,7 +39,7 @@ function renderReject(one, canResend, reload) {
       el("p.meta", {}, link, link ? " · " : null, joinWithDots(one.queue, one.name, resent)),
       el("details", {}, el("summary", {}, "Message"), el("pre", { tabindex: "0" }, one.body)),
     ),
-    canResend ? edit : null,
+    canResend && one.job_key && !one.resent ? edit : null,
   );
 }
 
