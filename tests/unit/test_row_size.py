@@ -139,7 +139,7 @@ def test_smallest_job_stays_under_half_write_unit() -> None:
     assert max(sizes["test.ping"]) < LIMIT / 2
 
 
-def test_contact_stays_under_one_write_unit_whatever_its_message_holds() -> None:
+def test_contact_stays_under_one_write_unit_with_any_message() -> None:
     times = {"updatedAt": "2026-11-16T02:20:00.000Z"}
     record = {"id": "4419", "properties": {f"p{n}": "x" * 50 for n in range(100)}, **times}
     event = {"source": "hubspot", "source_id": "4419", "event_id": times["updatedAt"]}
