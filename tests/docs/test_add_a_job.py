@@ -4,13 +4,18 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import Ambiguous, NotFound, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotFound, Succeeded
+from oncely.ports import Clock
+from oncely.testing import build_scenario
+from oncely.testing.choosers import ScriptedChooser
+from oncely.testing.explorer import run_schedule
 from oncely.testing.sandbox import FaultKind
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
@@ -44,11 +49,19 @@ def test_guide_test_passes_for_guide_job(follower: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
+def test_guide_test_fails_when_lookup_and_key_are_ignored(follower: Path) -> None:
     test = follower / TEST
-    honest = 'Succeeded("refunded", "re_1") if self.given else NotFound("there is none")'
-    assert honest in test.read_text()
-    test.write_text(test.read_text().replace(honest, 'NotFound("there is none")'))
+    text = test.read_text()
+    for honest, broken in (
+        (
+            'Succeeded("refunded", "re_1") if self.given else NotFound("there is none")',
+            'NotFound("there is none")',
+        ),
+        ("self.given[key] = refund", "self.given[str(len(self.given))] = refund"),
+    ):
+        assert honest in text
+        text = text.replace(honest, broken)
+    test.write_text(text)
 
     done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
@@ -91,6 +104,46 @@ def test_guide_job_has_order_as_subject(guide: Any) -> None:  # noqa: ANN401  # 
     example = guide.DepositReturn.example
 
     assert guide.DepositReturn.subject(example) == example.order_id == "18452"
+
+
+class LateDeposits:
+    """The first request hangs somewhere, and arrives ten minutes later."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.in_flight: list[tuple[datetime, str]] = []
+        self.given: set[str] = set()
+        self.first = True
+
+    def give(self, _refund: object, _job_key: str, *, key: str) -> EffectOutcome:
+        if self.first:
+            self.first = False
+            self.in_flight.append((self.clock.now() + timedelta(minutes=10), key))
+            return Ambiguous("timeout")
+        self.given.add(key)
+        return Succeeded("refunded", "re_1")
+
+    def find(self, _refund: object, _job_key: str) -> EffectOutcome:
+        arrived = {key for at, key in self.in_flight if at <= self.clock.now()}
+        given = self.given | arrived
+        return Succeeded("refunded", "re_1") if given else NotFound("there is none")
+
+
+def test_guide_job_refunds_once_when_a_request_arrives_late(guide: Any) -> None:  # noqa: ANN401  # as above
+    order = {"status": "paid", "charge_id": "ch_1", "customer_id": "cus_9"}
+    scenario = build_scenario(
+        guide.DepositReturn,
+        message=guide.DepositReturn.example.to_dict(),
+        provider=LateDeposits,
+        count_effects=lambda late: len(late.given | {key for _, key in late.in_flight}),
+        lookup_calls={"find"},
+        seed_rows=lambda rows: rows.put("orders", {"order_id": "18452"}, order),
+    )
+
+    world, problems = run_schedule(scenario, ScriptedChooser(()))
+
+    assert problems == []
+    assert list(world.final_statuses()) == ["deposit.return finished"]
 
 
 @pytest.mark.enable_socket

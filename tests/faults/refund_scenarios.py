@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, Json, NotSent
-from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.domain.effect_outcomes import EffectOutcome, Json, NotSent
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryLimits
@@ -66,34 +66,6 @@ class ShortGraceRefund(PaymentRefund):
 
 
 @dataclass
-class StuckRefunds(FakePayments):
-    """The first request hangs somewhere, and arrives ten minutes later, under its key."""
-
-    wall: Clock | None = None
-    stuck: list[tuple[datetime, Refund, IdempotencyKey]] = field(default_factory=list)
-    first: bool = True
-
-    def refund(self, refund: Refund, *, idempotency_key: IdempotencyKey) -> EffectOutcome:
-        assert self.wall is not None
-        self.arrive(self.wall.now())
-        if self.first:
-            self.first = False
-            self.stuck.append((self.wall.now() + TEN_MINUTES, refund, idempotency_key))
-            return Ambiguous("timeout")
-        return super().refund(refund, idempotency_key=idempotency_key)
-
-    def lookup_refund(self, refund: Refund) -> EffectOutcome:
-        assert self.wall is not None
-        self.arrive(self.wall.now())
-        return super().lookup_refund(refund)
-
-    def arrive(self, now: datetime | None = None) -> None:
-        for one in [one for one in self.stuck if now is None or one[0] <= now]:
-            self.stuck.remove(one)
-            super().refund(one[1], idempotency_key=one[2])
-
-
-@dataclass
 class SlowRefunds(FakePayments):
     """Refunds are pending for ten minutes. Then the bank takes or returns the money."""
 
@@ -134,7 +106,8 @@ class ReturnedRefunds(FakePayments):
 
 
 def charged(payments: FakePayments, *faults: ProviderFault) -> FakePayments:
-    """The order of 12.50 EUR is paid."""
+    """The order of 12.50 EUR is paid, and only our own rules limit what is refunded."""
+    payments.limits_refunds = False
     payments.intents["pi_1"] = FakeIntent("pi_1", PAYMENT, "succeeded")
     payments.charges.append("pi_1")
     payments.fail_next("refund", *faults)
@@ -177,8 +150,7 @@ def make_request(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
 
 def refunds_of(ended: FinalState, refund_id: str = "rma_1") -> list[str]:
     payments = ended.providers["stripe"]
-    if isinstance(payments, StuckRefunds):
-        payments.arrive()  # whatever is still in flight
+    payments.deliver_late(all_of_them=True)
     made = payments.refunds.values()
     return [one.ref for one in made if one.refund.refund_id == refund_id and one.status != "failed"]
 
@@ -286,6 +258,20 @@ def refund_scenario(
     )
 
 
+def delayed_scenario(
+    name: str,
+    *faults: ProviderFault,
+    contract: type[PaymentRefund] = PaymentRefund,
+    **payments: Any,  # noqa: ANN401  # fields of the provider
+) -> Scenario:
+    """A provider whose requests or reads are late, by its clock."""
+
+    def provider(clock: Clock) -> FakePayments:
+        return charged(FakePayments(now=clock.now, **payments), *faults)
+
+    return refund_scenario(name, provider, contract)
+
+
 def refund_scenarios() -> Iterable[Scenario]:
     second = {**REFUND, "refund_id": "rma_2"}
     return (
@@ -295,15 +281,35 @@ def refund_scenarios() -> Iterable[Scenario]:
         refund_scenario(
             "server-error", lambda _: charged(FakePayments(), ProviderFault.SERVER_ERROR)
         ),
-        # A delayed request could refund again: the limit alone does not prevent it.
+        # A delayed request could refund again.
         *(
-            refund_scenario(
-                name,
-                lambda clock: charged(StuckRefunds(wall=clock)),
-                contract,
-                seed_rows=partial(seed_paid_order, rma_1=500),
-            )
+            delayed_scenario(name, ProviderFault.ARRIVES_LATE, contract=contract)
             for name, contract in (("stuck", PaymentRefund), ("short-window", ShortWindowRefund))
+        ),
+        *(
+            delayed_scenario(
+                f"late-{late_by.seconds}-and-unstored-error",
+                ProviderFault.ARRIVES_LATE,
+                ProviderFault.SERVER_ERROR_UNSTORED,
+                late_by=late_by,
+            )
+            for late_by in (timedelta(seconds=60), timedelta(hours=1))
+        ),
+        # Refunded, answered with a stored 500, and not listed yet. Either the charge counts it
+        # already, or all reads lag.
+        *(
+            delayed_scenario(
+                f"stale-{name}-{lag.seconds}",
+                ProviderFault.SERVER_ERROR_AFTER,
+                list_lag=lag,
+                charge_lag=lag if name == "reads" else timedelta(0),
+            )
+            for name, lag in (
+                ("reads", timedelta(seconds=20)),
+                ("reads", timedelta(seconds=90)),
+                ("list", timedelta(seconds=90)),
+                ("list", timedelta(hours=3)),
+            )
         ),
         refund_scenario("slow", lambda clock: charged(SlowRefunds(wall=clock))),
         refund_scenario(

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from oncely.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
 from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import (
+    Ambiguous,
     Anomalous,
     EffectOutcome,
     LookupUnsupported,
@@ -35,11 +36,27 @@ class EffectLog:
     clock: Clock
     key_ttl: timedelta | None = None  # how long it remembers a key
     lag: timedelta = timedelta(0)  # the lag of its lookup
+    first_late_by: timedelta | None = None  # how late the first request arrives
+    in_flight: list[tuple[datetime, str, str]] = field(default_factory=list)
     effects: list[tuple[datetime, str]] = field(default_factory=list)
     keys: dict[str, datetime] = field(default_factory=dict)
 
     def do(self, name: str, key: str) -> EffectOutcome:
         now = self.clock.now()
+        self.deliver(now)
+        if self.first_late_by is not None:
+            self.in_flight.append((now + self.first_late_by, name, key))
+            self.first_late_by = None
+            return Ambiguous("timeout")
+        return self._perform(now, name, key)
+
+    def deliver(self, now: datetime | None = None) -> None:
+        """Perform the requests that have arrived by now, or all of them."""
+        for one in [one for one in self.in_flight if now is None or one[0] <= now]:
+            self.in_flight.remove(one)
+            self._perform(*one)
+
+    def _perform(self, now: datetime, name: str, key: str) -> EffectOutcome:
         first = self.keys.get(key)
         if self.key_ttl is not None and first is not None and now - first < self.key_ttl:
             return self._found(name)
@@ -48,6 +65,7 @@ class EffectLog:
         return self._found(name)
 
     def find(self, name: str) -> EffectOutcome:
+        self.deliver(self.clock.now())
         seen = [
             one for at, one in self.effects if one == name and at + self.lag <= self.clock.now()
         ]
@@ -129,18 +147,22 @@ def safety_scenario(
     window: timedelta | None = None,
     key_ttl: timedelta | None = None,
     lag: timedelta | None = None,
+    first_late_by: timedelta | None = None,
     fixed_prefix: str = "",
 ) -> Scenario:
-    natural = safety is RetrySafety.NATURAL
+    def count_effects(outside: EffectLog) -> int:
+        outside.deliver()
+        effects = [one for _, one in outside.effects]
+        return len(set(effects) if safety is RetrySafety.NATURAL else effects)
+
     return build_scenario(
         contract_for_safety(safety, window=window, lag=lag),
         name=f"test.effect/{name}",
         message=MESSAGE,
-        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0)),
+        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by),
+        effect_calls={"do"},
         lookup_calls={"find"},
-        count_effects=lambda outside: len(
-            {one for _, one in outside.effects} if natural else outside.effects
-        ),
+        count_effects=count_effects,
         fixed_prefix=fixed_prefix,
     )
 
@@ -159,6 +181,15 @@ SAFETY_SCENARIOS: Final = (
         window=SHORT_LAG,
         key_ttl=SHORT_LAG,
         fixed_prefix="w1:outside.do!lost",
+    ),
+    # The first request arrives after the lookup that finds nothing. Nothing but the safety class is
+    # declared, as for `deposit.return` in docs/add-a-job.md.
+    *(
+        safety_scenario(name, RetrySafety.KEYED, window=ttl, key_ttl=ttl, lag=LAG, first_late_by=by)
+        for name, ttl, by in (
+            ("keyed-late", DAY, timedelta(minutes=10)),
+            ("keyed-late-short-window", SHORT_KEY_TTL, timedelta(minutes=10)),
+        )
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),

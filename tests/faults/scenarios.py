@@ -13,7 +13,7 @@ from oncely.domain.effect_outcomes import Json, NotSent
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptSend
@@ -70,8 +70,8 @@ PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "vers
 
 
 class ShortWindowCharge(PaymentCharge):
-    policy = RetryPolicy(
-        safety=RetrySafety.KEYED,
+    policy = replace(
+        PaymentCharge.policy,
         profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
     )
     policies: ClassVar = {"stripe": policy}
@@ -84,7 +84,7 @@ class ShortAgePush(SyncPush):
 
 
 class LookupLagCharge(PaymentCharge):
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
+    policy = replace(PaymentCharge.policy, profile=replace(STRIPE, lookup_lag=LAG))
     policies: ClassVar = {"stripe": policy}
 
 

@@ -1,6 +1,7 @@
 """Refunds through Stripe's SDK against the sandbox, under every faulty response."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -21,7 +22,7 @@ from oncely.domain.money import Money
 from oncely.domain.provider_events import EffectChange
 from oncely.providers.interfaces import ChargeState, Payment, Refund
 from oncely.providers.stripe.payments import StripePayments
-from oncely.providers.stripe.refunds import MAX_PAGES, PAGE_SIZE
+from oncely.providers.stripe.refunds import MAX_REFUNDS
 from tests.support.shipped_sandbox import ShippedSandbox
 
 KEY = IdempotencyKey("refund:1")
@@ -139,16 +140,26 @@ def test_refund_error_returns_what_the_list_shows(
 
 
 @pytest.mark.parametrize(
-    ("fault", "answered"),
-    [("error_before", True), ("outage", False), ("drop_before", False), ("conflict", False)],
+    ("fault", "replayed"),
+    [
+        ("error_before", [False, True]),
+        ("error_unstored", [False, False]),
+        ("outage", [False, False]),
+        ("drop_before", [False, False]),
+        ("conflict", [False, False]),
+    ],
 )
-def test_only_an_error_that_is_stored_under_the_key_is_an_answer(
-    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str, fault: str, *, answered: bool
+def test_only_a_replayed_error_was_stored_under_the_key(
+    sandbox: ShippedSandbox,
+    provider: StripePayments,
+    charge_id: str,
+    fault: str,
+    replayed: list[bool],
 ) -> None:
-    sandbox.faults.add(fault, method="POST", path="/v1/refunds")
-    outcome = provider.refund(make_refund(charge_id), idempotency_key=KEY)
-    assert isinstance(outcome, Ambiguous)
-    assert outcome.answered is answered
+    sandbox.faults.add(fault, method="POST", path="/v1/refunds", times=2)
+    outcomes = [provider.refund(make_refund(charge_id), idempotency_key=KEY) for _ in range(2)]
+    ambiguous = [one for one in outcomes if isinstance(one, Ambiguous)]
+    assert [one.replayed for one in ambiguous] == replayed
 
 
 def test_same_key_refunds_once(
@@ -246,8 +257,10 @@ def test_unreadable_list_is_a_failed_lookup(
     assert isinstance(provider.lookup_refund(make_refund(charge_id)), LookupFailed)
 
 
-@pytest.mark.parametrize(("others", "expected"), [(PAGE_SIZE, Succeeded), (200, Anomalous)])
-def test_refund_is_searched_on_every_page(
+@pytest.mark.parametrize(
+    ("others", "expected"), [(MAX_REFUNDS - 1, Succeeded), (MAX_REFUNDS, Anomalous)]
+)
+def test_charge_with_more_refunds_than_a_page_needs_review(
     sandbox: ShippedSandbox,
     provider: StripePayments,
     charge_id: str,
@@ -256,11 +269,65 @@ def test_refund_is_searched_on_every_page(
 ) -> None:
     provider.refund(make_refund(charge_id), idempotency_key=KEY)
     (ours,) = sandbox.stripe.ledger.refunds
-    assert PAGE_SIZE * MAX_PAGES == 200
     sandbox.stripe.ledger.save(
         *(replace(ours, refund_id=f"re_{n}", metadata={}, amount=1) for n in range(others))
     )
     assert isinstance(provider.lookup_refund(make_refund(charge_id)), expected)
+
+
+def test_list_that_lacks_what_the_charge_counts_proves_nothing(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+) -> None:
+    refund, other = make_refund(charge_id), make_refund(charge_id, refund_id="other")
+    provider.refund(other, idempotency_key=IdempotencyKey("other:1"))
+    assert isinstance(provider.lookup_refund(refund), NotFound)
+
+    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+    stale = provider.lookup_refund(refund)
+    sandbox.faults.add("error_after", method="POST", path="/v1/refunds")
+    unlisted = provider.refund(refund, idempotency_key=KEY)
+
+    assert isinstance(stale, LookupFailed)
+    assert "5.00 EUR of" in stale.reason
+    assert isinstance(unlisted, Ambiguous)
+    sandbox.stripe.set_refund_list_lag(timedelta(0))
+    assert isinstance(provider.lookup_refund(refund), Succeeded)
+
+
+def test_failed_refund_of_others_does_not_hide_a_missing_one(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+) -> None:
+    refund = make_refund(charge_id)
+    provider.refund(make_refund(charge_id, refund_id="other"), idempotency_key=KEY)
+    (other,) = sandbox.stripe.ledger.refunds
+    sandbox.stripe.complete_refund(other.refund_id, succeeded=False)
+    (other,) = sandbox.stripe.ledger.refunds
+    sandbox.stripe.ledger.save(replace(other, created=other.created - timedelta(hours=2)))
+    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+    assert isinstance(provider.lookup_refund(refund), NotFound)
+
+    provider.refund(refund, idempotency_key=IdempotencyKey("refund:2"))
+
+    assert isinstance(provider.lookup_refund(refund), LookupFailed)
+
+
+def test_absence_is_not_concluded_without_the_charge(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+) -> None:
+    sandbox.faults.add("outage", path="/v1/charges/*")
+    assert isinstance(provider.lookup_refund(make_refund(charge_id)), LookupFailed)
+
+
+def test_already_refunded_is_no_decline_while_the_list_is_stale(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+) -> None:
+    whole = make_refund(charge_id, 1250)
+    provider.refund(whole, idempotency_key=KEY)
+    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+
+    again = provider.refund(whole, idempotency_key=IdempotencyKey("refund:2"))
+
+    assert isinstance(again, Ambiguous)
 
 
 @pytest.fixture

@@ -69,6 +69,7 @@ class DecisionCase:
     last_timeout: bool  # the limit of timeouts is reached
     last_attempt: bool  # the limit of attempts is reached
     too_old: bool
+    key_answered: bool  # no earlier request can still arrive under the key
 
     @cached_property
     def job(self) -> Job:
@@ -82,6 +83,7 @@ class DecisionCase:
             lease_until=lease + (timedelta(0) if self.absence_conclusive else TICK),
             timeouts=STOP.max_consecutive_timeouts - (0 if self.last_timeout else 1),
             attempts=STOP.max_attempts - (0 if self.last_attempt else 1),
+            key_answered=self.key_answered,
             provider_ref="pi_0",
             expires_at=NOW + timedelta(days=90),
         )

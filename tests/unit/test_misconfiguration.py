@@ -7,7 +7,7 @@ import pytest
 
 from oncely.contract import EffectCall
 from oncely.domain.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
-from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported
+from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -97,7 +97,12 @@ def test_unusable_key_is_reported_before_claim(world: InMemoryStack) -> None:
 
 
 @pytest.mark.parametrize(
-    "asks", [raising_step(NotConfiguredError(REASON)), lambda _: LookupUnsupported()]
+    "asks",
+    [
+        pytest.param(raising_step(NotConfiguredError(REASON)), id="lookup fails"),
+        pytest.param(lambda _: LookupUnsupported(), id="no lookup"),
+        pytest.param(lambda _: NotFound("there is none"), id="nothing found"),
+    ],
 )
 def test_missing_secret_of_reconciler_is_reported_on_the_job(asks: Step) -> None:
     has_secret = True

@@ -1,6 +1,8 @@
 """Which repairs each status allows, and what each changes."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -107,16 +109,42 @@ REVIEW = make_job(status=Status.NEEDS_REVIEW, attempts=8, timeouts=5, unreachabl
 
 def test_proved_absence_reopens_job_under_next_key() -> None:
     lookup = NotFound("pi_1 was not confirmed")
+    review, policy = replace(REVIEW, provider_ref="pi_1"), replace(TERMS, leaves_open=True)
 
-    decision = reopen(REVIEW, TERMS, reason="looked", lookup=lookup, looked_up_at=LATER)
+    decision = reopen(review, policy, reason="looked", lookup=lookup, looked_up_at=LATER)
 
     assert isinstance(decision, Decision)
-    job = decision.apply_to(REVIEW, now=LATER, actor="ada")
+    job = decision.apply_to(review, now=LATER, actor="ada")
     assert job.status is Status.READY
     assert (job.attempts, job.timeouts, job.unreachable, job.key_number) == (0, 0, 0, 2)
     assert (job.first_sent_at, job.key_scope, job.reopened_at) == (None, None, LATER)
     assert job.evidence[-1].actor == "ada"
     assert job.evidence[-1].reason == "looked; pi_1 was not confirmed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "conclusive", "leaves_open", "key_number"),
+    [
+        ({}, False, False, 1),
+        ({}, False, True, 1),  # without a reference, nothing ties its requests to one effect
+        ({"provider_ref": "pi_1"}, False, False, 1),
+        ({"provider_ref": "pi_1"}, False, True, 2),
+        ({"key_answered": True}, False, False, 2),
+        ({}, True, False, 2),
+    ],
+)
+def test_reopened_job_keeps_key_while_a_request_may_arrive(
+    changes: dict[str, Any], *, conclusive: bool, leaves_open: bool, key_number: int
+) -> None:
+    review, policy = replace(REVIEW, **changes), replace(TERMS, leaves_open=leaves_open)
+    lookup = NotFound("none", conclusive=conclusive)
+
+    decision = reopen(review, policy, reason="looked", lookup=lookup, looked_up_at=LATER)
+
+    assert isinstance(decision, Decision)
+    job = decision.apply_to(review, now=LATER, actor="ada")
+    assert (job.status, job.key_number) == (Status.READY, key_number)
+    assert (job.first_sent_at is None) is (key_number == 2)
 
 
 def test_row_that_is_own_proof_keeps_its_key() -> None:

@@ -47,6 +47,7 @@ def test_unknown_job_returns_to_ready_until_limit_is_reached() -> None:
         if _is_conclusively_absent(case) or _is_safe_to_retry(case):
             never = case.safety is RetrySafety.AT_MOST_ONCE
             stopped = never or case.last_timeout or case.last_attempt or case.too_old
+            stopped |= _keeps_key(case) and not (case.inside_window and case.same_scope)
             expected = Event.ESCALATE if stopped else Event.REQUEUE
             assert case.decision.event is expected, case
 
@@ -60,10 +61,11 @@ def test_absence_is_not_concluded_before_last_send_can_finish(
             assert case.decision.event is Event.RECHECK, case
 
 
-def test_key_number_rises_exactly_when_absence_is_certain() -> None:
+def test_key_number_rises_when_absent_and_no_request_can_arrive() -> None:
     for case in decision_cases():
         absent = isinstance(case.outcome, NotFound) and case.decision.event is Event.REQUEUE
-        assert case.after.key_number == case.job.key_number + absent, case
+        raised = absent and not _keeps_key(case)
+        assert case.after.key_number == case.job.key_number + raised, case
 
 
 def test_first_send_is_cleared_by_new_key_number_or_progress() -> None:
@@ -75,6 +77,13 @@ def test_first_send_is_cleared_by_new_key_number_or_progress() -> None:
         else:
             kept = (case.job.first_sent_at, case.job.key_scope)
             assert (case.after.first_sent_at, case.after.key_scope) == kept, case
+
+
+def _keeps_key(case: DecisionCase) -> bool:
+    """Whether an earlier request may still arrive: only the same key makes both one."""
+    if not isinstance(case.outcome, NotFound) or case.outcome is CONCLUSIVE_NOT_FOUND:
+        return False
+    return case.safety is RetrySafety.KEYED and not case.key_answered
 
 
 def _is_conclusively_absent(case: DecisionCase) -> bool:

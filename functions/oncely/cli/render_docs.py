@@ -219,8 +219,16 @@ def _rows(profiles: list[ProviderProfile]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lag(profile: ProviderProfile) -> str:
-    lag = profile.lookup_lag
-    return "no lookup" if lag is None else f"{lag.seconds} s"
+    if profile.lookup_lag is None:
+        return "no lookup"
+    others = [
+        f" ({one.job_type}: {policy.profile.lookup_lag.seconds} s)"
+        for one in project_jobs()
+        for policy in one.all_policies()
+        if policy.profile.name == profile.name
+        and policy.profile.lookup_lag not in {None, profile.lookup_lag}
+    ]
+    return f"{profile.lookup_lag.seconds} s" + "".join(others)
 
 
 def _hours(profile: ProviderProfile) -> str:

@@ -156,7 +156,7 @@ def _after_effect(
                 reason=outcome.reason,
                 changes={"due_at": now, "last_error": single_line(outcome.reason)},
             )
-        case Ambiguous(answered=True) if policy.one_call:
+        case Ambiguous(replayed=True):
             changes = {"timeouts": job.timeouts + 1, "key_answered": True}
             return mark_unknown(outcome.reason, now, due_at=now, **changes)
         case Ambiguous() | NotFound() | LookupFailed() | LookupUnsupported():
@@ -176,9 +176,9 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
     match outcome:
         case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
             safe = _can_resend(job, policy, key_scope=key_scope, now=now)
-            if keeps_key(job, policy) and not safe:
+            if keeps_key(job, policy, outcome) and not safe:
                 return escalate(f"{outcome.reason}; {_UNANSWERED}")
-            key = next_key(job, policy)
+            key = next_key(job, policy, outcome)
             return _requeue_within_limits(job, policy, outcome.reason, now, jitter, **key)
         case NotFound():
             return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))

@@ -15,6 +15,7 @@ from oncely.domain.effect_outcomes import (
     Json,
     LookupFailed,
     LookupUnsupported,
+    NotFound,
     NotSent,
     Pending,
     Succeeded,
@@ -345,17 +346,21 @@ def on_business_conflict(
     return escalate(f"{intended.reason}, but a business write failed: {reason}", **kept)
 
 
-def keeps_key(job: Job, policy: RetryPolicy) -> bool:
+def keeps_key(job: Job, policy: RetryPolicy, absent: NotFound) -> bool:
     """Whether the next send must use the same key, although a lookup found nothing.
 
-    A single-call request without a response may still arrive. With the same key, both are one.
+    An earlier request may still arrive. With the same key, the provider makes both one. A new key
+    is safe once the provider replayed an answer under the old one, if the lookup proves that none
+    can appear later, or if every request needs the saved reference of one prepared effect.
     """
-    return policy.one_call and not job.key_answered
+    anchored = policy.leaves_open and job.provider_ref is not None
+    settled = job.key_answered or absent.conclusive or anchored
+    return policy.safety is RetrySafety.KEYED and not settled
 
 
-def next_key(job: Job, policy: RetryPolicy) -> dict[str, object]:
+def next_key(job: Job, policy: RetryPolicy, absent: NotFound) -> dict[str, object]:
     """The fields of the key for the next send, after a lookup found nothing."""
-    if keeps_key(job, policy):
+    if keeps_key(job, policy, absent):
         return {}
     changed = {"key_answered": False, "first_sent_at": None, "key_scope": None}
     return {"key_number": job.key_number + 1, **changed}

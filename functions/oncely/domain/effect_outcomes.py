@@ -102,8 +102,9 @@ class Ambiguous:
     """The effect may have happened: timeout, dropped connection, 5xx, 409, malformed response."""
 
     reason: str
-    # The provider stored an error under the key. Whatever still arrives under it has no effect.
-    answered: bool = False
+    # The provider says that it replays an answer which it stored under this key, so whatever still
+    # arrives under the key has no effect. An error alone does not prove that it was stored.
+    replayed: bool = False
 
 
 class InProgress(_Explained):

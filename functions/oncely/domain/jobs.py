@@ -58,7 +58,7 @@ class Job:
     unreachable: int = 0  # times in a row that the provider could not be reached
     paused_seconds: int = 0  # how long providers asked us to wait, which is not age
     key_number: int = 1  # raised only when absence is proved
-    key_answered: bool = False  # an answer under this key number was seen
+    key_answered: bool = False  # a stored answer was replayed under this key number
     key_scope: str | None = None
     deployment: str | None = None  # the identity of the deployment that first claimed it
     provider: str | None = None  # chosen by the first claim, if its business rows specify one

@@ -69,9 +69,6 @@ class RetryPolicy:
     # Business rows may change while the effect runs. The outcome is then looked up again and
     # recorded by the rows as they are, instead of going to review.
     tolerates_row_changes: bool = False
-    # One request performs the effect. If it had no answer, it may still arrive when a lookup finds
-    # nothing, so only the same key may follow it.
-    one_call: bool = False
     # The effect may fail days after it succeeded, as a refund that the bank returns.
     may_fail_later: bool = False
     # What is prepared stays open at the provider until it is closed; only then may the job fail.

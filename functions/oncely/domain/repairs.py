@@ -133,7 +133,7 @@ def reopen(
         ):
             # A new idempotency key, if that is safe: the provider may replay the old one's error.
             full_reason = f"{reason}; {lookup.reason}"
-            return return_to_ready(full_reason, looked_up_at, next_key(job, policy))
+            return return_to_ready(full_reason, looked_up_at, next_key(job, policy, lookup))
         case NotFound():
             retry_at = format_minute(absence_conclusive_at(job, policy))
             return f"{lookup.reason}, but a request may still be in flight: retry after {retry_at}"

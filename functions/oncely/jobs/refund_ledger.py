@@ -51,14 +51,8 @@ class RefundLedger:
         return sum(self.amounts.get(key, 0) for key, one in self.states.items() if one == state)
 
     def objection_to(self, refund: Refund, charge: ChargeState) -> Anomalous | NotSent | None:
-        """Return why the charge cannot be refunded by this amount. Returns None if it can."""
+        """Return why this amount cannot be reserved. Returns None if it can."""
         name, captured = self.charge_id, charge.captured
-        if charge.order_id not in {None, refund.order_id}:
-            return Anomalous(f"{name} is the charge of order {charge.order_id}")
-        if captured.currency != refund.money.currency:
-            return Anomalous(f"{name} was charged in {captured.currency}, not {refund.money}")
-        if charge.disputed:
-            return Anomalous(f"{name} is disputed: a refund could pay the customer twice")
         left = captured.amount - max(charge.refunded, self.total(RefundState.DONE))
         if refund.money.amount > left:
             rest = Money(left, captured.currency)
@@ -79,6 +73,18 @@ class RefundLedger:
             preconditions=(before, state),
             may_create=True,
         )
+
+
+def charge_objection(refund: Refund, charge: ChargeState) -> Anomalous | None:
+    """Return why nothing of this charge may be refunded by this job. Returns None if it may."""
+    name, captured = refund.charge_id, charge.captured
+    if charge.order_id not in {None, refund.order_id}:
+        return Anomalous(f"{name} is the charge of order {charge.order_id}")
+    if captured.currency != refund.money.currency:
+        return Anomalous(f"{name} was charged in {captured.currency}, not {refund.money}")
+    if charge.disputed:
+        return Anomalous(f"{name} is disputed: a refund could pay the customer twice")
+    return None
 
 
 def end_entry(refund: Refund, state: RefundState) -> BusinessWrite:

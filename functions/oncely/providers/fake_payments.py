@@ -5,7 +5,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import TypeAlias
 
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -23,9 +24,12 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.ledger import EntryKind, LedgerEntry, LedgerPage, PaymentOwner
-from oncely.providers.fake_refunds import FakeRefunds
+from oncely.providers.fake_refunds import START, FakeRefunds
 from oncely.providers.interfaces import Payment
 from oncely.testing.provider_fault import ProviderFault
+
+_Perform: TypeAlias = Callable[[], Prepared | EffectOutcome]
+_LateRequest: TypeAlias = tuple[datetime, IdempotencyKey, _Perform]
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class FakeIntent:
     payment: Payment
     status: str = "requires_confirmation"
     declined: bool = False  # kept after a cancel
-    changed_at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    changed_at: datetime = START
 
 
 @dataclass
@@ -47,7 +51,6 @@ class FakePayments(FakeRefunds):
     declines: bool = False
     processes: bool = False
     account: str = "test"
-    now: Callable[[], datetime] = lambda: FakeIntent.changed_at
     intents: dict[str, FakeIntent] = field(default_factory=dict)
     charges: list[str] = field(default_factory=list)  # the intent of each
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, key
@@ -56,6 +59,7 @@ class FakePayments(FakeRefunds):
     unlisted: set[str] = field(default_factory=set)  # intents that a list does not show yet
     lock: threading.RLock = field(default_factory=threading.RLock)
     _by_key: dict[str, Prepared | EffectOutcome] = field(default_factory=dict)
+    _late: list[_LateRequest] = field(default_factory=list)
 
     def fail_next(self, step: str, *faults: ProviderFault) -> None:
         self.faults.setdefault(step, deque()).extend(faults)
@@ -165,30 +169,50 @@ class FakePayments(FakeRefunds):
         return [one for one in made if (one.payment.deployment, one.payment.job_key) == ours]
 
     def _step(
-        self,
-        step: str,
-        idempotency_key: IdempotencyKey,
-        perform: Callable[[], Prepared | EffectOutcome],
+        self, step: str, idempotency_key: IdempotencyKey, perform: _Perform
     ) -> Prepared | EffectOutcome:
         self.calls.append((step, idempotency_key))
+        self.deliver_late()
         fault = self._fault(step)
-        if fault is ProviderFault.REFUSED_CONNECTION:
-            return NotSent("connection refused")
-        if fault is ProviderFault.UNAUTHORIZED:
-            return NotSent("401: the API key is rejected", credentials_rejected=True)
-        if fault is ProviderFault.SERVER_ERROR:
-            self._by_key.setdefault(idempotency_key, Ambiguous("HTTP 500", answered=True))
-        if fault is ProviderFault.DECLINED:
-            return Declined("card_declined: generic_decline", code="card_declined")
-        if fault is ProviderFault.TIMEOUT_BEFORE:
-            return Ambiguous("timeout")
-        if self.honors_idempotency_keys and idempotency_key in self._by_key:
-            answer = self._by_key[idempotency_key]
-            if isinstance(answer, Prepared):
-                answer = replace(answer, replayed=True)
-        else:
-            answer = self._by_key[idempotency_key] = perform()
+        match fault:
+            case ProviderFault.REFUSED_CONNECTION:
+                return NotSent("connection refused")
+            case ProviderFault.UNAUTHORIZED:
+                return NotSent("401: the API key is rejected", credentials_rejected=True)
+            case ProviderFault.DECLINED:
+                return Declined("card_declined: generic_decline", code="card_declined")
+            case ProviderFault.TIMEOUT_BEFORE:
+                return Ambiguous("timeout")
+            case ProviderFault.SERVER_ERROR_UNSTORED:
+                return Ambiguous("HTTP 500")
+            case ProviderFault.ARRIVES_LATE:
+                self._late.append((self.now() + self.late_by, idempotency_key, perform))
+                return Ambiguous("timeout")
+            case _:
+                answer = self._perform_once(idempotency_key, perform, fault)
         return Ambiguous("timeout") if fault is ProviderFault.TIMEOUT_AFTER else answer
+
+    def _perform_once(
+        self, key: IdempotencyKey, perform: _Perform, fault: ProviderFault | None = None
+    ) -> Prepared | EffectOutcome:
+        if self.honors_idempotency_keys and key in self._by_key:
+            stored = self._by_key[key]
+            if isinstance(stored, Prepared | Ambiguous):
+                return replace(stored, replayed=True)
+            return stored
+        server_error = Ambiguous("HTTP 500")
+        answer = server_error if fault is ProviderFault.SERVER_ERROR else perform()
+        if fault is ProviderFault.SERVER_ERROR_AFTER:
+            answer = server_error
+        self._by_key[key] = answer
+        return answer
+
+    def deliver_late(self, *, all_of_them: bool = False) -> None:
+        """Perform the delayed requests whose time has come, or all of them."""
+        due = [one for one in self._late if all_of_them or one[0] <= self.now()]
+        for one in due:
+            self._late.remove(one)
+            self._perform_once(one[1], one[2])
 
     def _fault(self, step: str) -> ProviderFault | None:
         waiting = self.faults.get(step)

@@ -1,10 +1,10 @@
 """Refunds in memory, for tests. Part of `FakePayments`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from oncely.domain.effect_outcomes import (
     Ambiguous,
@@ -20,8 +20,10 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey
 from oncely.domain.provider_events import ChangeKind, EffectChange
-from oncely.providers.interfaces import ChargeState, Payment, Refund
+from oncely.providers.interfaces import ChargeState, Payment, Refund, absent_refund
 from oncely.testing.provider_fault import ProviderFault
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class FakeRefund:
     ref: str
     refund: Refund
     status: str = "succeeded"
+    made_at: datetime = START
 
 
 @dataclass(kw_only=True)
@@ -41,6 +44,13 @@ class FakeRefunds(ABC):
     disputed: bool = False
     respond_by: datetime | None = None  # the deadline of disputes
     refunds: dict[str, FakeRefund] = field(default_factory=dict)  # by reference
+    now: Callable[[], datetime] = lambda: START
+    # Stripe refuses more than was captured. Without that, only Oncely's own rules limit refunds.
+    limits_refunds: bool = True
+    # How late a new refund appears in the list, and in the charge's own sum.
+    list_lag: timedelta = timedelta(0)
+    charge_lag: timedelta = timedelta(0)
+    late_by: timedelta = timedelta(minutes=10)  # of a request that arrives late
 
     @abstractmethod
     def _charged(self, charge_id: str) -> Payment | None:
@@ -54,29 +64,22 @@ class FakeRefunds(ABC):
     def _step(self, step: str, idempotency_key: IdempotencyKey, perform: Callable[[], Any]) -> Any:  # noqa: ANN401  # the outcome of `perform`
         """Perform a step once for each key."""
 
+    @abstractmethod
+    def deliver_late(self) -> None:
+        """Perform the delayed requests whose time has come."""
+
     def refunded(self, charge_id: str) -> int:
         """Return how much of a charge was refunded or is being refunded."""
-        return sum(
-            one.refund.money.amount
-            for one in self.refunds.values()
-            if one.refund.charge_id == charge_id and one.status != "failed"
-        )
+        return _total(self._made(charge_id))
 
     def complete_refund(self, ref: str, *, status: str) -> None:
         self.refunds[ref] = replace(self.refunds[ref], status=status)
 
     def read_charge(self, charge_id: str) -> ChargeState | NotFound | NotSent:
+        self.deliver_late()
         if self._fault("read_charge"):
             return NotSent("timeout")
-        payment = self._charged(charge_id)
-        if payment is None:
-            return NotFound(f"there is no charge {charge_id}")
-        return ChargeState(
-            captured=payment.money,
-            refunded=self.refunded(charge_id),
-            disputed=self.disputed,
-            order_id=payment.order_id,
-        )
+        return self._charge_state(charge_id)
 
     def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
         """`dp_1` is a dispute of `ch_1`, whose intent is `1`."""
@@ -107,41 +110,69 @@ class FakeRefunds(ABC):
         if isinstance(answer, NotSent | Ambiguous):
             return answer
         # A replayed response is old, and a decline may be about our own refund.
-        known = self._own_outcome(refund)
-        return answer if isinstance(known, NotFound) else known
+        match self._listed_outcome(refund):
+            case LookupFailed(reason=reason) if isinstance(answer, Declined):
+                return Ambiguous(reason)
+            case NotFound() | LookupFailed():
+                return answer
+            case known:
+                return known
 
     def lookup_refund(self, refund: Refund) -> EffectOutcome:
+        self.deliver_late()
         if self._fault("lookup_refund"):
             return LookupFailed("timeout")
-        return self._own_outcome(refund)
+        return self._listed_outcome(refund)
 
     def _give(self, refund: Refund) -> EffectOutcome:
         payment = self._charged(refund.charge_id)
         left = payment.money.amount - self.refunded(refund.charge_id) if payment else 0
-        if refund.money.amount > left:
+        if payment is None or (self.limits_refunds and refund.money.amount > left):
             return Declined("already refunded", code="charge_already_refunded")
         ref = f"re_{len(self.refunds) + 1}"
         status = "pending" if self.refunds_pend else "succeeded"
-        self.refunds[ref] = FakeRefund(ref, refund, status)
-        return self._own_outcome(refund)
+        self.refunds[ref] = FakeRefund(ref, refund, status, self.now())
+        return _outcome(self.refunds[ref])
 
-    def _own_outcome(self, refund: Refund) -> EffectOutcome:
-        ours = (refund.deployment, refund.job_key)
-        found = [
-            one
-            for one in self.refunds.values()
-            if (one.refund.deployment, one.refund.job_key) == ours
-        ]
-        if not found:
-            return NotFound(f"{refund.charge_id} has no refund of this job")
-        if len(found) > 1:
-            return Anomalous(f"{refund.charge_id} has {len(found)} refunds of this job")
-        (one,) = found
-        result: dict[str, Json] = {"refund": one.ref, "charge_id": refund.charge_id}
-        match one.status:
-            case "pending":
-                return Pending(f"{one.ref} is pending")
-            case "failed":
-                return Declined(f"{one.ref} failed", code="failed", result=result)
-            case _:
-                return Succeeded(f"refunded {refund.money} as {one.ref}", one.ref, result)
+    def _charge_state(self, charge_id: str) -> ChargeState | NotFound:
+        payment = self._charged(charge_id)
+        if payment is None:
+            return NotFound(f"there is no charge {charge_id}")
+        return ChargeState(
+            captured=payment.money,
+            refunded=_total(self._made(charge_id, lag=self.charge_lag)),
+            disputed=self.disputed,
+            order_id=payment.order_id,
+        )
+
+    def _made(self, charge_id: str, lag: timedelta = timedelta(0)) -> list[FakeRefund]:
+        shown = self.now() - lag
+        made = self.refunds.values()
+        return [one for one in made if one.refund.charge_id == charge_id and one.made_at <= shown]
+
+    def _listed_outcome(self, refund: Refund) -> EffectOutcome:
+        owner = (refund.deployment, refund.job_key)
+        listed = self._made(refund.charge_id, lag=self.list_lag)
+        match [one for one in listed if (one.refund.deployment, one.refund.job_key) == owner]:
+            case []:
+                charge = self._charge_state(refund.charge_id)
+                return absent_refund(refund, charge, listed=_total(listed))
+            case [one]:
+                return _outcome(one)
+            case several:
+                return Anomalous(f"{refund.charge_id} has {len(several)} refunds of this job")
+
+
+def _total(refunds: Iterable[FakeRefund]) -> int:
+    return sum(one.refund.money.amount for one in refunds if one.status != "failed")
+
+
+def _outcome(one: FakeRefund) -> EffectOutcome:
+    result: dict[str, Json] = {"refund": one.ref, "charge_id": one.refund.charge_id}
+    match one.status:
+        case "pending":
+            return Pending(f"{one.ref} is pending")
+        case "failed":
+            return Declined(f"{one.ref} failed", code="failed", result=result)
+        case _:
+            return Succeeded(f"refunded {one.refund.money} as {one.ref}", one.ref, result)

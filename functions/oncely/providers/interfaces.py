@@ -100,6 +100,26 @@ class Refund:
     deployment: str | None = None  # the identity in the job's row
 
 
+def absent_refund(
+    refund: Refund, charge: ChargeState | NotFound | NotSent, *, listed: int
+) -> NotFound | LookupFailed:
+    """Return what a list without this job's refund proves.
+
+    It proves nothing while the charge itself counts more than the `listed` amount: the list lags
+    behind the charge, and what it lacks may be our refund.
+    """
+    match charge:
+        case ChargeState(refunded=refunded) if refunded > listed:
+            of_charge, of_list = (Money(one, refund.money.currency) for one in (refunded, listed))
+            return LookupFailed(
+                f"{of_charge} of {refund.charge_id} was refunded, but its list shows {of_list}"
+            )
+        case ChargeState():
+            return NotFound(f"{refund.charge_id} has no refund of this job")
+        case unread:
+            return LookupFailed(unread.reason)
+
+
 class RefundProvider(Protocol):
     """A provider that gives money back: one call, which it deduplicates by our key."""
 
@@ -113,7 +133,10 @@ class RefundProvider(Protocol):
         """Refund, once. `Declined` only if the charge has no refund of this job."""
 
     def lookup_refund(self, refund: Refund) -> EffectOutcome:
-        """Look up this job's refund among those of the charge. Read-only."""
+        """Look up this job's refund among those of the charge. Read-only.
+
+        Returns `NotFound` only as `absent_refund` does.
+        """
 
     def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
         """Read what happened later to one of our charges, by the id in an event. Read-only."""

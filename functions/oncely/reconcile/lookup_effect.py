@@ -11,6 +11,7 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     LookupFailed,
     LookupUnsupported,
+    NotFound,
     Prepared,
     Succeeded,
 )
@@ -80,9 +81,9 @@ def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, 
     try:
         return contract.key_scope(), outcome
     except NotConfiguredError as error:
-        # Only without a lookup does a resend depend on the scope: then nothing is known.
-        failed = LookupFailed(str(error))
-        return "", failed if isinstance(outcome, LookupUnsupported) else outcome
+        # A resend depends on the scope, so without it nothing is known.
+        resends = isinstance(outcome, LookupUnsupported | NotFound)
+        return "", LookupFailed(str(error)) if resends else outcome
 
 
 def find_own_reference(

@@ -93,12 +93,28 @@ def test_error_500_is_replayed_under_key(
 ) -> None:
     sandbox.faults.add(kind, method="POST", path=INTENTS)
 
-    for _ in range(2):
+    for replayed in (None, "true"):
         with pytest.raises(stripe.APIError) as failed:
             intents.create(CHARGE, keyed("order_1"))
 
         assert failed.value.http_status == 500
+        assert (failed.value.headers or {}).get("Idempotent-Replayed") == replayed
     assert len(sandbox.stripe.ledger.charges) == charges
+
+
+def test_late_request_is_executed_after_its_connection_is_gone(
+    sandbox: ShippedSandbox, intents: Intents
+) -> None:
+    late = sandbox.faults.add(FaultKind.ARRIVES_LATE)
+
+    with pytest.raises(stripe.APIConnectionError):
+        intents.create(CHARGE, keyed("order_1"))
+    assert sandbox.stripe.ledger.charges == ()
+    late.release()
+
+    assert wait_until(lambda: len(sandbox.stripe.ledger.charges) == 1)
+    assert intents.create(CHARGE, keyed("order_1")).status == "succeeded"
+    assert len(sandbox.stripe.ledger.charges) == 1
 
 
 def test_garbled_reply_hides_charge(sandbox: ShippedSandbox, intents: Intents) -> None:
@@ -114,6 +130,7 @@ def test_garbled_reply_hides_charge(sandbox: ShippedSandbox, intents: Intents) -
         (FaultKind.RATE_LIMIT, stripe.RateLimitError, 429),
         (FaultKind.UNAUTHORIZED, stripe.AuthenticationError, 401),
         (FaultKind.CONFLICT, stripe.APIError, 409),
+        (FaultKind.ERROR_UNSTORED, stripe.APIError, 500),
         (FaultKind.OUTAGE, stripe.APIError, 503),
         (FaultKind.DROP_BEFORE, stripe.APIConnectionError, None),
     ],

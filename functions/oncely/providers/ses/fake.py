@@ -40,9 +40,17 @@ class FakeMailer:
             match self.faults.popleft() if self.faults else None:
                 case None:
                     return self._sent(email)
-                case ProviderFault.TIMEOUT_BEFORE | ProviderFault.SERVER_ERROR:
+                case (
+                    ProviderFault.TIMEOUT_BEFORE
+                    | ProviderFault.SERVER_ERROR
+                    | ProviderFault.SERVER_ERROR_UNSTORED
+                ):
                     return Ambiguous("timeout")
-                case ProviderFault.TIMEOUT_AFTER:
+                case (
+                    ProviderFault.TIMEOUT_AFTER
+                    | ProviderFault.SERVER_ERROR_AFTER
+                    | ProviderFault.ARRIVES_LATE
+                ):
                     self._sent(email)
                     return Ambiguous("timeout")
                 case ProviderFault.REFUSED_CONNECTION:

@@ -30,6 +30,7 @@ PROFILE: Final = ProviderProfile(
     request_timeout=timedelta(seconds=10),
     # A run: create, the read that verifies an intent of another run, confirm, and the read after
     # an error. A lookup: the intent, and up to three pages of its customer's payments.
+    # A refund: the charge, the refund, and after an error the list and the charge again.
     max_calls=4,
     max_closing_calls=2,  # cancel, and the read after an error
     key_ttl=timedelta(hours=24),
@@ -46,11 +47,12 @@ PROFILE: Final = ProviderProfile(
             "that unused."
         ),
         (
-            "Stripe also stores a 500 under its key. Oncely uses a new key once a lookup proves "
-            "that the effect did not happen."
+            "Stripe may store a 500 under its key, and says so only when it replays it "
+            "(`Idempotent-Replayed`). A payment gets a new key once a lookup proves that it was "
+            "not charged."
         ),
         "Reads of an intent by its id are consistent. The search index lags and is not used.",
-        "Lists are as fresh as reads, so they show a second payment of the same job.",
+        "Lists of a customer's payments show a second payment of the same job.",
         (
             "An idempotency key is valid for one account and one mode. With another API key, "
             "Stripe may not recognize it."
@@ -73,8 +75,13 @@ PROFILE: Final = ProviderProfile(
             "intent."
         ),
         (
-            "A refund is one call, and Stripe stores a 500 under its key. Oncely uses a new key "
-            "only after an answer was seen and the list of the charge's refunds shows nothing."
+            "A refund is one call. Oncely repeats it under the same key, and uses a new one only "
+            "after Stripe replayed an error and the refund is certainly absent."
+        ),
+        (
+            "A refund is absent only 5 minutes after the last request, if the list of the charge's "
+            "refunds lacks it and the charge's own `amount_refunded` is not more than the list "
+            "shows."
         ),
         (
             '"Already refunded" may mean our own refund, so Oncely searches that list by metadata '

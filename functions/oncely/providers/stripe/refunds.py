@@ -1,7 +1,7 @@
 """Refunds at Stripe: one call with our key, and a list that shows whether it arrived."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import stripe
 
@@ -20,12 +20,11 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey
 from oncely.domain.money import Money
 from oncely.domain.provider_events import EffectChange
-from oncely.providers.interfaces import ChargeState, Refund
+from oncely.providers.interfaces import ChargeState, Refund, absent_refund
 from oncely.providers.stripe.changes import read_change
 from oncely.providers.stripe.responses import (
     describe_error,
     error_code,
-    is_answer,
     is_definitive,
     is_replay,
     metadata_owner,
@@ -33,9 +32,10 @@ from oncely.providers.stripe.responses import (
     request_id,
 )
 
-# More than Oncely makes for one charge.
-PAGE_SIZE: Final = 100
-MAX_PAGES: Final = 2
+# More refunds than a charge has in practice, and one page of the list.
+MAX_REFUNDS: Final = 100
+# These do not count in the charge's own sum.
+_NOT_GIVEN: Final = frozenset({"failed", "canceled"})
 _ALREADY_REFUNDED: Final = "charge_already_refunded"
 
 
@@ -84,23 +84,29 @@ class StripeRefunds:
         return self.lookup_refund(refund) if is_replay(made) else _outcome(made, refund)
 
     def lookup_refund(self, refund: Refund) -> EffectOutcome:
-        """List the charge's refunds, and find ours by its metadata."""
-        owner = (refund.deployment, refund.job_key)
-        found: list[stripe.Refund] = []
-        request: dict[str, Any] = {"charge": refund.charge_id, "limit": PAGE_SIZE}
+        """List the charge's refunds, and find ours by its metadata.
+
+        The list may lag, so without ours it is compared with what the charge itself counts.
+        """
+        name, owner = refund.charge_id, (refund.deployment, refund.job_key)
         try:
-            for _ in range(MAX_PAGES):
-                page = self.client.v1.refunds.list(request)  # type: ignore[arg-type]  # its fields by name
-                found += [one for one in page.data if metadata_owner(one) == owner]
-                if not page.has_more or not page.data:
-                    return _single_outcome(found, refund)
-                request = {**request, "starting_after": page.data[-1].id}
+            page = self.client.v1.refunds.list({"charge": name, "limit": MAX_REFUNDS})
         except stripe.StripeError as error:
             return LookupFailed(f"listing the refunds failed: {describe_error(error)}")
-        return Anomalous(
-            f"{refund.charge_id} has more than {PAGE_SIZE * MAX_PAGES} refunds: search for one of "
-            "this job in Stripe's dashboard"
-        )
+        if page.has_more:
+            return Anomalous(
+                f"{name} has more than {MAX_REFUNDS} refunds: search for one of this job in "
+                "Stripe's dashboard"
+            )
+        match [one for one in page.data if metadata_owner(one) == owner]:
+            case []:
+                listed = sum(one.amount for one in page.data if one.status not in _NOT_GIVEN)
+                return absent_refund(refund, self.read_charge(name), listed=listed)
+            case [one]:
+                return _outcome(one, refund)
+            case several:
+                ids = ", ".join(one.id for one in several)
+                return Anomalous(f"{name} has several refunds of this job: {ids}")
 
     def _refund_outcome_after_error(
         self, error: stripe.StripeError, refund: Refund
@@ -113,20 +119,9 @@ class StripeRefunds:
                 return Anomalous(f"Stripe rejects the refund: {describe_error(error)}")
             case NotFound() | LookupFailed():
                 reason = f"refunding {refund.charge_id}: {describe_error(error)}"
-                return Ambiguous(reason, answered=is_answer(error))
+                return Ambiguous(reason, replayed=is_replay(error))
             case outcome:
                 return outcome
-
-
-def _single_outcome(found: list[stripe.Refund], refund: Refund) -> EffectOutcome:
-    match found:
-        case []:
-            return NotFound(f"{refund.charge_id} has no refund of this job")
-        case [one]:
-            return _outcome(one, refund)
-        case several:
-            ids = ", ".join(one.id for one in several)
-            return Anomalous(f"{refund.charge_id} has several refunds of this job: {ids}")
 
 
 def _outcome(made: stripe.Refund, refund: Refund) -> EffectOutcome:

@@ -1,6 +1,6 @@
 """Parses Stripe's responses: the outcome from an intent's state or an error."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -25,7 +25,6 @@ _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _LOCK_TIMEOUT: Final = "lock_timeout"
 _CARD_DECLINED: Final = 402
-_STORED_STATUSES: Final = frozenset({_CARD_DECLINED, 500})
 _REJECTED_STATUSES: Final = frozenset({400, 404})
 # By the type of the payment method. Stripe's other methods fit into Oncely's default of 14 days.
 _PROCESSING_LIMITS: Final = {
@@ -158,15 +157,6 @@ def is_definitive(error: stripe.StripeError) -> bool:
     return error.http_status in _REJECTED_STATUSES
 
 
-def is_answer(error: stripe.StripeError) -> bool:
-    """Return whether Stripe executed the request and stored this error under its key.
-
-    Then every later request under the key gets the same error. Stripe does not store conflicts,
-    rate limits and 503s, so an earlier request may still be executed.
-    """
-    return error.http_status in _STORED_STATUSES
-
-
 def describe_error(error: stripe.StripeError) -> str:
     """Describe an error in one line, with the request id that Stripe's support needs."""
     status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
@@ -236,10 +226,14 @@ def _result_fields(intent: stripe.PaymentIntent) -> dict[str, Json]:
     return {"payment_intent": intent.id, "request_id": request_id(intent)}
 
 
-def is_replay(effect: stripe.PaymentIntent | stripe.Refund) -> bool:
-    """Return whether Stripe replays an earlier response, with the object as it was then."""
-    response = effect.last_response
-    return response is not None and response.headers.get("Idempotent-Replayed") == "true"
+def is_replay(response: stripe.PaymentIntent | stripe.Refund | stripe.StripeError) -> bool:
+    """Return whether Stripe replays what it stored under the key, with an object as it was then.
+
+    Only this proves that an error was stored: not every 500 is.
+    """
+    sent = response if isinstance(response, stripe.StripeError) else response.last_response
+    headers: Mapping[str, str] = getattr(sent, "headers", None) or {}
+    return headers.get("Idempotent-Replayed") == "true"
 
 
 def request_id(effect: stripe.PaymentIntent | stripe.Refund) -> str | None:

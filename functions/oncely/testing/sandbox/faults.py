@@ -22,8 +22,10 @@ class FaultKind(StrEnum):
     GARBLED = "garbled"  # 200 with a body that is not JSON
     TRUNCATED = "truncated"  # 200 with half of the body
     SLOW = "slow"  # waits `seconds`, then executes and responds
+    ARRIVES_LATE = "arrives_late"  # the connection is reset; executed after `seconds`
     # The request is not executed.
     ERROR_BEFORE = "error_before"  # 500, which the key replays
+    ERROR_UNSTORED = "error_unstored"  # 500, not replayed
     RATE_LIMIT = "rate_limit"  # 429, not replayed by the key
     UNAUTHORIZED = "unauthorized"  # 401, not replayed
     CONFLICT = "conflict"  # 409, not replayed
@@ -39,6 +41,7 @@ REFUSAL_STATUSES: Final = {
     FaultKind.RATE_LIMIT: 429,
     FaultKind.UNAUTHORIZED: 401,
     FaultKind.CONFLICT: 409,
+    FaultKind.ERROR_UNSTORED: 500,
     FaultKind.OUTAGE: 503,
 }
 # Longer than any client's timeout, and shorter than a test's.

@@ -200,6 +200,11 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.kind is FaultKind.DROP_BEFORE:
             self._reset()
             return
+        if fault.kind is FaultKind.ARRIVES_LATE:
+            self._reset()
+            fault.hang()
+            provider.handle(request, wrap=lambda execute: execute())
+            return
         if fault.kind in REFUSAL_STATUSES:
             refusal = provider.error_response(request, status=REFUSAL_STATUSES[fault.kind])
             waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}

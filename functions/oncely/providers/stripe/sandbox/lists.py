@@ -1,6 +1,7 @@
 """The lists of charges, refunds and disputes by their time of creation."""
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,12 @@ from oncely.providers.stripe.sandbox.serializers import (
     list_body,
     refund_body,
 )
-from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.http_messages import (
+    NowFunction,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+)
 
 _FILTERS = ("charge", "created", "limit", "payment_intent", "starting_after")
 
@@ -22,14 +28,19 @@ _FILTERS = ("charge", "created", "limit", "payment_intent", "starting_after")
 class MoneyLists:
     """The list endpoints of what moved money, over one ledger, the newest first."""
 
-    def __init__(self, ledger: StripeLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: StripeLedger, clock: NowFunction) -> None:
+        self._ledger, self._clock = ledger, clock
+        self.refund_lag = timedelta(0)  # how late a new refund is listed
 
     def charges(self, request: SandboxRequest) -> SandboxHandler:
         return self._list(request, lambda: self._ledger.attempts, charge_body)
 
     def refunds(self, request: SandboxRequest) -> SandboxHandler:
-        return self._list(request, lambda: self._ledger.refunds, refund_body)
+        return self._list(request, self._listed_refunds, refund_body)
+
+    def _listed_refunds(self) -> tuple[RecordedRefund, ...]:
+        until = self._clock() - self.refund_lag
+        return tuple(one for one in self._ledger.refunds if one.created <= until)
 
     def disputes(self, request: SandboxRequest) -> SandboxHandler:
         return self._list(request, lambda: self._ledger.disputes, dispute_body)
