@@ -102,6 +102,12 @@ def test_charge_shows_what_was_refunded(
     assert isinstance(provider.read_charge("ch_unknown"), NotFound)
 
 
+def test_charge_shows_its_deployment(provider: StripePayments, ours: str) -> None:
+    state = provider.read_charge(ours)
+    assert isinstance(state, ChargeState)
+    assert state.deployment == "dev"
+
+
 @pytest.mark.parametrize("fault", ["outage", "rate_limit", "unauthorized", "drop_before"])
 def test_unreadable_charge_means_nothing_was_sent(
     sandbox: ShippedSandbox, provider: StripePayments, charge_id: str, fault: str

@@ -7,7 +7,9 @@ import pytest
 
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
-from oncely.providers.fake_payments import FakePayments
+from oncely.domain.money import Money
+from oncely.providers.fake_payments import FakeIntent, FakePayments
+from oncely.providers.interfaces import Payment
 from oncely.run.outcomes import Finished, NeedsReview
 from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -123,6 +125,45 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
 
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.calls == []
+
+
+REFUND_KEY = JobKey("payment.refund:order_18452:rma_1")
+RESERVED = {"reservations": 1, f"state:{REFUND_KEY}": "reserved", f"amount:{REFUND_KEY}": 500}
+
+
+@pytest.mark.parametrize(
+    ("ledger", "ref"),
+    [
+        pytest.param({}, None, id="orders were copied"),
+        pytest.param(RESERVED, None, id="orders and refunds were copied"),
+        pytest.param(RESERVED, "re_forged", id="and its row was forged"),
+    ],
+)
+def test_charge_of_other_deployment_is_not_refunded(
+    ledger: dict[str, Any], ref: str | None
+) -> None:
+    """Otherwise each deployment would refund one and the same charge."""
+    dev = make_world("dev", FakePayments())
+    dev.run(charge_message())
+    copy = make_world("copy", dev.payments, **dev.order())
+    copy.dependencies.rows.put("refunds", {"charge_id": "ch_pi_1"}, ledger)
+    copy.enqueuer().enqueue(copy.request_refund(amount=500))
+    copy.store.jobs[REFUND_KEY] = replace(copy.job(REFUND_KEY), provider_ref=ref)
+
+    assert isinstance(dev.run(dev.request_refund(amount=500)), Finished)
+    assert isinstance(copy.run(copy.request_refund(amount=500)), NeedsReview)
+
+    assert [one.refund.deployment for one in dev.payments.refunds.values()] == ["dev"]
+
+
+def test_charge_made_before_oncely_is_refunded() -> None:
+    world = make_world("dev", FakePayments(), status="paid", charge_id="ch_pi_1")
+    payment = Payment(
+        money=Money(1250, "eur"), customer="cus_7", method="pm_1", job_key=KEY, order_id="18452"
+    )
+    world.payments.intents["pi_1"] = FakeIntent("pi_1", payment, "succeeded")
+
+    assert isinstance(world.run(world.request_refund(amount=500)), Finished)
 
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])

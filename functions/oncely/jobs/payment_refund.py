@@ -126,7 +126,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             "when the refund request is not valid, or not in the order's currency",
             "when the order was not paid, or at a provider where Oncely makes no refunds",
             "when less than the amount can be refunded, including refunds made by hand",
-            "when the charge is disputed, or belongs to another order or currency",
+            "when the charge is disputed, or belongs to another deployment, order or currency",
             "when the provider reports later that a finished refund failed",
             "when a request had no answer, nothing is found, and its key is no longer safe",
         ),
@@ -220,10 +220,12 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         return ledger.objection_to(refund, charge) or reserved
 
     def execute(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
-        """Refund what is reserved. A forged row may have skipped the reservation."""
+        """Refund what is reserved. A forged row may have skipped `prepare`."""
         refund = _refund(call)
         if self._ledger(refund).states.get(refund.job_key) != RefundState.RESERVED:
             return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
+        if call.job.provider_ref is not None:
+            return Anomalous(f"its row names {call.job.provider_ref} before a refund was made")
         return self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
 
     def lookup(self, call: EffectCall[RefundFacts]) -> EffectOutcome:

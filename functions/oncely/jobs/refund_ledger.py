@@ -78,6 +78,8 @@ class RefundLedger:
 def charge_objection(refund: Refund, charge: ChargeState) -> Anomalous | None:
     """Return why nothing of this charge may be refunded by this job. Returns None if it may."""
     name, captured = refund.charge_id, charge.captured
+    if charge.deployment not in {None, refund.deployment}:
+        return Anomalous(f"{name} is a charge of the deployment {charge.deployment}")
     if charge.order_id not in {None, refund.order_id}:
         return Anomalous(f"{name} is the charge of order {charge.order_id}")
     if captured.currency != refund.money.currency:

@@ -143,6 +143,7 @@ class FakeRefunds(ABC):
             refunded=_total(self._made(charge_id, lag=self.charge_lag)),
             disputed=self.disputed,
             order_id=payment.order_id,
+            deployment=payment.deployment,
         )
 
     def _made(self, charge_id: str, lag: timedelta = timedelta(0)) -> list[FakeRefund]:

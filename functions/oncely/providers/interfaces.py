@@ -85,7 +85,9 @@ class ChargeState:
     captured: Money
     refunded: int  # in minor units
     disputed: bool = False
-    order_id: str | None = None  # the job of the charge, if its metadata has one
+    # Whose charge it is, if its metadata says so. One that was made before Oncely has none.
+    order_id: str | None = None
+    deployment: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

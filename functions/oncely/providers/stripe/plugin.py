@@ -84,6 +84,10 @@ PROFILE: Final = ProviderProfile(
             "shows."
         ),
         (
+            "A charge whose metadata names another deployment is never refunded. One without "
+            "metadata, made before Oncely, is."
+        ),
+        (
             '"Already refunded" may mean our own refund, so Oncely searches that list by metadata '
             "before it accepts a decline. A refund can fail days later."
         ),

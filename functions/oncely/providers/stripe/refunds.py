@@ -61,6 +61,7 @@ class StripeRefunds:
             refunded=charge.amount_refunded,
             disputed=charge.disputed,
             order_id=getattr(charge.metadata, "order_id", None),
+            deployment=metadata_owner(charge)[0],
         )
 
     def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
