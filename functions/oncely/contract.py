@@ -36,6 +36,7 @@ from oncely.domain.keys import (
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.schedule import DEFAULT_SCHEDULE_LIMIT
 from oncely.domain.text import format_duration
 from oncely.message import Message
 from oncely.ports import Dependencies
@@ -134,6 +135,9 @@ class Contract(ABC, Generic[M, F]):
     # How long the row of an ended job is kept as proof that it ran. The default is the stage's row
     # retention for a natural effect, 7 years for one that takes money, and 400 days otherwise.
     proof_retention: ClassVar[timedelta | None] = None
+    # How far ahead a `run_at` is honored. The default is 0, so none, for a job that moves money,
+    # and 365 days otherwise. If you lower it, jobs that are scheduled further ahead run early.
+    schedule_limit: ClassVar[timedelta | None] = None
     limits_resubmissions: ClassVar[bool] = False  # `requires_failed` obeys the stage's limits
     publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
     personal_fields: ClassVar[tuple[str, ...]] = ()  # of the message: personal data
@@ -188,6 +192,26 @@ class Contract(ABC, Generic[M, F]):
         if cls.policy.safety is RetrySafety.NATURAL and row_retention is not None:
             return row_retention
         return MONEY_RETENTION if cls.takes_money else PROOF_RETENTION
+
+    @classmethod
+    def moves_money(cls) -> bool:
+        """Return whether it takes or returns money."""
+        return cls.takes_money or cls.returns_money
+
+    @classmethod
+    def message_schema(cls) -> dict[str, Any]:
+        """Return the JSON schema of a queue message, which cannot set the time of a payment."""
+        schema = cls.message.model_json_schema()
+        if cls.moves_money():
+            del schema["properties"]["run_at"]
+        return schema
+
+    @classmethod
+    def effective_schedule_limit(cls) -> timedelta:
+        """Return how far ahead a `run_at` is honored: 0 if none is."""
+        if cls.schedule_limit is not None:
+            return cls.schedule_limit
+        return timedelta(0) if cls.moves_money() else DEFAULT_SCHEDULE_LIMIT
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final, NoReturn, get_args
 
@@ -13,6 +14,7 @@ from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.schedule import MAX_SCHEDULE_LIMIT
 from oncely.message import MAX_MESSAGE_BYTES, Message, encode_message
 from oncely.provider import AnyProvider
 
@@ -169,6 +171,7 @@ def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[Any
         else:
             faults = (
                 _personal_data_fault(contract),
+                _schedule_fault(contract),
                 *map(_profile_fault, contract.all_policies()),
                 *(_provider_fault(one, plugins) for one in contract.resources.providers),
             )
@@ -195,6 +198,13 @@ def _personal_data_fault(contract: type[AnyContract]) -> str | None:
     if declared and contract.owner is None:
         return "its rows hold personal data: set `owner` to say whose, such as DataOwner.CUSTOMER"
     return None
+
+
+def _schedule_fault(contract: type[AnyContract]) -> str | None:
+    """Why its `schedule_limit` cannot be added to a time."""
+    if timedelta(0) <= contract.effective_schedule_limit() <= MAX_SCHEDULE_LIMIT:
+        return None
+    return f"schedule_limit must be between 0 and {MAX_SCHEDULE_LIMIT.days} days"
 
 
 def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) -> str | None:

@@ -20,6 +20,7 @@ KEY: Final = JobKey("payment.charge:order_18452")
 RESUBMITTED_KEY: Final = JobKey("payment.charge:order_18452:2")
 ORDER_KEY: Final = {"order_id": "18452"}
 LEASE: Final = timedelta(seconds=72)
+SCHEDULE_LIMIT: Final = timedelta(days=1)
 
 
 def time_at(seconds: float) -> datetime:
@@ -41,6 +42,7 @@ def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) 
         owner=owner or new_owner(),
         now=now,
         lease_until=now + LEASE,
+        schedule_limit=SCHEDULE_LIMIT,
         message={"job": "payment.charge", "v": 1, "order_id": "18452"},
         fingerprint="fingerprint-1",
         customer_id="customer_7",

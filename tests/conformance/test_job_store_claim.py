@@ -11,11 +11,13 @@ from oncely.domain.errors import UnavailableError, UnreadableRowError
 from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
 from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from tests.conformance.samples import (
     KEY,
     LEASE,
     RESUBMITTED_KEY,
+    SCHEDULE_LIMIT,
     apply_event,
     claim_job,
     claimed_job,
@@ -292,10 +294,27 @@ def test_claim_fails_before_time_to_run(store: JobStore) -> None:
     early = make_claim(now=time_at(60) - timedelta(milliseconds=1))
     refused = store.claim(early)
     assert isinstance(refused, ClaimFailed)
-    assert classify_claim_failure(refused.row, early, early.now) is ClaimFailure.EARLY
+    failure = classify_claim_failure(refused.row, early, early.now, early.schedule_limit)
+    assert failure is ClaimFailure.EARLY
     assert refused.row == store.get(KEY)
 
     assert isinstance(store.claim(make_claim(now=time_at(60))), Claimed)
+
+
+@pytest.mark.parametrize("limit", [timedelta(0), SCHEDULE_LIMIT, MAX_SCHEDULE_LIMIT])
+def test_claim_ignores_time_that_is_not_honored(store: JobStore, limit: timedelta) -> None:
+    """The condition, which DynamoDB checks without a read, agrees with the rule of the domain."""
+    now, moment = time_at(60), timedelta(milliseconds=1)
+    latest = latest_run_at(now, limit)
+    early = ClaimFailed if limit else Claimed
+    cases = [(now, Claimed), (now + moment, early), (latest, early), (latest + moment, Claimed)]
+    for number, (run_at, expected) in enumerate(cases):
+        row = make_ready_job(JobKey(f"payment.charge:order_{number}"), run_at=run_at)
+        store.create(row)
+        claim = make_claim(now=now, job_key=row.job_key, schedule_limit=limit)
+        result = store.claim(claim)
+        assert isinstance(result, expected), run_at
+        assert store.get(row.job_key) == (apply_claim(row, claim) or row)
 
 
 def test_claim_of_begun_job_fails_before_its_time(store: JobStore) -> None:

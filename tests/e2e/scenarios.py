@@ -220,6 +220,7 @@ def claim_as_other_worker(
             owner="another",
             now=now,
             lease_until=now + lease,
+            schedule_limit=timedelta(0),
             message=json.loads(json.dumps(message)),
             deployment=deployment_identity(stack),
         )

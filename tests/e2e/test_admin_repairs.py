@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Browser, Route, expect
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.lifecycle import Status
+from oncely.domain.text import format_time
 from tests.e2e.admin_api import OPERATOR
 from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.admin_jobs import bulk_reviews
@@ -75,6 +77,27 @@ def test_page_shows_both_sides_of_contradicted_repair(
     dialog.get_by_label("Provider reference").fill(left.ref)
     dialog.get_by_role("button", name="Mark as done").click()
     expect(operator.heading).to_contain_text("Charged once")
+
+
+def test_page_sets_another_time(operator: AdminBrowser, deployment: StackClient) -> None:
+    key, label = "receipt.send:order_page-later", "Set another time"
+    month = datetime.now(tz=UTC).replace(second=0, microsecond=0) + timedelta(days=30)
+    receipt = {"job": "receipt.send", "v": 1, "order_id": "page-later"}
+    deployment.send("MailQueueUrl", {**receipt, "run_at": format_time(month)})
+    deployment.wait_for_job(key, "ready")
+    operator.open_job(key)
+    expect(operator.heading).to_contain_text("Not sent yet. It runs at")
+    dialog = operator.open_repair_dialog(label)
+    dialog.get_by_label("Reason").fill("Moved")
+    dialog.get_by_role("button", name=label).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Enter the new time")
+
+    week = month - timedelta(days=23)
+    dialog.get_by_label("New time (UTC)").fill(f"{week:%Y-%m-%dT%H:%M}")
+    dialog.get_by_role("button", name=label).click()
+
+    expect(operator.page.get_by_role("heading", name=f"{label}: done")).to_be_focused()
+    assert get_job(deployment, key).run_at == week
 
 
 def test_repair_without_reason_is_not_sent(operator: AdminBrowser, deployment: StackClient) -> None:

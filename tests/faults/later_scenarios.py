@@ -1,23 +1,29 @@
-"""Jobs that run later: early messages, and two producers that set different times."""
+"""Jobs that run later: early messages, messages that try to move a time, and operators who may."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
-from typing import Final
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
 from oncely.domain.text import format_time
 from oncely.providers.fake_payments import FakePayments
 from oncely.testing import FinalState, Scenario
 from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.scenario import PlannedRepair
 from oncely.testing.tasks import START
 from tests.faults import expectations
-from tests.faults.expectations import KEY, ORDER
+from tests.faults.expectations import CONTACT, KEY, ORDER, PUSH_KEY
+from tests.support.scheduled_charge import ScheduledCharge
 
 FIRST: Final = START + timedelta(minutes=10)
 SECOND: Final = START + timedelta(minutes=20)
+IN_2028: Final = datetime(2028, 6, 1, tzinfo=UTC)
 CHARGE: Final = {"job": "payment.charge", "v": 1, **ORDER}
-LATER: Final = {**CHARGE, "run_at": format_time(FIRST)}
+HOLDING: Final = {**CHARGE, "run_at": format_time(IN_2028)}
+PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
 
 def send_early(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
@@ -25,36 +31,82 @@ def send_early(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
     return [CHARGE, CHARGE]
 
 
-def move(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
-    """Another producer sets another time, and sends a plain message as well."""
-    return [{**CHARGE, "run_at": format_time(SECOND)}, CHARGE]
+def send_hostile(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    """Somebody who may only send tries to run the charge at once, and to hold it until 2028."""
+    return [*({**CHARGE, "run_at": format_time(at)} for at in (IN_2028, START, SECOND)), CHARGE]
 
 
-def pull_forward(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
-    return [{**CHARGE, "run_at": format_time(START)}]
+def send_other_time(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+    return [{**PUSH, "run_at": format_time(SECOND)}, PUSH]
 
 
-def check_runs_later(ended: FinalState) -> Iterator[str]:
-    """It ran at a requested time. A review may have other reasons."""
+def run_time_check(*allowed: datetime, at_once: bool) -> Callable[[FinalState], Iterator[str]]:
+    """It waited for one of these times, or an operator ran it before. It may need review."""
+
+    def check(ended: FinalState) -> Iterator[str]:
+        yield from expectations.check_order_matches_charges(ended)
+        job = ended.job(KEY)
+        if job is None or job.status is Status.NEEDS_REVIEW:
+            return
+        if job.run_at not in allowed and not (at_once and job.run_at and job.run_at < FIRST):
+            yield f"its time to run became {job.run_at}"
+
+    return check
+
+
+def check_not_held(ended: FinalState) -> Iterator[str]:
+    """No time held the charge back: a worker claimed it within the hour."""
     yield from expectations.check_order_matches_charges(ended)
     job = ended.job(KEY)
     if job is None or job.status is Status.NEEDS_REVIEW:
         return
-    if job.run_at not in {FIRST, SECOND, None}:
+    if job.claimed_at is None or job.created_at + timedelta(hours=1) < job.claimed_at:
+        yield f"it was held back, and claimed at {job.claimed_at}"
+
+
+def check_push_time(ended: FinalState) -> Iterator[str]:
+    yield from expectations.check_pushed_version(ended)
+    job = ended.job(PUSH_KEY)
+    if job is not None and job.run_at not in {FIRST, SECOND, None}:
         yield f"its time to run became {job.run_at}"
 
 
-def later_scenarios(charging: Callable[..., Scenario], row: Job) -> tuple[Scenario, ...]:
-    """`row` is the row of a job that a producer has enqueued for the first time."""
+def later_scenarios(
+    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], row: Job
+) -> tuple[Scenario, ...]:
+    """`row` is the row of a charge that whoever may insert rows scheduled for `FIRST`."""
 
     def payments(_: object) -> FakePayments:
         return FakePayments(honors_idempotency_keys=False)
 
-    later = {"check": check_runs_later}
+    def repairs(repair: Repair, run_at: datetime | None = None) -> dict[str, Any]:
+        planned = PlannedRepair(after=timedelta(minutes=2), repair=repair, run_at=run_at)
+        return {"repairs": (planned,), "edit": send_early}
+
+    def scheduled(name: str, *allowed: datetime, at_once: bool = False, **more: Any) -> Scenario:  # noqa: ANN401  # fields of a scenario
+        check = run_time_check(*allowed, at_once=at_once)
+        return charging(name, payments, ScheduledCharge, jobs=(row,), check=check, **more)
+
+    forged = replace(row, run_at=IN_2028, due_at=SECOND)
     return (
-        charging("later", payments, message=LATER, edit=send_early, **later),
-        charging("later-moved", payments, message=LATER, edit=move, **later),
-        # The row of one producer, and the messages of another.
-        charging("later-enqueued", payments, jobs=(row,), edit=move, **later),
-        charging("later-now", payments, jobs=(row,), edit=pull_forward, **later),
+        scheduled("later", FIRST, edit=send_early),
+        scheduled("later-hostile", FIRST, edit=send_hostile),
+        scheduled("later-run-now", FIRST, at_once=True, **repairs(Repair.RUN_NOW)),
+        scheduled("later-moved", FIRST, SECOND, **repairs(Repair.RESCHEDULE, SECOND)),
+        charging(
+            "held-by-message",
+            payments,
+            message=HOLDING,
+            wrong_messages=(HOLDING,),
+            edit=send_early,
+            fixed_prefix="w1:end>edit",  # the genuine messages arrive
+            check=check_not_held,
+        ),
+        charging("held-by-row", payments, jobs=(forged,), check=check_not_held),
+        pushing(
+            "/later",
+            message={**PUSH, "run_at": format_time(FIRST)},
+            edit=send_other_time,
+            check=check_push_time,
+        ),
     )

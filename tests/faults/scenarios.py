@@ -202,9 +202,9 @@ def push_scenario(
     return Scenario(
         name=f"sync.push{name}",
         contracts=(contract,),
-        message=PUSH,
         providers=lambda clock: crm_seeded(clock, seed_crm, crm),
         **{
+            "message": PUSH,
             "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
             "seed_rows": seed_record,
             "check": expectations.check_single_contact,
@@ -334,7 +334,7 @@ SCENARIOS: Final = (
     *repair_scenarios(charge_scenario),
     *early_scenarios(charge_scenario, push_scenario, WRONG_FIRST),
     *gate_scenarios(charge_scenario),
-    *later_scenarios(charge_scenario, LATER),
+    *later_scenarios(charge_scenario, push_scenario, LATER),
     *cancel_scenarios(charge_scenario, enqueued(KEY, CHARGE, seconds=900)),
     *(one for name in PAYMENT_PROVIDERS for one in scenarios_of(name)),
     charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),

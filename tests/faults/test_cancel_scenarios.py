@@ -1,12 +1,14 @@
 """The explorer finds what cancel and `run_at` would break without their guards."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import cancel_job
 from oncely.testing import SearchLimits, memory
 from oncely.testing.explorer import Explorer
@@ -51,3 +53,16 @@ def test_claim_before_time_to_run_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Job, "runs_later", lambda *_: False)
     found = problems("payment.charge/later", ONE)
     assert "payment.charge:order_18452 was claimed before its run time" in found
+
+
+def test_time_that_is_honored_whoever_wrote_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PaymentCharge, "schedule_limit", timedelta(days=3650))
+    found = problems("payment.charge/held-by-row", NONE)
+    assert any("it was held back" in one for one in found)
+
+
+def test_time_that_messages_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PaymentCharge, "schedule_limit", timedelta(days=3650))
+    monkeypatch.setattr(PaymentCharge, "moves_money", lambda: False)
+    found = problems("payment.charge/held-by-message", ONE)
+    assert any("it was held back" in one for one in found)

@@ -77,6 +77,7 @@ def lease_to_other_worker(
             owner="another",
             now=now,
             lease_until=now + lease,
+            schedule_limit=timedelta(0),
             message=charge_message(order_id),  # type: ignore[arg-type]  # plain JSON
         )
     )

@@ -38,6 +38,7 @@ from tests.support.fakes import START
 NOW: Final = START
 KEY: Final = JobKey("payment.charge:order_18452")
 TICK: Final = timedelta(microseconds=1)
+NO_LIMIT: Final = timedelta(0)  # of a contract that honors no time
 
 PROFILE: Final = ProviderProfile(
     name="Acme",
@@ -72,6 +73,7 @@ _CLAIM: Final = Claim(
     owner="owner-2",
     now=NOW,
     lease_until=NOW + timedelta(seconds=60),
+    schedule_limit=timedelta(days=365),
     message=_STARTED.message,
     fingerprint="of the order",
     customer_id="customer_7",

@@ -44,6 +44,7 @@ from tests.support.repairs import (
     world_with_review_job,
     world_with_unknown_job,
 )
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import NOW, PROFILE, make_job
 
 NATURAL = RetryPolicy(safety=RetrySafety.NATURAL, profile=PROFILE)
@@ -333,6 +334,7 @@ def test_late_success_contradicts_cancelled_job(world: InMemoryStack) -> None:
 
 
 def test_scheduled_job_is_cancelled_and_outlives_its_time(world: InMemoryStack) -> None:
+    world.contracts = (ScheduledCharge,)
     later = world.clock.now() + timedelta(days=90)
     world.enqueuer().enqueue(charge_message(), run_at=later)
     cancel(world)

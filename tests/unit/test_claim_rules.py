@@ -10,7 +10,7 @@ from oncely.domain.decide import guard_before_effect
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
-from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
+from tests.unit.samples import NO_LIMIT, NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
 # Of 24 hours, 1 hour is the margin, and a run of two calls must fit.
 SAFE_FOR = timedelta(hours=23) - PROFILE.max_run_time
@@ -31,19 +31,22 @@ TOO_OLD = NOW - TERMS.limits.max_age
     ],
 )
 def test_failed_claim_reason_follows_row(row: Job, refusal: ClaimFailure) -> None:
-    assert classify_claim_failure(row, make_claim(), NOW) is refusal
+    assert classify_claim_failure(row, make_claim(), NOW, NO_LIMIT) is refusal
 
 
 @pytest.mark.parametrize("status", Status)
 def test_other_business_values_conflict_in_any_status(status: Status) -> None:
     row = make_job(status=status, fingerprint="of another amount")
-    assert classify_claim_failure(row, make_claim(), NOW) is ClaimFailure.CONFLICT
+    assert classify_claim_failure(row, make_claim(), NOW, NO_LIMIT) is ClaimFailure.CONFLICT
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, "of the order"), ("of the order", None)])
 def test_unresolved_values_never_conflict(before: str | None, now: str | None) -> None:
     row = make_job(status=Status.FINISHED, fingerprint=before)
-    assert classify_claim_failure(row, make_claim(fingerprint=now), NOW) is ClaimFailure.ENDED
+    assert (
+        classify_claim_failure(row, make_claim(fingerprint=now), NOW, NO_LIMIT)
+        is ClaimFailure.ENDED
+    )
 
 
 def can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED) -> bool:

@@ -1,12 +1,16 @@
 """What a contract does by default."""
 
+from datetime import timedelta
+
 import pytest
 
 from oncely.contract import AnyContract
 from oncely.domain.effect_outcomes import BusinessWrite, Declined, Succeeded
 from oncely.domain.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
 from tests.unit.samples import NOW, make_job
 
@@ -34,6 +38,21 @@ def test_contract_detects_missing_jobs_only_if_implemented(
     contract: type[AnyContract], *, detects: bool
 ) -> None:
     assert contract.detects_missing_jobs() is detects
+
+
+@pytest.mark.parametrize(
+    ("contract", "limit"),
+    [
+        (PaymentCharge, timedelta(0)),
+        (PaymentRefund, timedelta(0)),
+        (ScheduledCharge, timedelta(days=120)),
+        (ReceiptSend, timedelta(days=365)),
+    ],
+)
+def test_contract_that_moves_money_honors_no_time(
+    contract: type[AnyContract], limit: timedelta
+) -> None:
+    assert contract.effective_schedule_limit() == limit
 
 
 @pytest.mark.parametrize(

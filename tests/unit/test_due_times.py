@@ -19,7 +19,7 @@ from oncely.domain.due import (
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
+from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_entry, make_job
 
 SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
@@ -56,14 +56,14 @@ def test_alert_reservation_expires_before_row_is_due(due_in: timedelta | None, *
 def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
-    decision = on_dead_letter(stranded_job(since=since, event=event), NOW)
+    decision = on_dead_letter(stranded_job(since=since, event=event), NO_LIMIT, NOW)
     assert (decision.event if decision else None) is expected
 
 
 def test_dead_letter_after_new_claim_starts_new_outage() -> None:
     row = stranded_job(since=SIX_HOURS, event=Event.RELEASE, fence=2)
 
-    decision = on_dead_letter(row, NOW)
+    decision = on_dead_letter(row, NO_LIMIT, NOW)
 
     assert decision is not None
     assert decision.event is Event.DEFER
@@ -75,12 +75,12 @@ def test_dead_letter_after_new_claim_starts_new_outage() -> None:
 def test_dead_letter_of_stranded_row_keeps_start_of_outage() -> None:
     since = NOW - timedelta(hours=1)
     row = make_job(status=Status.READY, stranded_fence=1, stranded_since=since)
-    assert mark_stranded(row, NOW).stranded_since == since
+    assert mark_stranded(row, NO_LIMIT, NOW).stranded_since == since
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
 def test_dead_letter_changes_nothing_unless_row_is_ready(status: Status) -> None:
-    assert on_dead_letter(make_job(status=status), NOW) is None
+    assert on_dead_letter(make_job(status=status), NO_LIMIT, NOW) is None
 
 
 def test_definite_outcome_for_changed_values_is_anomalous() -> None:

@@ -41,7 +41,7 @@ from oncely.run.outcomes import Duplicate, Finished, NotAttempted
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.unit.samples import KEY, NOW, make_claim, make_job
+from tests.unit.samples import KEY, NO_LIMIT, NOW, make_claim, make_job
 
 MARK = "Anna anna@example.org"
 # Every field that may hold text or values of a message.
@@ -160,7 +160,7 @@ def test_later_writes_keep_mark() -> None:
 def test_ended_row_without_fingerprint_is_duplicate_by_status(status: Status) -> None:
     erased = erase_if_complete(marked(ended_job(status=status)))
     claim = make_claim(fingerprint="other")
-    assert classify_claim_failure(erased, claim, NOW) is ClaimFailure.ENDED
+    assert classify_claim_failure(erased, claim, NOW, NO_LIMIT) is ClaimFailure.ENDED
 
 
 def test_erased_job_is_duplicate_for_producer_and_is_not_sent() -> None:

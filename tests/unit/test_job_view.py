@@ -170,6 +170,7 @@ def test_view_of_one_job_is_complete() -> None:
         "allowed": True,
         "reason": "sends a new job, which runs only while this one stays failed",
         "needs_reference": False,
+        "needs_time": False,
     }
 
 

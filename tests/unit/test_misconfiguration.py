@@ -12,7 +12,6 @@ from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.text import format_time
 from oncely.run.outcomes import (
     AwaitingResolution,
     Duplicate,
@@ -23,6 +22,7 @@ from oncely.run.outcomes import (
 )
 from oncely.run.process_batch import Ack, action_for
 from tests.support.in_memory_stack import FakePorts, InMemoryStack, charge_message
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raising_step
 from tests.unit.errand_contract import KEY as ERRAND
 
@@ -78,8 +78,8 @@ def test_ended_job_answers_duplicate_without_secret(world: InMemoryStack) -> Non
 
 
 def test_scheduled_job_keeps_its_time_without_secret(world: InMemoryStack) -> None:
-    later = format_time(world.clock.now() + timedelta(hours=2))
-    world.enqueuer().enqueue({**charge_message(), "run_at": later})
+    world.contracts = (ScheduledCharge,)
+    world.enqueuer().enqueue(charge_message(), run_at=world.clock.now() + timedelta(hours=2))
     before = world.job(KEY)
 
     run_without_secret(world)

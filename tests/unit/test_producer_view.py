@@ -10,6 +10,7 @@ from oncely.domain.repairs import Repair
 from oncely.enqueue.enqueuer import JobState
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import repair_job, world_with_unknown_job
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import KEY
 
 RESULT = {"charge_id": "ch_pi_1", "payment_intent": "pi_1"}
@@ -118,6 +119,7 @@ def test_cancelled_job_is_ended(world: InMemoryStack) -> None:
 
 
 def test_scheduled_job_shows_its_time(world: InMemoryStack) -> None:
+    world.contracts = (ScheduledCharge,)
     later: datetime = world.clock.now() + timedelta(days=1)
     world.enqueuer().enqueue(charge_message(), run_at=later)
     state = world.enqueuer().get(KEY)

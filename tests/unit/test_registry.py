@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
@@ -105,6 +106,8 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
     ("changes", "mistake"),
     [
         ({"job_type": "charge"}, "job_type 'charge' must have the form"),
+        ({"schedule_limit": timedelta(days=-1)}, "schedule_limit must be between 0 and 3650 days"),
+        ({"schedule_limit": timedelta.max}, "schedule_limit must be between 0 and 3650 days"),
         (
             {
                 "policies": {

@@ -38,6 +38,7 @@ NO_LOOKUP = RetryPolicy(
     ),
 )
 LATER = NOW + timedelta(hours=1)
+YEAR = timedelta(days=365)
 
 OPEN: dict[Status, set[Repair]] = {
     Status.READY: {Repair.RESEND},
@@ -53,13 +54,14 @@ OPEN: dict[Status, set[Repair]] = {
 def allowed_repairs(
     status: Status, terms: RetryPolicy = TERMS, now: datetime = LATER, **changes: object
 ) -> set[Repair]:
-    options = repair_options(make_job(status=status, **changes), terms, now=now, can_resubmit=True)
+    job = make_job(status=status, **changes)
+    options = repair_options(job, terms, schedule_limit=YEAR, now=now, can_resubmit=True)
     return {one.repair for one in options if one.allowed}
 
 
 @pytest.mark.parametrize("status", Status)
 def test_each_status_opens_exactly_its_own_repairs(status: Status) -> None:
-    options = repair_options(make_job(status=status), TERMS, now=LATER)
+    options = repair_options(make_job(status=status), TERMS, schedule_limit=YEAR, now=LATER)
     assert allowed_repairs(status) == OPEN[status]
     assert [one.repair for one in options] == list(Repair)
     assert all(one.reason and "\n" not in one.reason for one in options)
@@ -68,6 +70,16 @@ def test_each_status_opens_exactly_its_own_repairs(status: Status) -> None:
 def test_leased_or_too_old_job_allows_no_repair() -> None:
     assert allowed_repairs(Status.STARTED, lease_until=LATER + timedelta(seconds=1)) == set()
     assert allowed_repairs(Status.READY, now=NOW + TERMS.limits.max_age) == set()
+
+
+def test_scheduled_job_can_be_run_now_or_rescheduled() -> None:
+    later = LATER + TICK
+    assert allowed_repairs(Status.READY, run_at=later) == {Repair.RUN_NOW, Repair.RESCHEDULE}
+    assert allowed_repairs(Status.READY, run_at=LATER) == {Repair.RESEND}
+    closing = {"reason": "ordered twice", "code": "cancelled_by_operator", "result": {}}
+    assert allowed_repairs(Status.READY, run_at=later, closing=closing) == set()
+    for status in set(Status) - {Status.READY}:
+        assert not allowed_repairs(status, run_at=later) & {Repair.RUN_NOW, Repair.RESCHEDULE}
 
 
 @pytest.mark.parametrize("terms", [AT_MOST_ONCE, NO_LOOKUP])
@@ -95,12 +107,12 @@ def test_reference_is_needed_only_where_provider_can_check_it() -> None:
     review = make_job(status=Status.NEEDS_REVIEW)
     finished = [Repair.MARK_FINISHED]
     for terms, needing in ((TERMS, finished), (NATURAL, []), (NO_LOOKUP, []), (AT_MOST_ONCE, [])):
-        options = repair_options(review, terms, now=LATER)
+        options = repair_options(review, terms, schedule_limit=YEAR, now=LATER)
         assert [one.repair for one in options if one.needs_reference] == needing
 
 
 def test_failed_job_allows_no_repair_without_resubmission() -> None:
-    options = repair_options(make_job(status=Status.FAILED), TERMS, now=LATER)
+    options = repair_options(make_job(status=Status.FAILED), TERMS, schedule_limit=YEAR, now=LATER)
     assert not any(one.allowed for one in options)
 
 

@@ -129,7 +129,7 @@ def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
     row = rig.row()
     assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
     assert (row.provider_ref, row.evidence[-1].event) == ("pi_1", Event.RESTORE)
-    assert row.age_starts_at == LATER
+    assert row.age_starts_at(LATER) == LATER
 
 
 def test_unclaimed_job_takes_identity_of_deployment() -> None:

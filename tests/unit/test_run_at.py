@@ -1,49 +1,76 @@
-"""`run_at`: no worker runs the job earlier, and a newer message can change it."""
+"""`run_at`: no worker runs the job earlier, and no queue message holds or moves a payment."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from oncely.domain.decisions import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
 from oncely.domain.due import mark_stranded, on_dead_letter
+from oncely.domain.ended_jobs import MONEY_RETENTION
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.history import HistoryLine, history_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import JobKey, job_type_of
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.repairs import Repair
 from oncely.domain.restore import restore_row
-from oncely.domain.schedule import MAX_DELAY
+from oncely.domain.schedule import DEFAULT_SCHEDULE_LIMIT, SCHEDULE_TOLERANCE
 from oncely.domain.text import format_time
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
 from oncely.message import Message
+from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import Finished, InvalidMessage, NotAttempted, RunOutcome, Scheduled
+from oncely.run.dead_letters import DeadLetterOutcome
+from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, RunOutcome, Scheduled
 from oncely.run.process_batch import Ack, action_for
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.repairs import repair_job
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import KEY
 
 MONTH = START + timedelta(days=30)
 WEEK = START + timedelta(days=7)
+IN_2028 = datetime(2028, 6, 1, 9, tzinfo=UTC)
 SWEEP = timedelta(minutes=1)
+LIMIT = ScheduledCharge.schedule_limit
+RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+RECEIPT_KEY = JobKey("receipt.send:order_18452")
 
 
 @pytest.fixture
 def world() -> InMemoryStack:
-    stack = InMemoryStack()
+    """A stack whose charges may be scheduled by whoever inserts the row."""
+    return with_order(InMemoryStack(contracts=(ScheduledCharge, ReceiptSend)))
+
+
+@pytest.fixture
+def shipped() -> InMemoryStack:
+    """A stack with the shipped contracts: no time is honored for a payment."""
+    return with_order(InMemoryStack())
+
+
+@pytest.fixture
+def mail() -> InMemoryStack:
+    """A stack with a job that moves no money."""
+    stack = InMemoryStack(contracts=(ReceiptSend,))
+    stack.add_order(status="paid", charge_id="ch_1")
+    return stack
+
+
+def with_order(stack: InMemoryStack) -> InMemoryStack:
     stack.add_order()
     return stack
 
 
-def deliver(world: InMemoryStack, *, sent_after: float = 0, **more: object) -> RunOutcome:
-    """Deliver a message that was sent so many seconds after the start."""
-    return world.runner().run(
-        json.dumps({**charge_message(), **more}),
-        deadline=world.clock.now() + timedelta(seconds=60),
-        sent_at=START + timedelta(seconds=sent_after),
-    )
+def deliver(world: InMemoryStack, **more: object) -> RunOutcome:
+    return world.run({**charge_message(), **more})
+
+
+def deliver_receipt(world: InMemoryStack, **more: object) -> RunOutcome:
+    return world.run({**RECEIPT, **more})
 
 
 def sweep(world: InMemoryStack) -> list[RunOutcome]:
@@ -52,6 +79,25 @@ def sweep(world: InMemoryStack) -> list[RunOutcome]:
         world.reconcile(item.key)
     sent, world.outbox.sent = world.outbox.sent, []
     return [world.run(body) for body in sent]
+
+
+def insert_row(
+    world: InMemoryStack, run_at: datetime, key: JobKey = KEY, due_at: datetime | None = None
+) -> Job:
+    """Insert a row as whoever holds the producer policy can: with any time."""
+    message = charge_message() if key == KEY else RECEIPT
+    row = new_job(
+        key,
+        job_type_of(key),
+        {name: str(value) if name != "v" else 1 for name, value in message.items()},
+        now=START,
+        due_at=due_at or run_at,
+        actor="producer",
+        reason="enqueued",
+        run_at=run_at,
+    )
+    world.store.create(row)
+    return row
 
 
 def test_enqueued_job_waits_on_its_row_without_message(world: InMemoryStack) -> None:
@@ -73,143 +119,235 @@ def test_job_starts_within_one_sweep_of_its_time(world: InMemoryStack) -> None:
     world.clock.time = MONTH
     (outcome,) = sweep(world)
     assert isinstance(outcome, Finished)
+    assert world.alerts.sent == []
 
 
-def test_message_with_time_makes_row_and_is_acked(world: InMemoryStack) -> None:
-    outcome = deliver(world, run_at=format_time(MONTH))
-
-    assert outcome == Scheduled(job_key=KEY, job_type="payment.charge", until=MONTH)
-    assert action_for(outcome, near_receive_limit=False) == Ack()
-    assert (world.job(KEY).run_at, world.job(KEY).fence) == (MONTH, 0)
-
-
-def test_job_that_runs_later_needs_no_business_rows_yet() -> None:
+@pytest.mark.parametrize("has_order", [True, False])
+def test_message_with_time_does_not_hold_charge(*, has_order: bool) -> None:
+    """Its order may not even exist yet. The genuine message charges at once."""
     world = InMemoryStack()
-    deliver(world, run_at=format_time(MONTH))
-    world.clock.time = WEEK
-    assert isinstance(deliver(world), Scheduled), "a plain message does not make it wait for rows"
-    world.clock.time = MONTH
+    if has_order:
+        world.add_order()
+
+    outcome = deliver(world, run_at=format_time(IN_2028))
+
+    assert isinstance(outcome, InvalidMessage)
+    assert "a message cannot set the time of a job that moves money" in outcome.reason
+    assert world.store.jobs == {}
     world.add_order()
-    assert [type(one) for one in sweep(world)] == [Finished]
+    assert isinstance(deliver(world), Finished)
+
+
+def test_rejected_time_says_who_may_set_it(world: InMemoryStack, shipped: InMemoryStack) -> None:
+    held = deliver(world, run_at=format_time(WEEK))
+    assert isinstance(held, InvalidMessage)
+    assert "create_producer(…).enqueue(…, run_at=…)" in held.reason
+    assert "an operator" in held.reason
+    none = deliver(shipped, run_at=format_time(WEEK))
+    assert isinstance(none, InvalidMessage)
+    assert "send it without run_at, when it should run" in none.reason
+
+
+@pytest.mark.parametrize("time", [START, WEEK, IN_2028])
+def test_message_does_not_move_time_of_charge(world: InMemoryStack, time: datetime) -> None:
+    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
+    before = world.job(KEY)
+
+    moved = deliver(world, run_at=format_time(time))
+    plain = deliver(world)
+
+    assert isinstance(moved, InvalidMessage)
+    assert isinstance(plain, Scheduled)
+    assert action_for(plain, near_receive_limit=False) == Ack()
+    assert (world.job(KEY), world.payments.calls) == (before, [])
 
 
 def test_early_plain_message_cannot_run_it(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     world.clock.time = MONTH - timedelta(milliseconds=1)
-
-    outcome = deliver(world)
-
-    assert isinstance(outcome, Scheduled)
+    assert isinstance(deliver(world), Scheduled)
     assert (world.payments.calls, world.job(KEY).version) == ([], 1)
 
 
-def test_second_enqueue_moves_time_until_claimed(world: InMemoryStack) -> None:
+def test_dead_letter_with_time_does_not_hold_charge(shipped: InMemoryStack) -> None:
+    body = json.dumps({**charge_message(), "run_at": format_time(IN_2028)})
+    (handled,) = shipped.app(reject_queue=_Rejects()).dead_letter_handler.handle_batch({"1": body})
+    assert handled.outcome is DeadLetterOutcome.REJECTED
+    assert shipped.store.jobs == {}
+
+
+class _Rejects:
+    def reject(self, body: str, **_: object) -> None:
+        assert body
+
+
+@pytest.mark.parametrize("time", [START + timedelta(minutes=1), IN_2028])
+def test_time_in_row_of_charge_is_not_honored(shipped: InMemoryStack, time: datetime) -> None:
+    """IAM limits which attributes a producer inserts, not their values."""
+    insert_row(shipped, time)
+
+    assert isinstance(deliver(shipped), Finished)
+    assert isinstance(deliver(shipped), Duplicate)
+
+    (alert,) = shipped.alerts.sent
+    assert alert.subject == f"Oncely: the run time of {KEY} is not honored"
+    assert alert.text.startswith("The job was not held back")
+
+
+def test_time_beyond_limit_is_not_honored(world: InMemoryStack, mail: InMemoryStack) -> None:
+    insert_row(world, START + LIMIT + SCHEDULE_TOLERANCE + SWEEP)
+    assert isinstance(deliver(world), Finished)
+    assert len(world.alerts.sent) == 1
+    insert_row(mail, START + DEFAULT_SCHEDULE_LIMIT + SCHEDULE_TOLERANCE + SWEEP, RECEIPT_KEY)
+    assert isinstance(deliver_receipt(mail), Finished)
+    assert len(mail.alerts.sent) == 1
+
+
+def test_producer_clock_may_be_ahead(world: InMemoryStack) -> None:
+    insert_row(world, START + LIMIT + SCHEDULE_TOLERANCE)
+    assert isinstance(deliver(world), Scheduled)
+    assert world.alerts.sent == []
+
+
+def test_enqueue_sends_message_for_row_with_unhonored_time(shipped: InMemoryStack) -> None:
+    """Otherwise the row that somebody else inserted would hold the charge until 2028."""
+    insert_row(shipped, IN_2028)
+
+    result = shipped.enqueuer().enqueue(charge_message())
+
+    assert (result.created, result.sent, result.run_at) == (False, True, None)
+    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
+
+
+def test_row_that_is_due_too_late_is_due_at_its_time(world: InMemoryStack) -> None:
+    insert_row(world, MONTH, due_at=IN_2028)
+    assert world.enqueuer().enqueue(charge_message()).sent
+    assert isinstance(deliver(world), Scheduled)
+    assert (world.job(KEY).run_at, world.job(KEY).due_at) == (MONTH, MONTH)
+
+
+def test_unhonored_time_blocks_no_repair(shipped: InMemoryStack) -> None:
+    insert_row(shipped, IN_2028)
+    view = shipped.inspector().get(KEY)
+    assert view is not None
+    assert view.headline == (
+        "Not charged yet. Its run time, 2028-06-01 09:00 UTC, is not honored: the next message "
+        "runs it."
+    )
+    assert (view.to_json()["run_at"], view.next_step) == (None, "Resend its message.")
+    allowed = {one.repair for one in view.repairs if one.allowed}
+    assert allowed == {Repair.RESEND, Repair.CANCEL}
+    assert isinstance(repair_job(shipped, Repair.RESEND), Repaired)
+    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
+
+
+def test_unhonored_time_does_not_move_age(shipped: InMemoryStack) -> None:
+    """Its order never comes: it needs review after the grace period, not after 2028."""
+    shipped.rows.rows.clear()  # type: ignore[union-attr]  # of the memory store
+    insert_row(shipped, IN_2028)
+    deliver(shipped)
+    assert shipped.run_until_idle(KEY).status is Status.NEEDS_REVIEW
+    assert shipped.clock.now() < START + timedelta(days=1)
+
+
+def test_unhonored_time_of_dead_letter_is_not_kept(shipped: InMemoryStack) -> None:
+    row = insert_row(shipped, IN_2028)
+    decision = on_dead_letter(row, timedelta(0), START)
+    assert decision is not None
+    assert decision.changes["due_at"] == START + DEAD_LETTER_RETRY_DELAY
+
+
+@pytest.mark.parametrize("time", [IN_2028, datetime.max.replace(tzinfo=UTC)])
+def test_unhonored_time_does_not_prolong_proof(shipped: InMemoryStack, time: datetime) -> None:
+    insert_row(shipped, time)
+    deliver(shipped)
+    shipped.publisher().publish(KEY)
+    assert shipped.job(KEY).expires_at == START + MONEY_RETENTION
+
+
+def test_proof_of_cancelled_job_with_any_time_expires(shipped: InMemoryStack) -> None:
+    insert_row(shipped, datetime.max.replace(tzinfo=UTC))
+    assert isinstance(repair_job(shipped, Repair.CANCEL), Repaired)
+
+
+def test_message_with_time_makes_row_and_is_acked(mail: InMemoryStack) -> None:
+    outcome = deliver_receipt(mail, run_at=format_time(MONTH))
+
+    assert outcome == Scheduled(job_key=RECEIPT_KEY, job_type="receipt.send", until=MONTH)
+    assert action_for(outcome, near_receive_limit=False) == Ack()
+    assert (mail.job(RECEIPT_KEY).run_at, mail.job(RECEIPT_KEY).fence) == (MONTH, 0)
+    mail.clock.time = MONTH
+    assert [type(one) for one in sweep(mail)] == [Finished]
+
+
+@pytest.mark.parametrize("time", [START, WEEK, MONTH + timedelta(days=1)])
+def test_later_message_does_not_move_time(mail: InMemoryStack, time: datetime) -> None:
+    deliver_receipt(mail, run_at=format_time(MONTH))
+    before = mail.job(RECEIPT_KEY)
+    assert isinstance(deliver_receipt(mail, run_at=format_time(time)), Scheduled)
+    assert mail.job(RECEIPT_KEY) == before
+
+
+def test_time_of_message_is_ignored_when_row_exists(mail: InMemoryStack) -> None:
+    mail.enqueuer().enqueue(RECEIPT)
+    assert isinstance(deliver_receipt(mail, run_at=format_time(MONTH)), Finished)
+    assert isinstance(deliver_receipt(mail, run_at=format_time(MONTH)), Duplicate)
+
+
+def test_job_that_runs_later_needs_no_business_rows_yet() -> None:
+    mail = InMemoryStack(contracts=(ReceiptSend,))
+    deliver_receipt(mail, run_at=format_time(MONTH))
+    mail.clock.time = WEEK
+    assert isinstance(deliver_receipt(mail), Scheduled), "it does not wait for rows yet"
+    mail.clock.time = MONTH
+    mail.add_order(status="paid", charge_id="ch_1")
+    assert [type(one) for one in sweep(mail)] == [Finished]
+
+
+def test_second_enqueue_keeps_first_time(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
+    before = world.job(KEY)
 
     again = world.enqueuer().enqueue(charge_message(), run_at=WEEK)
-    assert (again.created, again.sent) == (False, True)
-    (body,) = world.outbox.sent
-    world.outbox.sent.clear()
-    assert isinstance(world.run(body), Scheduled)
 
-    assert (world.job(KEY).run_at, world.job(KEY).due_at) == (WEEK, WEEK)
-    assert world.job(KEY).evidence[-1].event is Event.RESCHEDULE
-    world.clock.time = WEEK
-    assert [type(one) for one in sweep(world)] == [Finished]
-    late = world.enqueuer().enqueue(charge_message(), run_at=MONTH)
-    assert (late.sent, late.status) == (False, Status.FINISHED)
-
-
-def test_same_time_again_changes_nothing(world: InMemoryStack) -> None:
-    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
-    assert not world.enqueuer().enqueue(charge_message(), run_at=MONTH).sent
-    deliver(world, run_at=format_time(MONTH))
-    assert world.job(KEY).version == 1
-
-
-def test_time_that_has_come_runs_scheduled_job_now(world: InMemoryStack) -> None:
-    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
-    world.clock.advance(minutes=1)
-    now = format_time(world.clock.now())
-
-    first = deliver(world, sent_after=60, run_at=now)
-
-    assert isinstance(first, NotAttempted)
-    assert world.job(KEY).run_at is None
-    assert world.job(KEY).due_at == world.clock.now() + MESSAGE_GRACE
-    assert isinstance(deliver(world, sent_after=60, run_at=now), Finished)
-
-
-def test_redelivered_message_does_not_bring_old_time_back(world: InMemoryStack) -> None:
-    deliver(world, sent_after=1, run_at=format_time(WEEK))
-    deliver(world, sent_after=2, run_at=format_time(MONTH))
-    deliver(world, sent_after=1, run_at=format_time(WEEK))
-    assert world.job(KEY).run_at == MONTH
-
-
-def test_old_time_of_job_that_runs_now_is_acked(world: InMemoryStack) -> None:
-    deliver(world, sent_after=1, run_at=format_time(WEEK))
-    deliver(world, sent_after=2, run_at=format_time(START))
-    late = deliver(world, sent_after=1, run_at=format_time(WEEK))
-    assert action_for(late, near_receive_limit=False) == Ack(), "the row sends its message"
-    assert world.job(KEY).run_at is None
-
-
-def test_time_of_begun_job_is_not_moved(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
-    deliver(world)
-    row = world.job(KEY)
-    assert (row.status, row.fence) == (Status.READY, 1)
-
-    outcome = deliver(world, sent_after=9, run_at=format_time(MONTH))
-
-    assert isinstance(outcome, Scheduled)
-    assert world.job(KEY) == row
-
-
-def test_newest_message_of_unclaimed_job_counts(world: InMemoryStack) -> None:
-    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
-    deliver(world, sent_after=5, run_at=format_time(WEEK), amount=1250)
-    assert world.job(KEY).message == charge_message(amount=1250)
+    assert (again.created, again.sent, again.run_at) == (False, False, MONTH)
+    assert world.job(KEY) == before
 
 
 def test_time_is_not_in_fingerprint(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=WEEK)
     world.clock.time = WEEK
     sweep(world)
-    world.enqueuer().enqueue(charge_message(order_id="2"))
-    world.add_order("2")
-    world.run(charge_message("2"))
+    assert world.job(KEY).status is Status.FINISHED
     assert world.job(KEY).message == charge_message()
-    assert "run_at" not in world.job(KEY).message
 
 
 def test_age_counts_from_time_to_run(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
-    assert row.age_starts_at == MONTH
+    assert row.age_starts_at(MONTH) == MONTH
     assert row.past_max_age(timedelta(hours=24), MONTH + timedelta(hours=23)) is None
     assert row.past_max_age(timedelta(hours=24), MONTH + timedelta(hours=25))
 
 
 def test_early_row_that_became_due_waits_again(world: InMemoryStack) -> None:
-    """A restore or a race may leave an early due time: one message, and none after it."""
+    """A restore or a race may leave an early due time, when the job looks too old."""
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
     world.store.compare_and_swap(
-        row, row.apply(Event.NOTE, now=START, actor="test", reason="due", due_at=START)
+        row, row.apply(Event.NOTE, now=START, actor="test", reason="due", due_at=WEEK)
     )
-    (outcome,) = sweep(world)
-    assert isinstance(outcome, Scheduled)
-    assert world.job(KEY).due_at == MONTH
+    world.clock.time = WEEK
+    assert sweep(world) == []
+    assert (world.job(KEY).status, world.job(KEY).due_at) == (Status.READY, MONTH)
 
 
 def test_dead_letter_of_scheduled_job_keeps_its_time(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
-    assert on_dead_letter(row, START) is None
-    assert mark_stranded(row, START).due_at == MONTH
-    assert mark_stranded(row, MONTH).due_at == MONTH + DEAD_LETTER_RETRY_DELAY
+    assert on_dead_letter(row, LIMIT, START) is None
+    assert mark_stranded(row, LIMIT, START).due_at == MONTH
+    assert mark_stranded(row, LIMIT, MONTH).due_at == MONTH + DEAD_LETTER_RETRY_DELAY
 
 
 def test_resend_of_scheduled_job_is_refused(world: InMemoryStack) -> None:
@@ -224,42 +362,48 @@ def test_resend_of_scheduled_job_is_refused(world: InMemoryStack) -> None:
 
 
 @pytest.mark.parametrize("text", ["tomorrow", "2026-12-01T09:00:00", 1764579600, "1764579601", ""])
-def test_time_without_zone_is_rejected(world: InMemoryStack, text: object) -> None:
-    outcome = deliver(world, run_at=text)
+def test_time_without_zone_is_rejected(mail: InMemoryStack, text: object) -> None:
+    outcome = deliver_receipt(mail, run_at=text)
     assert isinstance(outcome, InvalidMessage)
     assert "run_at" in outcome.reason
 
 
-def test_time_years_ahead_is_rejected(world: InMemoryStack) -> None:
-    far = START + MAX_DELAY + timedelta(days=1)
-    assert isinstance(deliver(world, run_at=format_time(far)), InvalidMessage)
-    with pytest.raises(InvalidMessageError, match="730 days"):
-        world.enqueuer().enqueue(charge_message(), run_at=far)
-    assert world.store.jobs == {}
+def test_message_with_time_beyond_limit_is_rejected(mail: InMemoryStack) -> None:
+    far = START + DEFAULT_SCHEDULE_LIMIT + timedelta(seconds=1)
+    outcome = deliver_receipt(mail, run_at=format_time(far))
+    assert isinstance(outcome, InvalidMessage)
+    assert "more than 365 days ahead" in outcome.reason
+    assert mail.store.jobs == {}
 
 
-def test_past_time_runs_at_once(world: InMemoryStack) -> None:
-    result = world.enqueuer().enqueue(charge_message(), run_at=START - timedelta(days=1))
+def test_enqueue_beyond_limit_raises(world: InMemoryStack, shipped: InMemoryStack) -> None:
+    with pytest.raises(InvalidMessageError, match="more than 120 days ahead"):
+        world.enqueuer().enqueue(charge_message(), run_at=START + LIMIT + SWEEP)
+    with pytest.raises(InvalidMessageError, match=r"payment\.charge honors no run_at"):
+        shipped.enqueuer().enqueue(charge_message(), run_at=START + SWEEP)
+    assert (world.store.jobs, shipped.store.jobs) == ({}, {})
+
+
+def test_past_time_runs_at_once(shipped: InMemoryStack) -> None:
+    result = shipped.enqueuer().enqueue(charge_message(), run_at=START - timedelta(days=1))
     assert (result.sent, result.run_at) == (True, None)
-    assert isinstance(world.run(world.outbox.sent[0]), Finished)
+    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
 
 
 class Reminding(PaymentCharge):
     """A receipt follows a week later."""
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
-        fields = {"job": "receipt.send", "v": 1, "order_id": "18452"}
-        return (ReceiptMessage.model_validate({**fields, "run_at": WEEK}),)
+        return (ReceiptMessage.model_validate({**RECEIPT, "run_at": WEEK}),)
 
 
 def test_follow_up_keeps_its_time() -> None:
-    world = InMemoryStack(contracts=(Reminding, ReceiptSend))
-    world.add_order()
-    world.run(charge_message())
+    world = with_order(InMemoryStack(contracts=(Reminding, ReceiptSend)))
+    deliver(world)
     world.publisher().publish(KEY)
     (body,) = world.outbox.sent
     assert isinstance(world.run(body), Scheduled)
-    assert world.job("receipt.send:order_18452").run_at == WEEK
+    assert world.job(RECEIPT_KEY).run_at == WEEK
 
 
 def test_restored_job_keeps_its_time(world: InMemoryStack) -> None:
@@ -271,13 +415,12 @@ def test_restored_job_keeps_its_time(world: InMemoryStack) -> None:
     restored = restore_row(None, line, deployment="dev", now=WEEK)
 
     assert restored is not None
-    assert (restored.run_at, restored.age_starts_at) == (MONTH, MONTH)
+    assert (restored.run_at, restored.age_starts_at(MONTH)) == (MONTH, MONTH)
 
 
-def test_restored_job_waits_for_its_time_again() -> None:
+def test_restored_job_waits_for_its_time_again(world: InMemoryStack) -> None:
     """It is looked up, was never sent, and its row stays quiet until its time."""
-    world = InMemoryStack(deployment="dev")
-    world.add_order()
+    world.deployment = "dev"
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
     restored = restore_row(row, None, deployment="dev", now=START)
@@ -290,3 +433,10 @@ def test_restored_job_waits_for_its_time_again() -> None:
     assert [type(one) for one in outcomes] == [Scheduled]
     assert (world.job(KEY).status, world.job(KEY).due_at) == (Status.READY, MONTH)
     assert world.payments.charges == []
+
+
+def test_message_is_underway_until_row_is_due(shipped: InMemoryStack) -> None:
+    """A second enqueue sends nothing: the first message is on its way, or the sweep resends it."""
+    shipped.enqueuer().enqueue(charge_message())
+    assert shipped.job(KEY).due_at == START + MESSAGE_GRACE
+    assert not shipped.enqueuer().enqueue(charge_message()).sent

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -25,6 +26,7 @@ from tests.support.repairs import (
     world_with_declined_job,
     world_with_review_job,
 )
+from tests.support.scheduled_charge import ScheduledCharge
 
 ADA: Final = "ada@example.com"
 BOB: Final = "bob@example.com"
@@ -94,7 +96,7 @@ class Operator(FakeStackConnection):
         assert result.exception is None or isinstance(result.exception, SystemExit), result.output
         return result
 
-    def repair(self, repair: Repair, *, key: str = KEY, **more: str | None) -> tuple[int, Any]:
+    def repair(self, repair: Repair, *, key: str = KEY, **more: str) -> tuple[int, Any]:
         seen = {"key": key, "version": self.world.job(key).version, "reason": "a call"}
         return self.post("POST /api/repair", repair=repair, **seen, **more)
 
@@ -133,6 +135,14 @@ def ready_world() -> InMemoryStack:
     return world
 
 
+def scheduled_world() -> InMemoryStack:
+    """A job whose row holds a time that its contract honors."""
+    world = InMemoryStack(contracts=(ScheduledCharge,))
+    world.add_order()
+    world.enqueuer().enqueue(charge_message(), run_at=world.clock.now() + timedelta(days=1))
+    return world
+
+
 def refused_world() -> InMemoryStack:
     """A review that the right message would run."""
     world = empty_world()
@@ -148,8 +158,8 @@ def absent_world() -> InMemoryStack:
     return world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
 
 
-def on_page(repair: Repair, *, key: str = KEY, reference: str | None = None) -> Act:
-    return lambda who: who.repair(repair, key=key, reference=reference)
+def on_page(repair: Repair, *, key: str = KEY, **more: str) -> Act:
+    return lambda who: who.repair(repair, key=key, **more)
 
 
 def by_command(repair: Repair, *options: str) -> Act:
@@ -187,8 +197,14 @@ REPAIRS: Final[Mapping[Repair, dict[str, Any]]] = {
     Repair.MARK_FAILED: {"world": absent_world, "ends": {KEY: Status.FAILED}},
     Repair.RESUBMIT: {"world": world_with_declined_job, "charges": 1, "ends": RESUBMITTED},
     Repair.CANCEL: {"world": ready_world, "ends": {KEY: Status.CANCELLED}},
+    Repair.RUN_NOW: {"world": scheduled_world, "charges": 1, "ends": CHARGED},
+    Repair.RESCHEDULE: {"world": scheduled_world, "ends": {KEY: Status.READY}},
 }
-REFERENCE: Final = {Repair.MARK_FINISHED: "pi_1"}
+# What the repair needs besides: the field of the page, the option of the command, and its value.
+INPUTS: Final = {
+    Repair.MARK_FINISHED: ("reference", "--provider-ref", "pi_1"),
+    Repair.RESCHEDULE: ("run_at", "--at", "2026-11-20T09:00:00Z"),
+}
 SENDS: Final[Mapping[str, Act]] = {
     "send": lambda who: who.run("send", MESSAGE),
     "send --file": lambda who: who.run("send", "--file", "-", stdin_text=f"{MESSAGE}\n{MESSAGE}"),
@@ -199,9 +215,11 @@ SENDS: Final[Mapping[str, Act]] = {
 
 def routes() -> Iterator[EffectRoute]:
     for repair, after in REPAIRS.items():
-        ref = REFERENCE.get(repair)
-        options = () if ref is None else ("--provider-ref", ref)
-        page, command = on_page(repair, reference=ref), by_command(repair, *options)
+        page, command = on_page(repair), by_command(repair)
+        if repair in INPUTS:
+            name, option, value = INPUTS[repair]
+            page = on_page(repair, **{name: value})
+            command = by_command(repair, option, value)
         yield EffectRoute(
             entry="POST /api/repair", repair=repair, act=page, confirm=command, **after
         )
@@ -242,9 +260,9 @@ def settle(world: InMemoryStack) -> None:
 
 def decided(world: InMemoryStack) -> tuple[Any, ...]:
     """Everything that a decision about a job changes."""
-    jobs = {key: job.status for key, job in world.store.jobs.items()}
-    statuses = {key: status for key, status in jobs.items() if status is not Status.NEEDS_REVIEW}
-    return charges(world), world.order(), statuses
+    jobs = {key: (job.status, job.run_at) for key, job in world.store.jobs.items()}
+    others = {key: job for key, job in jobs.items() if job[0] is not Status.NEEDS_REVIEW}
+    return charges(world), world.order(), others
 
 
 def charges(world: InMemoryStack) -> int:

@@ -24,7 +24,7 @@ from oncely.testing.provider_fault import ProviderFault
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.unit.samples import NOW, TERMS, make_job
+from tests.unit.samples import NO_LIMIT, NOW, TERMS, make_job
 
 ORDER = "order_18452"
 UNREADABLE_MESSAGES: dict[str, dict[str, Json]] = {
@@ -235,7 +235,9 @@ def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> None:
     job = make_job(status=status)
-    readable = repair_option(job, TERMS, Repair.MARK_FINISHED, now=NOW).reason
+    readable = repair_option(
+        job, TERMS, Repair.MARK_FINISHED, schedule_limit=NO_LIMIT, now=NOW
+    ).reason
     reasons = {one.reason for one in unreadable_job_options(job, TERMS)}
     assert (reasons == {readable}) is job.ended
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
+from oncely.message import RunAt
 from oncely.operate.repair_request import RepairRequest
 
 
@@ -38,6 +39,7 @@ class RepairBody(RequestBody):
     version: int
     reason: str
     reference: str | None = None
+    run_at: RunAt | None = None
     dry_run: bool = False
 
     def to_request(self, *, actor: str) -> RepairRequest:
@@ -50,5 +52,6 @@ class RepairBody(RequestBody):
             reason=self.reason,
             actor=actor,
             reference=(self.reference or "").strip() or None,
+            run_at=self.run_at,
             dry_run=self.dry_run,
         )

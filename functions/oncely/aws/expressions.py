@@ -22,6 +22,7 @@ from oncely.domain.jobs import ENGINE_NUMBER, Job
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import asks_operator
+from oncely.domain.schedule import latest_run_at
 
 
 @dataclass
@@ -134,7 +135,9 @@ def _claimable_conditions(e: Expression, claim: Claim) -> Iterator[str]:
     if claim.reopens is None:
         yield f"{e.name('status')} = {e.value(serialize_field('status', Status.READY))}"
         run_at, now = e.name("run_at"), e.value(serialize_field("run_at", claim.now))
-        yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now})"
+        latest = latest_run_at(claim.now, claim.schedule_limit)
+        ignored = f"{run_at} > {e.value(serialize_field('run_at', latest))}"
+        yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now} OR {ignored})"
         return
     yield f"{e.name('status')} = {e.value(serialize_field('status', Status.NEEDS_REVIEW))}"
     yield f"{e.name('nothing_sent')} = {e.value(serialize_field('nothing_sent', value=True))}"

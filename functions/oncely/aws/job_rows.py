@@ -36,7 +36,7 @@ _MAX_SAFE_INTEGER: Final = 10**18
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
     {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at", "hinted_at"}
-    | {"lease_until", "reopened_at", "run_at", "scheduled_at", "since", "stranded_since"}
+    | {"lease_until", "reopened_at", "run_at", "since", "stranded_since"}
     | {"updated_at"}
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long

@@ -58,7 +58,7 @@ def contracts(
                     },
                     "description": contract_type.describe_fields().to_json(),
                     "example": example,
-                    "schema": contract_type.message.model_json_schema(),
+                    "schema": contract_type.message_schema(),
                 }
             )
             continue

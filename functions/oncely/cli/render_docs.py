@@ -84,9 +84,7 @@ Synthesis refuses a mapping of an unknown column and, for a CDK table, a key tha
 def generated_files() -> dict[Path, str]:
     """Return the content of every generated file."""
     schemas = {
-        Path("schemas") / f"{contract_type.job_type}.v1.json": _json(
-            contract_type.message.model_json_schema()
-        )
+        Path("schemas") / f"{contract_type.job_type}.v1.json": _json(contract_type.message_schema())
         for contract_type in project_jobs()
     }
     return {
@@ -145,7 +143,7 @@ def _messages() -> Iterator[str]:
 
 
 def _message(contract_type: type[AnyContract]) -> Iterator[str]:
-    schema = contract_type.message.model_json_schema()
+    schema = contract_type.message_schema()
     queue = f"{contract_type.resources.queue.upper()}_QUEUE_URL"
     yield from ("", f"## {contract_type.job_type}", "", str(contract_type.message.__doc__), "")
     yield from ("| field | type | |", "|---|---|---|")

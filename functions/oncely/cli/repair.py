@@ -1,16 +1,18 @@
 """`oncely repair`: one change to one job, with a reason, if the job is still as shown."""
 
+from datetime import datetime
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
 from oncely.cli import console, job_output
-from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.find import job_not_found
 from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
 from oncely.domain.repairs import Repair
+from oncely.domain.text import parse_time
 
 if TYPE_CHECKING:
     from oncely.app import App
@@ -31,6 +33,7 @@ def repair(
             "mark-finished, mark-failed: end it, if the provider confirms that or cannot be "
             "asked. "
             "resend: resend its message. "
+            "run-now, reschedule: run a scheduled job now, or at another time. "
             "resubmit: start a new job after a failure. "
             "cancel: end it before anything is done."
         ),
@@ -40,6 +43,10 @@ def repair(
     provider_ref: Annotated[
         str | None,
         typer.Option(help="The provider's id of the effect. It must be this job's own."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="New time for reschedule, such as 2026-12-07T09:00:00Z (default: UTC)."),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -54,10 +61,12 @@ def repair(
     Examples:
     - `oncely repair payment.charge:order_18452 lookup --reason 'customer asked'`
     - `oncely repair payment.charge:order_18452 mark-failed --reason declined --dry-run`
+    - `oncely repair receipt.send:order_18452 reschedule --at 2026-12-07T09:00:00Z --reason moved`
     """
     from oncely.domain.keys import JobKey
     from oncely.operate.repair_request import RepairRequest
 
+    run_at = None if at is None else _parse_run_at(at)
     identity = caller_identity(stack)
     actor = actor_name(identity, name)
     if (view := stack.app.job_queries.get(key)) is None:
@@ -73,11 +82,19 @@ def repair(
         version=view.job.version,
         reason=reason,
         reference=provider_ref,
+        run_at=run_at,
         actor=actor,
         signed_in_as=identity,
         dry_run=dry_run,
     )
     apply_repair(stack.app, request, as_json=json)
+
+
+def _parse_run_at(text: str) -> datetime:
+    try:
+        return parse_time(text.strip())
+    except ValueError:
+        raise usage_error(f"Invalid time {text!r}: write 2026-12-07T09:00:00Z.") from None
 
 
 @with_stack

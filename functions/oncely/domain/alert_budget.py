@@ -33,6 +33,7 @@ class AlertCause(StrEnum):
     ORPHANED_OUTCOME = "orphaned_outcome"
     DEAD_LETTER = "dead_letter"
     LATER_CHANGE = "later_change"
+    IGNORED_RUN_AT = "ignored_run_at"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import assert_never
 
@@ -24,6 +24,7 @@ class Claim:
     owner: str
     now: datetime
     lease_until: datetime
+    schedule_limit: timedelta  # of the contract: a run time further ahead is not honored
     message: Mapping[str, Json]
     fingerprint: str | None = None
     customer_id: str | None = None
@@ -102,7 +103,7 @@ def _can_claim(row: Job, claim: Claim) -> bool:
     if has_conflict(row, claim) or row.needs_newer_engine:
         return False
     if claim.reopens is None:
-        return row.allows(Event.CLAIM) and not row.runs_later(claim.now)
+        return row.allows(Event.CLAIM) and not row.runs_later(claim.now, claim.schedule_limit)
     return can_reopen(row, claim) and row.version == claim.reopens.version
 
 
@@ -160,7 +161,9 @@ class ClaimFailure(Enum):
     RACE_LOST = auto()  # it became claimable just now: retry
 
 
-def classify_claim_failure(row: Job, claim: Claim | None, now: datetime) -> ClaimFailure:
+def classify_claim_failure(
+    row: Job, claim: Claim | None, now: datetime, schedule_limit: timedelta
+) -> ClaimFailure:
     """Why this row refused the claim, or why a message is too early for one."""
     if claim is not None and has_conflict(row, claim):
         return ClaimFailure.CONFLICT
@@ -174,7 +177,8 @@ def classify_claim_failure(row: Job, claim: Claim | None, now: datetime) -> Clai
         case Status.STARTED:
             return ClaimFailure.LEASE_EXPIRED if row.lease_expired(now) else ClaimFailure.LEASED
         case Status.READY:
-            return ClaimFailure.EARLY if row.runs_later(now) else ClaimFailure.RACE_LOST
+            is_early = row.runs_later(now, schedule_limit)
+            return ClaimFailure.EARLY if is_early else ClaimFailure.RACE_LOST
         case unreachable:
             assert_never(unreachable)
 

@@ -157,7 +157,7 @@ def on_not_there_yet(
     """
     if row.was_claimed:
         return escalate(f"a worker has claimed it, and now it waits for {waits_for}")
-    began = row.began_at
+    began = row.began_at(now)
     ends = began + policy.limits.grace_period
     if now >= ends:
         grace = format_duration(policy.limits.grace_period)
@@ -180,6 +180,25 @@ def on_not_there_yet(
         # The message comes back once. After that, the row resends it.
         run_at=now + (wait if row.is_waiting else FIRST_WAIT),
         resend_when_due=row.is_waiting,
+    )
+
+
+def wait_for_run_at(row: Job) -> Decision | None:
+    """Make a scheduled row due when it may run. Returns None if it already is."""
+    if row.due_at == row.run_at:
+        return None
+    reason = "it waits for its run time"
+    return Decision(event=Event.RESCHEDULE, reason=reason, changes={"due_at": row.run_at})
+
+
+def reschedule(row: Job, run_at: datetime, *, reason: str, now: datetime) -> Decision:
+    """Set another run time, or `now` to run the job at once. Its age starts then."""
+    due_at = run_at if run_at > now else now + MESSAGE_GRACE
+    before = "" if row.run_at is None else f", instead of {format_minute(row.run_at)}"
+    return Decision(
+        event=Event.RESCHEDULE,
+        reason=f"to run {format_minute(run_at) if run_at > now else 'now'}{before}: {reason}",
+        changes={"run_at": run_at, "due_at": due_at},
     )
 
 

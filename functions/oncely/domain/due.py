@@ -116,22 +116,22 @@ def is_stranded(row: Job) -> bool:
     return row.stranded_fence == row.fence
 
 
-def mark_stranded(job: Job, now: datetime) -> Job:
+def mark_stranded(job: Job, schedule_limit: timedelta, now: datetime) -> Job:
     """Mark a ready row whose message was dead-lettered, and make it due later."""
     since = job.stranded_since if is_stranded(job) else None
     return replace(
         job,
         stranded_fence=job.fence,
         stranded_since=since or now,
-        due_at=max(now + DEAD_LETTER_RETRY_DELAY, job.run_at or now),
+        due_at=max(now + DEAD_LETTER_RETRY_DELAY, job.runs_at(now, schedule_limit)),
     )
 
 
-def on_dead_letter(row: Job, now: datetime) -> Decision | None:
+def on_dead_letter(row: Job, schedule_limit: timedelta, now: datetime) -> Decision | None:
     """What a dead letter does to its row. Returns None if the row needs no message."""
-    if not row.allows(Event.DEFER) or row.runs_later(now):
+    if not row.allows(Event.DEFER) or row.runs_later(now, schedule_limit):
         return None
-    marked = mark_stranded(row, now)
+    marked = mark_stranded(row, schedule_limit, now)
     is_repeated = is_stranded(row)
     if (
         is_repeated

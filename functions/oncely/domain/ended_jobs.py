@@ -7,6 +7,7 @@ from typing import Final
 from oncely.domain.jobs import RESOLVED, Job
 from oncely.domain.keys import indexable_id
 from oncely.domain.lifecycle import ENDED
+from oncely.domain.schedule import MAX_SCHEDULE_LIMIT
 
 # Longer than a year, so that a yearly replay or audit still finds the row.
 PROOF_RETENTION: Final = timedelta(days=400)
@@ -58,6 +59,13 @@ def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
 
 
 def expiry_time(job: Job, retention: timedelta, *, now: datetime) -> datetime:
-    """Return when a row that ends now expires. Retention counts from a `run_at` in the future."""
+    """Return when a row that ends now expires.
+
+    Retention counts from the run time of a job that was cancelled before. The time of a claimed
+    job has come, or was not honored.
+    """
+    ends = now
+    if job.run_at is not None and not job.was_claimed:
+        ends = max(now, min(job.run_at, now + MAX_SCHEDULE_LIMIT))
     # Whole seconds, as the row stores them: a lost response must still match the row.
-    return (max(now, job.run_at or now) + retention).replace(microsecond=0)
+    return (ends + retention).replace(microsecond=0)

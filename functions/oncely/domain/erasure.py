@@ -14,7 +14,7 @@ from oncely.domain.lifecycle import Event
 PROOF_FIELDS: Final = frozenset(
     {"job_key", "job_type", "status", "created_at", "updated_at", "claimed_at", "since"}
     | {"owner", "fence", "version", "attempts", "key_number", "key_scope", "deployment"}
-    | {"provider", "provider_ref", "resubmissions", "due_at", "run_at", "scheduled_at"}
+    | {"provider", "provider_ref", "resubmissions", "due_at", "run_at"}
     | {"expires_at", "erasure_requested_at"}
 )
 

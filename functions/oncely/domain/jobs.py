@@ -20,6 +20,7 @@ from oncely.domain.lifecycle import (
     Status,
     next_status,
 )
+from oncely.domain.schedule import latest_run_at
 from oncely.domain.text import reason_line, truncate_to_milliseconds
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
@@ -67,8 +68,7 @@ class Job:
     lease_until: datetime | None = None
     due_at: datetime | None = None
     hinted_at: datetime | None = None  # when an event last brought its lookup forward
-    run_at: datetime | None = None  # no worker claims it before this time
-    scheduled_at: datetime | None = None  # when the message that set `run_at` was sent
+    run_at: datetime | None = None  # no worker claims it before this time, if it is honored
     fingerprint: str | None = None
     since: datetime | None = None  # when it entered a status that operators act on
     subject: str | None = None  # the business id that people search by
@@ -151,20 +151,30 @@ class Job:
         """Whether no message is underway, and a valid one would run the job."""
         return self.is_waiting or self.nothing_sent
 
-    @property
-    def began_at(self) -> datetime:
-        """When it could first run: reopening restarts this, and `run_at` postpones it."""
+    def began_at(self, now: datetime) -> datetime:
+        """When it could first run. Reopening restarts this, and a run time that has come moves it.
+
+        A run time in the future does not: either it is not honored, or nobody needs the age yet.
+        """
         began = self.reopened_at or self.created_at
-        return began if self.run_at is None else max(began, self.run_at)
+        return began if self.run_at is None or now < self.run_at else max(began, self.run_at)
 
-    @property
-    def age_starts_at(self) -> datetime:
+    def age_starts_at(self, now: datetime) -> datetime:
         """The start of its age, moved by the pauses that providers requested."""
-        return self.began_at + timedelta(seconds=self.paused_seconds)
+        return self.began_at(now) + timedelta(seconds=self.paused_seconds)
 
-    def runs_later(self, now: datetime) -> bool:
-        """Whether its run time is in the future."""
-        return self.run_at is not None and now < self.run_at
+    def runs_at(self, now: datetime, schedule_limit: timedelta) -> datetime:
+        """When it may run: at its run time, if that is to come and honored, and otherwise now."""
+        run_at = self.run_at or now
+        return run_at if now < run_at <= latest_run_at(now, schedule_limit) else now
+
+    def runs_later(self, now: datetime, schedule_limit: timedelta) -> bool:
+        """Whether its run time is in the future, and its contract honors it."""
+        return self.runs_at(now, schedule_limit) > now
+
+    def ignores_run_at(self, now: datetime, schedule_limit: timedelta) -> bool:
+        """Whether its run time is further ahead than its contract honors: it may run now."""
+        return self.run_at is not None and self.run_at > latest_run_at(now, schedule_limit)
 
     @property
     def status_since(self) -> datetime:
@@ -203,7 +213,7 @@ class Job:
 
     def past_max_age(self, max_age: timedelta, now: datetime) -> str | None:
         """Why the job is past its age limit. Returns None if it is not."""
-        if now - self.age_starts_at < max_age:
+        if now - self.age_starts_at(now) < max_age:
             return None
         return f"the job is older than {max_age}"
 
@@ -300,7 +310,6 @@ def new_job(
     owner: str | None = None,
     subject: str | None = None,
     run_at: datetime | None = None,
-    scheduled_at: datetime | None = None,
 ) -> Job:
     """The row that a producer or the reconciler writes before it sends the message.
 
@@ -326,7 +335,6 @@ def new_job(
         subject=subject,
         owner=owner,
         run_at=run_at,
-        scheduled_at=scheduled_at,
         evidence=(entry,),
     )
 

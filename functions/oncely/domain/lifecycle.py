@@ -74,7 +74,7 @@ class Event(StrEnum):
     RESEND = "resend"  # its message was lost, so another was sent
     WAIT = "wait"  # its business rows are not there yet
     HOLD = "hold"  # it is paused, its provider does not respond, or a secret cannot be used
-    RESCHEDULE = "reschedule"  # a message set another run time
+    RESCHEDULE = "reschedule"  # by an operator; or its row is due at its run time again
     REFUSE = "refuse"  # a message was refused: the business rows have other values
     DEFER = "defer"  # its message was dead-lettered; it is retried later
     CLAIM = "claim"  # a worker became the owner

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
@@ -17,7 +17,7 @@ from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import format_minute
+from oncely.domain.text import format_duration, format_minute
 
 
 class Repair(StrEnum):
@@ -28,6 +28,8 @@ class Repair(StrEnum):
     MARK_FINISHED = "mark-finished"  # done at the provider
     MARK_FAILED = "mark-failed"  # not done at the provider, and never will be
     RESEND = "resend"  # for a ready job whose message is lost
+    RUN_NOW = "run-now"  # for a job that waits for its run time
+    RESCHEDULE = "reschedule"  # the same, with another time
     RESUBMIT = "resubmit"  # a new job after a definite failure
     CANCEL = "cancel"  # before anything is done at the provider
 
@@ -44,6 +46,8 @@ _LABELS: Final[Mapping[Repair, str]] = MappingProxyType(
         Repair.MARK_FINISHED: "Mark as done",
         Repair.MARK_FAILED: "Mark as failed",
         Repair.RESEND: "Resend message",
+        Repair.RUN_NOW: "Run now",
+        Repair.RESCHEDULE: "Set another time",
         Repair.RESUBMIT: "Resubmit as a new job",
         Repair.CANCEL: "Cancel the job",
     }
@@ -58,19 +62,39 @@ class RepairOption:
     allowed: bool
     reason: str
     needs_reference: bool = False
+    needs_time: bool = False
 
 
 def repair_options(
-    job: Job, policy: RetryPolicy, *, now: datetime, can_resubmit: bool = False
+    job: Job,
+    policy: RetryPolicy,
+    *,
+    schedule_limit: timedelta,
+    now: datetime,
+    can_resubmit: bool = False,
 ) -> tuple[RepairOption, ...]:
     """All repairs, for the job as it is now."""
     return tuple(
-        repair_option(job, policy, repair, now=now, can_resubmit=can_resubmit) for repair in Repair
+        repair_option(
+            job,
+            policy,
+            repair,
+            schedule_limit=schedule_limit,
+            now=now,
+            can_resubmit=can_resubmit,
+        )
+        for repair in Repair
     )
 
 
 def repair_option(
-    job: Job, policy: RetryPolicy, repair: Repair, *, now: datetime, can_resubmit: bool = False
+    job: Job,
+    policy: RetryPolicy,
+    repair: Repair,
+    *,
+    schedule_limit: timedelta,
+    now: datetime,
+    can_resubmit: bool = False,
 ) -> RepairOption:
     """One repair, for the job as it is now."""
     match repair:
@@ -83,7 +107,9 @@ def repair_option(
         case Repair.MARK_FAILED:
             allowed, reason = _check_mark_failed(job, policy)
         case Repair.RESEND:
-            allowed, reason = _check_resend(job, policy, now)
+            allowed, reason = _check_resend(job, policy, schedule_limit, now)
+        case Repair.RUN_NOW | Repair.RESCHEDULE:
+            allowed, reason = _check_reschedule(job, repair, schedule_limit, now)
         case Repair.RESUBMIT:
             allowed, reason = _check_resubmit(job, can_resubmit=can_resubmit)
         case Repair.CANCEL:
@@ -94,7 +120,11 @@ def repair_option(
     # If the provider cannot be asked, nothing can check it.
     needs_reference = repair is Repair.MARK_FINISHED and policy.can_look_up
     return RepairOption(
-        repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
+        repair=repair,
+        allowed=allowed,
+        reason=reason,
+        needs_reference=needs_reference,
+        needs_time=repair is Repair.RESCHEDULE,
     )
 
 
@@ -261,14 +291,32 @@ def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     return True, f"looks it up, and fails it only if {provider} did not do it"
 
 
-def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
+def _check_resend(
+    job: Job, policy: RetryPolicy, schedule_limit: timedelta, now: datetime
+) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
         return False, "only a ready job can be resent: " + _not_allowed_reason(job.status)
-    if job.run_at is not None and job.runs_later(now):
+    if job.run_at is not None and job.runs_later(now, schedule_limit):
         return False, f"it runs at {format_minute(job.run_at)}: its row sends the message then"
     if age_reason := job.past_max_age(policy.limits.max_age, now):
         return False, f"{age_reason}: the next sweep escalates it; then you can return it to ready"
     return True, "resends its message; duplicates are harmless"
+
+
+def _check_reschedule(
+    job: Job, repair: Repair, schedule_limit: timedelta, now: datetime
+) -> tuple[bool, str]:
+    if not job.allows(Event.RESCHEDULE):
+        return False, f"only a ready job has a run time: {_not_allowed_reason(job.status)}"
+    if job.closing is not None:
+        return False, "a worker closes what is open at the provider, then the job ends"
+    if job.run_at is None or not job.runs_later(now, schedule_limit):
+        return False, "it does not wait for a run time"
+    current = format_minute(job.run_at)
+    if repair is Repair.RUN_NOW:
+        return True, f"sends its message now, instead of at {current}"
+    limit = format_duration(schedule_limit)
+    return True, f"it runs at {current}: sets another time, at most {limit} ahead"
 
 
 def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:

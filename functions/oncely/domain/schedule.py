@@ -1,70 +1,48 @@
-"""Jobs that run later: the time in a message, and how a later message changes it."""
+"""Run times: how far ahead one is honored.
 
-from collections.abc import Mapping
+A job can be asked to run later. That is useful for a renewal and dangerous for a payment, because
+a time in 2028 holds a charge back as well as losing its message would. So each contract says how
+far ahead it honors a time (`schedule_limit`). A job that moves money honors none by default.
+The limit is checked where a time is set, and again where it is read: IAM limits which attributes a
+producer may insert, not their values.
+"""
+
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidMessageError
-from oncely.domain.jobs import Decision, Job
-from oncely.domain.lifecycle import Event
-from oncely.domain.text import format_minute, truncate_to_milliseconds
+from oncely.domain.text import format_duration, truncate_to_milliseconds
 
-# A later time is probably a typo in the year.
-MAX_DELAY: Final = timedelta(days=2 * 365)
+# Of jobs that move no money. A later time is probably a typo in the year.
+DEFAULT_SCHEDULE_LIMIT: Final = timedelta(days=365)
+# The proof of a job that was cancelled before its time is kept this much longer at most.
+MAX_SCHEDULE_LIMIT: Final = timedelta(days=10 * 365)
+# A producer checks the limit by its own clock, which may be ahead. Its job must not run early.
+SCHEDULE_TOLERANCE: Final = timedelta(hours=1)
 
 
-def later_run_at(run_at: datetime | None, now: datetime) -> datetime | None:
-    """The time to wait for, as a row holds it. Returns None if the job may run now."""
+def latest_run_at(now: datetime, schedule_limit: timedelta) -> datetime:
+    """The latest run time that is honored: none in the future if the limit is 0."""
+    return now + schedule_limit + SCHEDULE_TOLERANCE if schedule_limit else now
+
+
+def later_run_at(
+    run_at: datetime | None, *, job_type: str, schedule_limit: timedelta, now: datetime
+) -> datetime | None:
+    """The time to wait for, as a row holds it. Returns None if the job may run now.
+
+    Raises InvalidMessageError if the time is further ahead than the contract honors.
+    """
     if run_at is None or run_at <= now:
         return None
-    if run_at - now > MAX_DELAY:
+    if not schedule_limit:
         raise InvalidMessageError(
-            f"run_at is more than {MAX_DELAY.days} days ahead: correct it, or send it later"
+            f"{job_type} honors no run_at: enqueue it when it should run, or set schedule_limit on "
+            "its contract"
+        )
+    if run_at - now > schedule_limit:
+        raise InvalidMessageError(
+            f"run_at is more than {format_duration(schedule_limit)} ahead: correct it, or send it "
+            "later"
         )
     return truncate_to_milliseconds(run_at.astimezone(UTC))
-
-
-def on_early_message(
-    row: Job,
-    message: Mapping[str, Json],
-    *,
-    run_at: datetime | None,
-    sent_at: datetime,
-    now: datetime,
-) -> Decision | None:
-    """Change the time of a job to the one that its newest message sets.
-
-    Otherwise make the row due when it may run. Returns None if neither changes anything.
-    """
-    run_at = run_at and truncate_to_milliseconds(run_at)
-    if run_at is not None and run_at != row.run_at and _takes_time(row, sent_at):
-        later = later_run_at(run_at, now)
-        return Decision(
-            event=Event.RESCHEDULE,
-            reason=f"a message set its run time: {format_minute(run_at)}",
-            changes={
-                "run_at": later,
-                "scheduled_at": sent_at,
-                # Until a worker has claimed it, the newest message counts.
-                "message": dict(message),
-                "due_at": later or now + MESSAGE_GRACE,
-            },
-        )
-    if row.runs_later(now) and row.due_at != row.run_at:
-        return Decision(
-            event=Event.RESCHEDULE,
-            reason="it waits for its run time",
-            changes={"due_at": row.run_at},
-        )
-    return None
-
-
-def _takes_time(row: Job, sent_at: datetime) -> bool:
-    """Whether no worker has claimed it, and no message that was sent later has set its time.
-
-    Without the second part, a redelivered message would bring its old time back.
-    """
-    is_newest = row.scheduled_at is None or sent_at > row.scheduled_at
-    return is_newest and not row.was_claimed and row.allows(Event.RESCHEDULE)

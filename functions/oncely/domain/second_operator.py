@@ -71,7 +71,7 @@ class PendingRepair:
     """A repair that one operator requested, as the row holds it."""
 
     repair: Repair
-    reference: str | None
+    reference: str | None  # or the new run time
     operator: str  # the name that the evidence shows
     identity: str  # who signed in; an operator can choose the name, but not this
     until: datetime
@@ -120,7 +120,8 @@ class PendingRepair:
         return format_minute(self.until)
 
     def __str__(self) -> str:
-        named = f" with reference {self.reference}" if self.reference else ""
+        word = "to" if self.repair is Repair.RESCHEDULE else "with reference"
+        named = f" {word} {self.reference}" if self.reference else ""
         return f"{self.operator} requested {self.repair}{named}, valid until {self._end}"
 
 

@@ -14,9 +14,8 @@ from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
-from oncely.domain.schedule import later_run_at
 from oncely.domain.text import single_line
-from oncely.enqueue.new_row import row_from_message
+from oncely.enqueue.new_row import row_from_message, run_at_of_row
 from oncely.message import Message, encode_message
 from oncely.ports import (
     AlreadyExists,
@@ -54,7 +53,7 @@ class EnqueueResult:
     status: Status
     created: bool
     sent: bool = False  # if False for a new job, its row sends the message when due
-    run_at: datetime | None = None  # when it may run, as far as the row tells
+    run_at: datetime | None = None  # when it may run, if the row has a time that is honored
     result: JobResult | None = None  # of the first run, if the job has ended
     conflict: str | None = None  # how the message differs from the existing job
 
@@ -87,16 +86,18 @@ class _PendingEnqueue:
     message: Message
     row: Job
     created: bool
+    now: datetime
 
     @property
     def result(self) -> EnqueueResult:
         """What the caller is told, before anything is sent."""
+        limit = self.contract.effective_schedule_limit()
         return EnqueueResult(
             job_key=self.row.job_key,
             status=self.row.status,
             created=self.created,
             conflict=self.conflict,
-            run_at=self.row.run_at,
+            run_at=None if self.row.ignores_run_at(self.now, limit) else self.row.run_at,
             result=self.row.result if self.row.ended else None,
         )
 
@@ -126,14 +127,21 @@ class _PendingEnqueue:
             return False  # nothing to compare it with, so its status alone makes it a duplicate
         if self.created and self.row.run_at is not None:
             return False  # its row sends the message when it may run
-        if self.row.takes_other_message and self.message.run_at not in {None, self.row.run_at}:
-            return True  # a worker changes its run time
         if self.created or self.row.awaits_message:
             return True
         second = self.message.to_dict()
         if self.row.takes_other_message:
-            return second != self.row.message
+            return second != self.row.message or self._is_due_too_late
         return bool(second.keys() - known_values(self.row)) and self.conflict is None
+
+    @property
+    def _is_due_too_late(self) -> bool:
+        """Whether no message is underway, and the row does not send one when the job may run.
+
+        Whoever may insert a row may insert any due time.
+        """
+        runs_at = self.row.runs_at(self.now, self.contract.effective_schedule_limit())
+        return self.row.due_at is None or self.row.due_at > runs_at + MESSAGE_GRACE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +165,7 @@ class Enqueuer:
             job_key=row.job_key,
             status=row.status,
             result=row.result if row.ended else None,
-            run_at=row.run_at,
+            run_at=self._honored_run_at(row),
         )
 
     def wait(self, key: str, timeout: timedelta) -> JobState | None:
@@ -185,8 +193,8 @@ class Enqueuer:
     ) -> EnqueueResult:
         """Enqueue one job. For a duplicate, returns the existing job's key, status and result.
 
-        With `run_at`, no worker runs it earlier. Until one has claimed it, another time replaces
-        the first.
+        With `run_at`, no worker runs it earlier. Its contract says how far ahead that may be
+        (`schedule_limit`). An existing job keeps its time, which the result shows.
         """
         if run_at is not None:
             message = {**message, "run_at": run_at.isoformat()}
@@ -237,7 +245,8 @@ class Enqueuer:
         contract, parsed = self.registry.parse_mapping(message)
         if (row := self.store.get(contract.key(parsed))) is None:
             return None
-        return _PendingEnqueue(contract, parsed, row, created=False).result
+        now = self.clock.now()
+        return _PendingEnqueue(contract, parsed, row, created=False, now=now).result
 
     def _parse(
         self, messages: Iterable[Mapping[str, object]]
@@ -246,7 +255,7 @@ class Enqueuer:
         parsed = [self.registry.parse_mapping(message) for message in messages]
         for contract, message in parsed:
             contract.key(message)
-            later_run_at(message.run_at, self.clock.now())
+            run_at_of_row(contract, message, self.clock.now())
         queues = dict.fromkeys(contract.resources.queue for contract, _ in parsed)
         return parsed, {queue: self.sender_for_queue(queue) for queue in queues}
 
@@ -268,6 +277,7 @@ class Enqueuer:
             actor=actor,
             reason=single_line(reason),
             owner=self.new_token(),
+            run_at=run_at_of_row(contract, message, now),
         )
         job = make_row(job)
         if unique_for is None:
@@ -279,9 +289,17 @@ class Enqueuer:
             result = self._create_in_window(window, job)
         match result:
             case Created(job=row):
-                return _PendingEnqueue(contract, message, row, created=True)
+                return _PendingEnqueue(contract, message, row, created=True, now=now)
             case AlreadyExists(row=row):
-                return _PendingEnqueue(contract, message, row, created=False)
+                return _PendingEnqueue(contract, message, row, created=False, now=now)
+
+    def _honored_run_at(self, row: Job) -> datetime | None:
+        limits = (
+            one.effective_schedule_limit() for one in self.registry if one.job_type == row.job_type
+        )
+        limit = next(limits, None)
+        is_ignored = limit is not None and row.ignores_run_at(self.clock.now(), limit)
+        return None if is_ignored else row.run_at
 
     def _create_in_window(self, window: UniqueWindow, job: Job) -> Created | AlreadyExists:
         previous_holder: JobKey | None = None
@@ -303,7 +321,7 @@ class Enqueuer:
             if order.needs_sending:
                 by_queue.setdefault(order.contract.resources.queue, []).append(index)
         for queue, indexes in by_queue.items():
-            bodies = [encode_message(pending[index].message.to_sent_dict()) for index in indexes]
+            bodies = [encode_message(pending[index].message.to_dict()) for index in indexes]
             groups = [pending[index].tenant for index in indexes]
             try:
                 accepted = senders[queue].send(bodies, groups=groups)

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from oncely.contract import AnyContract
+from oncely.domain.errors import InvalidMessageError
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.schedule import later_run_at
 from oncely.message import Message
@@ -17,10 +18,9 @@ def row_from_message(
     actor: str,
     reason: str,
     owner: str | None = None,
-    sent_at: datetime | None = None,
+    run_at: datetime | None = None,
 ) -> Job:
     """The row of a job that no worker has claimed yet. One that runs later is due then."""
-    run_at = later_run_at(message.run_at, now)
     return new_job(
         contract_type.key(message),
         contract_type.job_type,
@@ -32,5 +32,36 @@ def row_from_message(
         owner=owner,
         subject=contract_type.indexed_subject(message),
         run_at=run_at,
-        scheduled_at=sent_at if run_at else None,
     )
+
+
+def run_at_of_row(
+    contract_type: type[AnyContract], message: Message, now: datetime
+) -> datetime | None:
+    """The time that the writer of a new row sets. Returns None if the job may run now."""
+    return later_run_at(
+        message.run_at,
+        job_type=contract_type.job_type,
+        schedule_limit=contract_type.effective_schedule_limit(),
+        now=now,
+    )
+
+
+def run_at_of_message(
+    contract_type: type[AnyContract], message: Message, now: datetime
+) -> datetime | None:
+    """The time that a queue message sets if its job has no row yet. Returns None if it sets none.
+
+    A message asks, a row authorizes: whoever can only send must not hold a payment back.
+    """
+    if message.run_at is not None and contract_type.moves_money():
+        raise InvalidMessageError(
+            "a message cannot set the time of a job that moves money: "
+            + (
+                "enqueue it with create_producer(…).enqueue(…, run_at=…), which writes its row, or "
+                "ask an operator to reschedule it"
+                if contract_type.effective_schedule_limit()
+                else "send it without run_at, when it should run"
+            )
+        )
+    return run_at_of_row(contract_type, message, now)

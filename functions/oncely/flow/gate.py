@@ -138,7 +138,7 @@ class Gate:
     def held_time(self, job: Job, contract: AnyContract) -> timedelta:
         """How long jobs like this one were held since its age began."""
         passage, now = passage_of(contract, EndpointGroup.EFFECTS), self.clock.now()
-        return self.snapshot(now).held_time(passage, since=job.age_starts_at, now=now)
+        return self.snapshot(now).held_time(passage, since=job.age_starts_at(now), now=now)
 
     def paused_job_types(self, contracts: Iterable[type[AnyContract]]) -> frozenset[str]:
         """The job types whose jobs are all held."""

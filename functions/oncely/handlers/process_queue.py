@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -34,11 +34,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:
     attributes = record.get("attributes", {})
-    sent_ms = attributes.get("SentTimestamp")
     return Delivery(
         message_id=record["messageId"],
         body=record["body"],
         receipt=record["receiptHandle"],
         receive_count=int(attributes.get("ApproximateReceiveCount", 1)),
-        sent_at=None if sent_ms is None else datetime.fromtimestamp(int(sent_ms) / 1000, UTC),
     )

@@ -1,5 +1,6 @@
 """One job as the admin page and the CLI show it: headline, facts, timeline and repairs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -17,7 +18,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.masking import mask_json
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.repairs import RepairOption, repair_options, unreadable_job_options
+from oncely.domain.repairs import Repair, RepairOption, repair_options, unreadable_job_options
 from oncely.domain.second_operator import PendingRepair
 from oncely.domain.text import format_minute, format_time, support_text
 from oncely.domain.timeline import (
@@ -43,6 +44,7 @@ class JobView:
     subject: str | None
     repairs: tuple[RepairOption, ...]
     contract: ContractDescription | None  # None if the job type is no longer deployed
+    run_at: datetime | None = None  # if it is honored
     done_verb: str = "done"
     next_step: str = ""  # empty if there is nothing to do
     takes_money: bool = False
@@ -100,7 +102,7 @@ class JobView:
             "last_error": None if job.last_error is None else support_text(job.last_error),
             "claimed_at": _format_time(job.claimed_at),
             "next_check_at": _format_time(self.next_check_at),
-            "run_at": _format_time(job.run_at),
+            "run_at": _format_time(self.run_at),
             "since": _format_time(job.status_since),
             "created_at": _format_time(job.created_at),
             "updated_at": _format_time(job.updated_at),
@@ -148,11 +150,26 @@ def build_view(
         subject=job.subject or _subject(job, registry),
         repairs=repairs,
         contract=None if contract_type is None else contract_type.describe_fields(),
+        run_at=None if _ignores_run_at(job, contract_type, now) else job.run_at,
         done_verb=done_verb,
-        next_step=next_step(job, allowed, done_verb=done_verb, now=now),
+        next_step=_next_step(job, contract_type, allowed, now),
         takes_money=contract_type is not None and contract_type.takes_money,
         links=() if contract_type is None else links.of_job(job, contract_type),
     )
+
+
+def _ignores_run_at(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> bool:
+    if contract_type is None:
+        return False
+    return job.ignores_run_at(now, contract_type.effective_schedule_limit())
+
+
+def _next_step(
+    job: Job, contract_type: type[AnyContract] | None, allowed: Collection[Repair], now: datetime
+) -> str:
+    if Repair.RESEND in allowed and _ignores_run_at(job, contract_type, now):
+        return "Resend its message."  # it may be due as late as its run time
+    return next_step(job, allowed, done_verb=_done_verb(contract_type), now=now)
 
 
 def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | None:
@@ -181,7 +198,13 @@ def _repairs(
             job, None if contract_type is None else contract_type.policy_of(job)
         )
     another = contract_type.resubmission(message) is not None
-    return repair_options(job, contract_type.policy_of(job), now=now, can_resubmit=another)
+    return repair_options(
+        job,
+        contract_type.policy_of(job),
+        schedule_limit=contract_type.effective_schedule_limit(),
+        now=now,
+        can_resubmit=another,
+    )
 
 
 def _with_request(
@@ -194,7 +217,7 @@ def _with_request(
         replace(
             one,
             reason=f"{pending}; another operator confirms it: {one.reason}",
-            needs_reference=pending.reference is not None,
+            needs_reference=pending.reference is not None and not one.needs_time,
         )
         if one.repair is pending.repair
         else one
@@ -243,14 +266,17 @@ def _status_headline(job: Job, contract_type: type[AnyContract] | None, now: dat
         case Status.STARTED:
             return f"Running. The worker's lease ends at {format_minute(job.lease_until or now)}."
         case Status.READY:
-            return f"Not {done_verb} yet{_ready_reason(job, now)}"
+            return f"Not {done_verb} yet{_ready_reason(job, contract_type, now)}"
         case unreachable:
             assert_never(unreachable)
 
 
-def _ready_reason(job: Job, now: datetime) -> str:
-    if job.runs_later(now):
-        return f". It runs at {format_minute(job.run_at or now)}."
+def _ready_reason(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
+    run_at = format_minute(job.run_at or now)
+    if _ignores_run_at(job, contract_type, now):
+        return f". Its run time, {run_at}, is not honored: the next message runs it."
+    if job.run_at is not None and now < job.run_at:
+        return f". It runs at {run_at}."
     if job.last_error and not job.was_claimed:
         return f": {plain_reason(job.last_error)}."
     return (
@@ -336,6 +362,7 @@ def _option_json(option: RepairOption) -> Json:
         "allowed": option.allowed,
         "reason": option.reason,
         "needs_reference": option.needs_reference,
+        "needs_time": option.needs_time,
     }
 
 

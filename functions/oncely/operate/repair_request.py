@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from oncely.domain.effect_outcomes import Json
@@ -9,7 +10,7 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.repairs import Repair
-from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.domain.text import MAX_REASON_LENGTH, format_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +25,18 @@ class RepairRequest:
     signed_in_as: str | None = None  # the actor, unless the operator chose another name
     reference: str | None = None
     message: Mapping[str, Json] | None = None  # replaces that of a job that no worker has claimed
+    run_at: datetime | None = None  # the new time of a job that is rescheduled
     dry_run: bool = False
 
     @property
     def identity(self) -> str:
         """Who signed in. An operator can choose the actor's name, but not this."""
         return self.signed_in_as or self.actor
+
+    @property
+    def target(self) -> str | None:
+        """What a second operator must repeat: the reference, or the new time."""
+        return self.reference if self.run_at is None else format_time(self.run_at)
 
     def __post_init__(self) -> None:
         if not 0 < len(self.key) <= MAX_KEY_LENGTH:
@@ -40,6 +47,8 @@ class RepairRequest:
             raise InvalidRequestError(f"a reason must have at most {MAX_REASON_LENGTH} characters")
         if not self.actor.strip():
             raise InvalidRequestError("the operator's name is required")
+        if self.run_at is not None and self.repair is not Repair.RESCHEDULE:
+            raise InvalidRequestError(f"only {Repair.RESCHEDULE} takes a time")
         if (ref := self.reference) is None:
             return
         if not (ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from oncely.contract import PrecheckResult
-from oncely.domain.decisions import on_lookup_of_ended
+from oncely.domain.decisions import on_lookup_of_ended, reschedule
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.jobs import Job
@@ -24,13 +24,14 @@ from oncely.domain.repairs import (
     unreadable_job_option,
 )
 from oncely.domain.resubmissions import ResubmissionLimit
+from oncely.domain.schedule import later_run_at
 from oncely.domain.second_operator import (
     REQUEST_VALIDITY,
     PendingRepair,
     SecondOperatorRule,
     request_second_operator,
 )
-from oncely.domain.text import MAX_REASON_LENGTH, support_text
+from oncely.domain.text import MAX_REASON_LENGTH, format_minute, support_text
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
@@ -99,6 +100,7 @@ class Repairer:
             row,
             contract_type.policy_of(row),
             request.repair,
+            schedule_limit=contract_type.effective_schedule_limit(),
             now=self.reconciler.clock.now(),
             can_resubmit=contract_type.resubmission(message) is not None,
         )
@@ -194,7 +196,7 @@ class Repairer:
         if pending := PendingRepair.from_row(row, now):
             objection = pending.objection_to(
                 request.repair,
-                request.reference,
+                request.target,
                 request.identity,
                 same_message=request.message is None,
             )
@@ -208,7 +210,7 @@ class Repairer:
             return outcome
         wanted = PendingRepair(
             repair=request.repair,
-            reference=request.reference,
+            reference=request.target,
             operator=request.actor,
             identity=request.identity,
             until=now + REQUEST_VALIDITY,
@@ -231,6 +233,8 @@ def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed |
         return NotAllowed(option.reason)
     if option.needs_reference and request.reference is None:
         return NotAllowed("a provider reference is required: copy it from the provider")
+    if option.needs_time and request.run_at is None:
+        return NotAllowed("a time is required, such as 2026-12-07T09:00:00Z")
     return None
 
 
@@ -248,7 +252,7 @@ class _RepairRun(CancellingRun):
         if self.request.repair is Repair.RESUBMIT and another is not None:
             yield self.contract.precheck(another)
 
-    def apply(self, row: Job) -> RepairOutcome:
+    def apply(self, row: Job) -> RepairOutcome:  # noqa: C901  # one case for each
         match self.request.repair:
             case Repair.LOOK_UP if row.unresolved:
                 return self._resolve(row)
@@ -264,6 +268,10 @@ class _RepairRun(CancellingRun):
                 return self.mark_failed(row)
             case Repair.RESEND:
                 return self._resend(row)
+            case Repair.RUN_NOW:
+                return self._run_now(row)
+            case Repair.RESCHEDULE:
+                return self._reschedule(row)
             case Repair.RESUBMIT:
                 return self._resubmit(row)
             case Repair.CANCEL:
@@ -342,6 +350,25 @@ class _RepairRun(CancellingRun):
         now = self.reconciler.clock.now()
         decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
         return self.write_and_send(row, decision, RepairDetails(note="message resent"))
+
+    def _run_now(self, row: Job) -> RepairOutcome:
+        now = self.reconciler.clock.now()
+        decision = reschedule(row, now, reason=self.request.reason, now=now)
+        return self.write_and_send(row, decision, RepairDetails(note="message sent"))
+
+    def _reschedule(self, row: Job) -> RepairOutcome:
+        now, limit = self.reconciler.clock.now(), self.contract.effective_schedule_limit()
+        try:
+            run_at = later_run_at(
+                self.request.run_at, job_type=row.job_type, schedule_limit=limit, now=now
+            )
+        except InvalidInputError as error:
+            return NotAllowed(str(error))
+        if run_at is None:
+            return NotAllowed(f"that time has passed: use {Repair.RUN_NOW}")
+        decision = reschedule(row, run_at, reason=self.request.reason, now=now)
+        note = f"it runs at {format_minute(run_at)}"
+        return self.writer.write(row, decision, RepairDetails(note=note))
 
     def _resubmit(self, row: Job) -> RepairOutcome:
         """Send a new job, which runs only while this one stays failed."""

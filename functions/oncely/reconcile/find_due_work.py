@@ -176,7 +176,7 @@ class DueWorkFinder:
             row = self.store.get(entry.job_key)
         except OncelyError:
             return entry.due_at  # too old raises an alarm, too young would hide one
-        return row.age_starts_at if row is not None and row.unresolved else now
+        return row.age_starts_at(now) if row is not None and row.unresolved else now
 
 
 class _LeasedShards:

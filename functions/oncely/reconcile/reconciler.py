@@ -10,7 +10,13 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Mismatch, NotThereYet
 from oncely.domain.decide import decide, escalate_if_other_deployment
-from oncely.domain.decisions import MESSAGE_GRACE, escalate, escalate_refused, on_not_there_yet
+from oncely.domain.decisions import (
+    MESSAGE_GRACE,
+    escalate,
+    escalate_refused,
+    on_not_there_yet,
+    wait_for_run_at,
+)
 from oncely.domain.due import (
     SweepStep,
     escalate_if_values_changed,
@@ -31,7 +37,7 @@ from oncely.domain.jobs import Decision, Job, known_values
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
-from oncely.enqueue.new_row import row_from_message
+from oncely.enqueue.new_row import row_from_message, run_at_of_row
 from oncely.flow.gate import Gate
 from oncely.message import Message, encode_message
 from oncely.ports import (
@@ -165,8 +171,9 @@ class Reconciler:
             return resolution
         now = self.clock.now()
         due_at = now + MESSAGE_GRACE
+        run_at = run_at_of_row(contract_type, read, now)
         job = row_from_message(
-            contract_type, read, now=now, due_at=due_at, actor=ACTOR, reason=reason
+            contract_type, read, now=now, due_at=due_at, actor=ACTOR, reason=reason, run_at=run_at
         )
         if isinstance(self.store.create(job), Created):
             self.resend_message(contract_type, job)
@@ -222,6 +229,9 @@ class _JobResolution:
 
     def _resend(self, row: Job) -> Resolution:
         now = self.reconciler.clock.now()
+        is_early = row.runs_later(now, self.contract.effective_schedule_limit())
+        if is_early and (decision := wait_for_run_at(row)):
+            return self._to_resolution(row, self._write(row, decision))
         decision, provider = self._precheck(row, now)
         # No claim has chosen the provider of this row yet.
         contract = type(self.contract)(self.reconciler.dependencies, provider)

@@ -1,7 +1,7 @@
 """Alert texts: impact first, then what is known and unknown, and the command to run next."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.alert_budget import (
@@ -17,7 +17,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.provider_events import EffectChange
 from oncely.domain.repairs import Repair
 from oncely.domain.review import impact, known_facts, open_question
-from oncely.domain.text import format_minute, format_time, support_line
+from oncely.domain.text import format_duration, format_minute, format_time, support_line
 from oncely.ports import Alert
 
 
@@ -120,6 +120,26 @@ def later_change_alert(job: Job, change: EffectChange, *, stack: str) -> Alert:
     )
 
 
+def ignored_run_at_alert(job: Job, schedule_limit: timedelta, *, stack: str) -> Alert:
+    """The alert for a job whose run time is further ahead than its contract honors."""
+    honored = f"up to {format_duration(schedule_limit)} ahead" if schedule_limit else "no time"
+    run_at = format_minute(job.run_at or job.created_at)
+    lines = [
+        "The job was not held back: it runs now, because its run time is not honored.",
+        f"Job: {job.job_key}",
+        f"Known: its row says {run_at}; {job.job_type} honors {honored}, and no message set it",
+        "Unknown: which producer inserted the row, and whether the job should have waited",
+        f"Next: {show_command(job.job_key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: the run time of {job.job_key} is not honored",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.IGNORED_RUN_AT, job.job_key),
+        names=(job.job_key,),
+        once=True,
+    )
+
+
 def audit_alert(
     counts: Mapping[str, int], *, since: datetime, until: datetime, stack: str
 ) -> Alert:
@@ -209,6 +229,12 @@ _DIGEST_TEXTS: Final = {
         "effect that changed later",
         "effects that changed later",
         "Customers get money back, or may: payments were refunded or disputed at the provider.",
+        _show_first,
+    ),
+    AlertCause.IGNORED_RUN_AT: (
+        "job whose run time is not honored",
+        "jobs whose run time is not honored",
+        "The jobs were not held back: they run now, because their run times are not honored.",
         _show_first,
     ),
 }

@@ -32,6 +32,7 @@ def build_claim(  # each is part of the row
         # A call may begin until the deadline and take its timeout. After that the owner is
         # certainly gone.
         lease_until=deadline + contract.policy.profile.request_timeout + CLOCK_SKEW,
+        schedule_limit=contract.effective_schedule_limit(),
         message=message.to_dict(),
         fingerprint=None if precheck.values is None else fingerprint(precheck.values),
         customer_id=precheck.customer_id,

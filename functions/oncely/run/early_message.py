@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from oncely.contract import AnyContract
+from oncely.domain.decisions import wait_for_run_at
 from oncely.domain.jobs import Job
-from oncely.domain.schedule import on_early_message
 from oncely.enqueue.new_row import row_from_message
 from oncely.message import Message
 from oncely.ports import Created, JobStore, Swapped
@@ -23,12 +23,12 @@ class EarlyMessage:
     store: JobStore
     contract_type: type[AnyContract]
     message: Message
-    sent_at: datetime
+    run_at: datetime | None  # counts only if this message writes the row
     new_token: Callable[[], str]
     actor: str
 
     def ensure_row(self, now: datetime, due_at: datetime, reason: str) -> Job:
-        """The row of the job, which is written if there is none."""
+        """The row of the job, which is written if there is none. An existing one keeps its time."""
         new = row_from_message(
             self.contract_type,
             self.message,
@@ -37,26 +37,18 @@ class EarlyMessage:
             actor=self.actor,
             reason=reason,
             owner=self.new_token(),
-            sent_at=self.sent_at,
+            run_at=self.run_at,
         )
         created = self.store.create(new)
         return created.job if isinstance(created, Created) else created.row
 
     def keep_time(self, row: Job, now: datetime) -> Scheduled | NotAttempted:
-        """Make the row wait for its run time, or for the one that this message sets."""
-        fields, run_at = self.message.to_dict(), self.message.run_at
-        decision = on_early_message(row, fields, run_at=run_at, sent_at=self.sent_at, now=now)
-        if decision is not None:
-            # Not decided again if the row changed: the change may be of a newer message.
+        """Leave the row to its run time, when it is due and sends another message."""
+        if decision := wait_for_run_at(row):
             after = decision.apply_to(row, now=now, actor=self.actor)
             if not isinstance(self.store.compare_and_swap(row, after), Swapped):
-                return self._retry(row, now, _LOST_RACE)
-            row = after
-            if not row.runs_later(now):
-                return self._retry(row, now, "its run time was reached")
-        until = row.due_at or now
+                return NotAttempted(
+                    job_key=row.job_key, job_type=row.job_type, until=now, reason=_LOST_RACE
+                )
+        until = row.run_at or now
         return Scheduled(job_key=row.job_key, job_type=row.job_type, until=until)
-
-    @staticmethod
-    def _retry(row: Job, now: datetime, reason: str) -> NotAttempted:
-        return NotAttempted(job_key=row.job_key, job_type=row.job_type, until=now, reason=reason)

@@ -85,7 +85,6 @@ class Delivery:
     body: str
     receipt: str
     receive_count: int  # how often it was delivered, this time included
-    sent_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +126,7 @@ class BatchProcessor:
     def _process_delivery(self, delivery: Delivery, deadline: datetime) -> ProcessedDelivery:
         near_limit = delivery.receive_count >= self.max_receive_count - RESERVED_RECEIVES
         try:
-            outcome = self.runner.run(
-                delivery.body,
-                deadline=deadline,
-                sent_at=delivery.sent_at,
-                nack=not near_limit,
-            )
+            outcome = self.runner.run(delivery.body, deadline=deadline, nack=not near_limit)
         except Exception as error:  # noqa: BLE001  # other jobs continue; this one is logged
             outcome = InternalError(error)
         action = action_for(outcome, near_receive_limit=near_limit)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -86,6 +87,12 @@ class ReviewAlerter:
     def alert_conflict(self, key: JobKey, reason: str) -> bool:
         """Alert about a message that conflicts with its job."""
         return self.notifier().notify(alert_texts.conflict_alert(key, reason, stack=self.stack))
+
+    def alert_ignored_run_at(self, job: Job, schedule_limit: timedelta) -> bool:
+        """Alert about a run time that is not honored. The job runs, so nothing retries this."""
+        return self.notifier().notify(
+            alert_texts.ignored_run_at_alert(job, schedule_limit, stack=self.stack)
+        )
 
     def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
         """Send one alert for the dead letters of a batch."""

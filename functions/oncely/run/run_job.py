@@ -34,8 +34,8 @@ from oncely.domain.jobs import Decision, Job, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.resubmissions import ResubmissionLimit
-from oncely.domain.schedule import later_run_at
 from oncely.domain.table_identity import may_lack_reference
+from oncely.enqueue.new_row import run_at_of_message
 from oncely.flow.gate import Gate
 from oncely.flow.local_gate import Hold
 from oncely.message import Message, encode_message
@@ -100,15 +100,13 @@ class JobRunner:
     resubmission_limit: ResubmissionLimit
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
-    def run(
-        self, body: str, *, deadline: datetime, sent_at: datetime | None = None, nack: bool = True
-    ) -> RunOutcome:
+    def run(self, body: str, *, deadline: datetime, nack: bool = True) -> RunOutcome:
         """Run one message. Nothing is started that could not end before the deadline."""
         now = self.clock.now()
         try:
             contract_type, message = self.registry.parse_body(body)
             key = contract_type.key(message)
-            runs_later = message.run_at is not None and later_run_at(message.run_at, now)
+            run_at = run_at_of_message(contract_type, message, now)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
         if now + contract_type.max_duration() > deadline:
@@ -117,8 +115,8 @@ class JobRunner:
         if isinstance(table, TableBlocked):
             return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
         contract = contract_type(self.dependencies)
-        run = _Run(self, contract, message, key, deadline, table, sent_at or now, nack)
-        return run.schedule() if runs_later else run.run()
+        run = _Run(self, contract, message, key, deadline, table, run_at, nack)
+        return run.run() if run_at is None else run.schedule()
 
 
 @dataclass
@@ -131,16 +129,15 @@ class _Run:
     key: JobKey
     deadline: datetime
     table: TableOpen
-    sent_at: datetime
+    run_at: datetime | None  # in the future
     can_nack: bool  # otherwise its row handles every wait
 
     def schedule(self) -> RunOutcome:
-        """Make the row wait until the job may run. Nothing is read or claimed before."""
+        """Make the row wait until the job may run. An existing row keeps its own time, or none."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now, "it runs later")
-        if row.allows(Event.RESCHEDULE):
-            return self._early.keep_time(row, now)
-        return self._on_claim_failed(row, None, now)
+        is_early = row.allows(Event.CLAIM) and row.runs_later(now, self._schedule_limit)
+        return self._early.keep_time(row, now) if is_early else self.run()
 
     def run(self) -> RunOutcome:
         precheck = self.contract.precheck(self.message)
@@ -200,12 +197,16 @@ class _Run:
         return build_claim(*job, deadline=self.deadline, now=now, owner=owner)
 
     @property
+    def _schedule_limit(self) -> timedelta:
+        return self.contract.effective_schedule_limit()
+
+    @property
     def _early(self) -> EarlyMessage:
         return EarlyMessage(
             store=self.runner.store,
             contract_type=type(self.contract),
             message=self.message,
-            sent_at=self.sent_at,
+            run_at=self.run_at,
             new_token=self.runner.new_token,
             actor=ACTOR,
         )
@@ -214,7 +215,7 @@ class _Run:
         """Make the row wait for the business rows. Nothing is claimed, so nothing can be sent."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
-        if not row.allows(Event.WAIT) or row.runs_later(now):
+        if not row.allows(Event.WAIT) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
         if decision := on_not_there_yet(row, self.contract.policy, waits_for, now=now):
             return self._write_decision(row, decision)
@@ -225,7 +226,7 @@ class _Run:
         """Record on the row that a secret cannot be used. Nothing is claimed."""
         now = self.runner.clock.now()
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
-        if not row.allows(Event.HOLD) or row.runs_later(now):
+        if not row.allows(Event.HOLD) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
         decision = on_unusable_secret(row, reason, now=now, jitter=self.runner.jitter())
         return self._write_decision(row, decision)
@@ -233,6 +234,8 @@ class _Run:
     def _on_claimed(
         self, job: Job, precheck: _Passed, claim: Claim, table: TableOpen
     ) -> RunOutcome:
+        if job.ignores_run_at(claim.now, claim.schedule_limit):
+            self.runner.alerter.alert_ignored_run_at(job, claim.schedule_limit)
         if job.closing is not None:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
@@ -325,7 +328,7 @@ class _Run:
     def _on_claim_failed(self, row: Job, claim: Claim | None, now: datetime) -> RunOutcome:
         """Return the outcome of the row that refused the claim, or that may not wait."""
         self.runner.gate.give_back()
-        match classify_claim_failure(row, claim, now):
+        match classify_claim_failure(row, claim, now, self._schedule_limit):
             case ClaimFailure.CONFLICT:
                 return self._conflict("the same key was used with other business values")
             case ClaimFailure.ENDED:

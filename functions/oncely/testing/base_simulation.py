@@ -141,10 +141,7 @@ class BaseSimulation(ABC):
             self.edited,
             self.bodies,
             self._shared_digest(),
-            [
-                (one.body, one.sent_at, one.visible_at, one.receive_count)
-                for one in self.queue.messages
-            ],
+            [(one.body, one.visible_at, one.receive_count) for one in self.queue.messages],
             [(one.at, one.request_digest) for one in self.in_flight],
             [one and (one.history, one.in_flight_until, one.latest_call_at) for one in processes],
         )

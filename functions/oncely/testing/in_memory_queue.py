@@ -16,7 +16,6 @@ class QueuedMessage:
 
     body: str
     visible_at: datetime
-    sent_at: datetime
     receive_count: int = 0
     number: int = 0  # the message's id
     max_receive_count: int = MAX_RECEIVE_COUNT
@@ -50,7 +49,7 @@ class InMemoryQueue:
         self.sent_count += 1
         self.messages.append(
             QueuedMessage(
-                body, at, at, number=self.sent_count, max_receive_count=self.max_receive_count
+                body, at, number=self.sent_count, max_receive_count=self.max_receive_count
             )
         )
 

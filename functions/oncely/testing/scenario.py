@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -62,6 +62,7 @@ class PlannedRepair:
     after: timedelta  # since the start
     repair: Repair
     reference: str | None = None
+    run_at: datetime | None = None
 
 
 class FinalState(Protocol):

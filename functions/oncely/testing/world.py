@@ -14,6 +14,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
+from oncely.domain.schedule import latest_run_at
 from oncely.message import encode_message
 from oncely.operate.repair_request import NO_VERSION, RepairRequest
 from oncely.operate.restore_proofs import Declaration
@@ -192,8 +193,11 @@ class Simulation(BaseSimulation):
         bound = self.bound_messages.setdefault(key, job) if job.fingerprint else job
         if (bound.fingerprint, bound.message) != (job.fingerprint, job.message):
             yield f"the message of {key} changed after its fingerprint was set"
-        if job.run_at is not None and job.claimed_at is not None and job.claimed_at < job.run_at:
-            yield f"{key} was claimed before its run time"
+        limit = self.app.registry.contract(job.job_type).effective_schedule_limit()
+        if job.run_at is not None and job.claimed_at is not None:
+            latest = latest_run_at(job.claimed_at, limit)
+            if job.claimed_at < job.run_at <= latest:
+                yield f"{key} was claimed before its run time"
         if job.expires_at is not None and not job.ended:
             yield f"{key} is {job.status} and may expire"
         elif job.expires_at is not None and (missing := self._unsent_follow_up(job)):
@@ -225,7 +229,6 @@ class Simulation(BaseSimulation):
             outcome: RunOutcome = app.job_runner.run(
                 message.body,
                 deadline=deadline,
-                sent_at=message.sent_at,
                 nack=not message.near_receive_limit,
             )
         except UnavailableError as error:
@@ -296,6 +299,7 @@ class Simulation(BaseSimulation):
                 reason="seen at the provider",
                 actor="ada",
                 reference=planned.reference or (None if row is None else row.provider_ref),
+                run_at=planned.run_at,
             )
             self.schedule.log("  outcome:", self.app.repairer.repair(request))
         self.schedule.intercept("end", END_FAULTS)

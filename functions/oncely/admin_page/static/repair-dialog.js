@@ -7,13 +7,13 @@ import { signIn } from "./session.js";
 /** Open the dialog. `done` gets the response, `reload` loads a job that has changed. */
 export function openRepairDialog({ job, option, reload, done }) {
   const draft = loadDraft(job.job_key);
-  const { form, reason, reference, result } = repairForm(job, option, draft);
+  const { form, reason, reference, runAt, result } = repairForm(job, option, draft);
   const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, form);
   // Busy, not disabled: a disabled button loses the focus.
   const busy = () => form.getAttribute("aria-busy") === "true";
 
   async function send(dryRun) {
-    const missing = [reason, reference].find((input) => input && !input.value.trim());
+    const missing = [reason, reference, runAt].find((input) => input && !input.value.trim());
     if (busy()) return;
     if (missing) return showFieldError(missing);
     form.setAttribute("aria-busy", "true");
@@ -33,6 +33,7 @@ export function openRepairDialog({ job, option, reload, done }) {
       version: job.version,
       reason: reason.value.trim(),
       reference: reference?.value.trim() || undefined,
+      run_at: runAt ? `${runAt.value}Z` : undefined,
       dry_run: dryRun,
     };
   }
@@ -79,6 +80,7 @@ export function openRepairDialog({ job, option, reload, done }) {
     const messages = {
       reason: "Enter a reason. It is stored with the job.",
       reference: "Enter the provider reference. It is compared with the provider's.",
+      "run-at": "Enter the new time, in UTC.",
     };
     result.replaceChildren(errorBox(messages[input.id]));
     input.setAttribute("aria-invalid", "true");
@@ -147,7 +149,10 @@ function repairForm(job, option, draft) {
         spellcheck: "false",
       })
     : null;
-  const inputs = [reason, reference].filter(Boolean);
+  const runAt = option.needs_time
+    ? el("input", { id: "run-at", type: "datetime-local", step: "1", required: true })
+    : null;
+  const inputs = [reason, reference, runAt].filter(Boolean);
   const result = el("div.result", { "aria-live": "polite" });
   const form = el(
     "form",
@@ -161,6 +166,7 @@ function repairForm(job, option, draft) {
       el("p.meta", { id: "reason-help" }, "Stored with the job, with your name."),
     ),
     reference ? field("Provider reference", reference) : null,
+    runAt ? field("New time (UTC)", runAt) : null,
     result,
     el("div.actions"),
   );
@@ -169,7 +175,7 @@ function repairForm(job, option, draft) {
     target.removeAttribute("aria-invalid");
     draft.write(Object.fromEntries(inputs.map((input) => [input.id, input.value])));
   });
-  return { form, reason, reference, result };
+  return { form, reason, reference, runAt, result };
 }
 
 const field = (label, input, help = null) =>
