@@ -1,7 +1,7 @@
 """The engine's ports, as small Protocols. Adapters do not inherit from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -79,9 +79,20 @@ class AlreadyExists(_WithRow):
     """A row that existed before."""
 
 
-ClaimResult: TypeAlias = Claimed | ClaimFailed | PrerequisiteNotMet
+@dataclass(frozen=True)
+class ForgedRow:
+    """A row that none of our functions wrote. Nothing of it counts, and `create` may replace it.
+
+    See `Job.is_forged`. A row that cannot be read counts the same.
+    """
+
+    status: str  # as it was inserted, or "unreadable"
+    seen: Mapping[str, Any] = field(compare=False)  # what `create` compares, in the store's form
+
+
+ClaimResult: TypeAlias = Claimed | ClaimFailed | PrerequisiteNotMet | ForgedRow
 SwapResult: TypeAlias = Swapped | VersionConflict | BusinessWriteConflict
-CreateResult: TypeAlias = Created | AlreadyExists
+CreateResult: TypeAlias = Created | AlreadyExists | ForgedRow
 
 
 class JobStore(Protocol):
@@ -90,8 +101,8 @@ class JobStore(Protocol):
     def get(self, key: JobKey) -> Job | None:
         """Read a row consistently. Returns None if there is none."""
 
-    def create(self, job: Job) -> CreateResult:
-        """Write a new row if none exists."""
+    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+        """Write a new row if none exists, or in place of a forged one, of which nothing stays."""
 
     def claim(self, claim: Claim) -> ClaimResult:
         """Claim a row that is absent or ready, in one write."""

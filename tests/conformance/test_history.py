@@ -180,7 +180,9 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     keys = {JobKey(f"payment.charge:order_{number}") for number in range(5)}
     for key in keys:
         store.create(make_job(job_key=key))
-    for bad in ({"job_key": {"S": "deployment:identity"}}, {"job_key": {"S": "sync.push:broken"}}):
+    broken = {"job_key": {"S": "sync.push:broken"}, "fence": {"N": "1"}}
+    forged = {"job_key": {"S": "sync.push:forged"}}
+    for bad in ({"job_key": {"S": "deployment:identity"}}, broken, forged):
         dynamo.client.put_item(TableName=dynamo.jobs_table, Item=bad)
 
     pages = list(scan.pages())

@@ -7,7 +7,7 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.ports import AlreadyExists, Created, JobInserter, UniqueWindow, WindowTaken
+from oncely.ports import AlreadyExists, Created, ForgedRow, JobInserter, UniqueWindow, WindowTaken
 from tests.conformance.samples import job_with_every_field, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
@@ -38,7 +38,7 @@ def test_every_field_is_inserted_as_store_reads_it(db: StoreFixture) -> None:
 
 @everywhere
 def test_existing_row_is_returned_and_not_replaced(db: StoreFixture) -> None:
-    finished = replace(make_ready_job(ONE), status=Status.FINISHED)
+    finished = replace(make_ready_job(ONE), status=Status.FINISHED, fence=1)
     db.store.create(finished)
     assert db.inserter.insert(make_ready_job(ONE)) == AlreadyExists(finished)
     assert db.inserter.insert_unique(make_ready_job(ONE), NIGHTLY) == AlreadyExists(finished)
@@ -132,3 +132,15 @@ def test_inserted_row_is_in_indexes(dynamo: DynamoFixture) -> None:
     stored = dynamo.row(ONE)
     assert stored is not None
     assert {"due", "due_at"} <= stored.keys()
+
+
+@everywhere
+def test_forged_row_is_returned_and_not_replaced(db: StoreFixture) -> None:
+    forged = replace(make_ready_job(ONE), status=Status.FINISHED)
+    db.store.create(forged)
+    for result in (
+        db.inserter.insert(make_ready_job(ONE)),
+        db.inserter.insert_unique(make_ready_job(ONE), NIGHTLY),
+    ):
+        assert result == ForgedRow("finished", seen={})
+    assert db.store.get(ONE) == forged

@@ -33,7 +33,11 @@ WRONG: Final = {**RIGHT, "amount": 1}
 
 def make_review(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
     review = apply_event(
-        make_ready_job(key, message=WRONG), Event.ESCALATE, nothing_sent=True, paused_seconds=60
+        make_ready_job(key, message=WRONG),
+        Event.ESCALATE,
+        nothing_sent=True,
+        last_error="waited",
+        paused_seconds=60,
     )
     return replace(review, **{"version": 7, **changes})
 
@@ -102,6 +106,13 @@ def test_claim_sets_fingerprint_and_its_message_together(store: JobStore) -> Non
     assert (job.fingerprint, job.message, store.get(KEY)) == ("fingerprint-1", RIGHT, job)
 
 
+def test_claim_corrects_job_type(store: JobStore) -> None:
+    """A producer may insert any, and with a wrong one no follow-up is ever sent."""
+    store.create(make_ready_job(job_type="receipt.send"))
+    job = claim_job(store)
+    assert (job.job_type, store.get(KEY)) == ("payment.charge", job)
+
+
 @pytest.mark.parametrize("fingerprint", ["fingerprint-1", None])
 def test_claim_with_other_message_keeps_first_one(store: JobStore, fingerprint: str | None) -> None:
     store.create(make_ready_job(message=RIGHT, fingerprint="fingerprint-1"))
@@ -164,7 +175,8 @@ def test_review_is_taken_only_if_prerequisite_failed(store: JobStore) -> None:
 
     assert store.claim(claim) == PrerequisiteNotMet(first)
 
-    store.compare_and_swap(first, replace(first, status=Status.FAILED, version=2))
+    failed = replace(first, status=Status.FAILED, version=2, last_error="declined")
+    store.compare_and_swap(first, failed)
     assert isinstance(store.claim(claim), Claimed)
 
 

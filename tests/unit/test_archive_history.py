@@ -135,9 +135,21 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
 
 def test_unreadable_row_of_no_version_is_recorded_by_key(writer: HistoryWriter, s3: FakeS3) -> None:
     bad = stream_record(None, make_job())
-    bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
+    bad["dynamodb"]["NewImage"] = {
+        "job_key": {"S": "payment.charge:x"},
+        "version": {"S": "one"},
+        "fence": {"N": "1"},
+    }
     write(writer, [bad])
     assert [(line.record, line.version) for line in s3.lines()] == [("unreadable", None)]
+
+
+def test_unreadable_row_without_mark_is_not_recorded(writer: HistoryWriter, s3: FakeS3) -> None:
+    """A producer inserted it, and chose its version: it must not hide the job after it."""
+    forged = stream_record(None, make_job())
+    forged["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"N": "99"}}
+    write(writer, [forged])
+    assert list(s3.lines()) == []
 
 
 def test_new_row_is_recorded_when_old_one_is_unreadable(writer: HistoryWriter, s3: FakeS3) -> None:

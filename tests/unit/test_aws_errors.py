@@ -142,6 +142,7 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "job_store.hint": lambda port: port.hint(KEY, deployment=None, now=NOW),
     "job_store.save_event": lambda port: port.save_event(JOB, EVENT),
     "job_store.get": lambda port: port.get(KEY),
+    "job_store.read": lambda port: port.read(KEY),
     "message_sender.send": lambda port: port.send(["{}"]),
     "message_source.redeliver_after": lambda port: port.redeliver_after("1", delay=timedelta()),
     "notifier.notify": lambda port: port.notify(Alert(subject="s", text="t")),

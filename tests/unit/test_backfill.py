@@ -77,6 +77,11 @@ def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
     assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
 
 
+def test_forged_row_gets_no_line(history: MemoryHistory) -> None:
+    run(history, FakeScan([replace(make_rows(1)[0], fence=0)]))
+    assert keys(history) == []
+
+
 def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
     run(history, FakeScan(make_rows(3)))
     for (day, _, _), lines in history.objects.items():

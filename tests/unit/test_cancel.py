@@ -127,7 +127,7 @@ def test_absent_key_becomes_cancelled_row(world: InMemoryStack) -> None:
     assert isinstance(outcome, Repaired)
     job = world.job(KEY)
     assert (job.status, job.result, job.fence) == (Status.CANCELLED, RESULT, 0)
-    assert job.invented_end is None
+    assert not job.is_forged
     assert isinstance(world.run(charge_message()), Duplicate)
     enqueued_again = world.enqueuer().enqueue(charge_message())
     assert (enqueued_again.created, enqueued_again.status) == (False, Status.CANCELLED)

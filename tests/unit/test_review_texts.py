@@ -66,6 +66,7 @@ def test_known_facts_include_only_stored_fields() -> None:
     [
         alert_texts.review_alert(make_review(last_error="two found"), stack="Oncely-prod"),
         alert_texts.conflict_alert(KEY, "other amount", stack="Oncely-prod"),
+        alert_texts.forged_row_alert(KEY, "unknown", stack="Oncely-prod"),
         alert_texts.orphaned_outcome_alert(KEY, "charged as ch_1", stack="Oncely-prod"),
         alert_texts.dead_letter_alert([(KEY, "it is started")], stack="Oncely-prod"),
     ],

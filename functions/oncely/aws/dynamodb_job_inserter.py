@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.dynamodb_job_store import DynamoJobStore, interpret_create
 from oncely.aws.errors import translated
-from oncely.aws.job_rows import serialize_field, serialize_job
+from oncely.aws.job_rows import Attributes, serialize_field, serialize_job
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -80,9 +80,9 @@ class DynamoJobInserter:
 
         def cancelled(_: Sequence[Mapping[str, Any]]) -> CreateResult | _WindowChanged:
             # The reasons hold no items. An existing row is the answer, whoever has the window.
-            return seen(self.job_store.get(job.job_key)) or _WindowChanged()
+            return seen(self.job_store.read(job.job_key)) or _WindowChanged()
 
-        def seen(row: Job | None) -> CreateResult | _WindowChanged | None:
+        def seen(row: Attributes | None) -> CreateResult | _WindowChanged | None:
             return interpret_create(job, row)
 
         return self.job_store.conditional_write(job.job_key, transact, seen, cancelled)

@@ -23,16 +23,22 @@ from oncely.aws.expressions import (
     event_update,
     hint_update,
     prerequisite_check,
+    same_attributes,
 )
-from oncely.aws.job_rows import deserialize_job, serialize_field, serialize_job
+from oncely.aws.job_rows import Attributes, deserialize_job, serialize_field, serialize_job
 from oncely.domain.claims import Claim, keeps_message
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.erasure import erase_if_complete
-from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.errors import (
+    NotConfiguredError,
+    OncelyError,
+    UnavailableError,
+    UnreadableRowError,
+)
 from oncely.domain.event_records import EventRecord
 from oncely.domain.hints import misses_hint
-from oncely.domain.jobs import Job, is_our_write
+from oncely.domain.jobs import OUR_MARKS, Job, is_our_write
 from oncely.domain.keys import JobKey
 from oncely.domain.proofs import misses_proof, same_events, with_event
 from oncely.ports import (
@@ -43,6 +49,7 @@ from oncely.ports import (
     ClaimResult,
     Created,
     CreateResult,
+    ForgedRow,
     PrerequisiteNotMet,
     Swapped,
     SwapResult,
@@ -57,6 +64,11 @@ if TYPE_CHECKING:
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
 
 _CONDITION_FAILED: Final = "ConditionalCheckFailed"
+# What a row that cannot be read holds if it is ours. A producer can insert none of these.
+NOT_INSERTABLE: Final = ("fence", "min_engine", *OUR_MARKS)
+# A forged row is replaced if these are as they were seen.
+_COMPARED: Final = ("status", "version", "owner", *NOT_INSERTABLE)
+UNREADABLE: Final = "unreadable"
 _T = TypeVar("_T")
 
 
@@ -72,23 +84,30 @@ class DynamoJobStore:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, key: JobKey) -> Job | None:
+        return _parse_or_none(self.read(key))
+
+    def read(self, key: JobKey) -> Attributes | None:
+        """Read a row as it is stored. Returns None if there is none."""
         try:
-            row = self.client.get_item(
+            return self.client.get_item(
                 TableName=self.table,
                 Key={"job_key": serialize_field("job_key", key)},
                 ConsistentRead=True,
             ).get("Item")
         except AWS_ERRORS as error:
             raise self._translate(key, error) from error
-        return None if row is None else deserialize_job(row)
 
-    def create(self, job: Job) -> CreateResult:
+    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(job_key)"}
+        if replacing is not None:
+            condition = same_attributes(replacing.seen, _COMPARED)
+
         def put() -> CreateResult:
             self.client.put_item(
                 TableName=self.table,
                 Item=serialize_job(job, due_shards=self.due_shards),
-                ConditionExpression="attribute_not_exists(job_key)",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **condition,
             )
             return Created(job)
 
@@ -113,9 +132,30 @@ class DynamoJobStore:
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 **update,
             )
-            return Claimed(deserialize_job(answer["Attributes"]))
+            claimed = parse_row(answer["Attributes"], owner=claim.owner)
+            return claimed if isinstance(claimed, ForgedRow) else Claimed(claimed)
 
-        return self.conditional_write(claim.job_key, send, partial(_interpret_claim, claim))
+        return self._write_claim(claim, send)
+
+    def _write_claim(
+        self,
+        claim: Claim,
+        send: Callable[[], ClaimResult],
+        cancelled: Callable[[Sequence[Mapping[str, Any]]], ClaimResult | None] | None = None,
+    ) -> ClaimResult:
+        seen = partial(_interpret_claim, claim)
+        try:
+            return self.conditional_write(claim.job_key, send, seen, cancelled)
+        except NotConfiguredError as error:
+            is_invalid = error_code(error.__cause__) == "ValidationException"
+            if is_invalid and (forged := self._invalid_row(claim)):
+                return forged
+            raise
+
+    def _invalid_row(self, claim: Claim) -> ForgedRow | None:
+        """A row that refuses every claim: its version is text, or it is full."""
+        row = self.read(claim.job_key)
+        return _forged(row, UNREADABLE) if row and is_unmarked(row) else None
 
     def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
         def send() -> bool:
@@ -125,7 +165,10 @@ class DynamoJobStore:
             )
             return True
 
-        return self.conditional_write(key, send, lambda row: bool(row and row.hinted_at == now))
+        def seen(row: Attributes | None) -> bool:
+            return row is not None and deserialize_job(row).hinted_at == now
+
+        return self.conditional_write(key, send, seen)
 
     def save_event(self, row: Job, event: EventRecord) -> bool:
         after = with_event(row, event)
@@ -138,9 +181,10 @@ class DynamoJobStore:
             )
             return True
 
-        return self.conditional_write(
-            row.job_key, send, lambda stored: bool(stored and same_events(after, stored))
-        )
+        def seen(stored: Attributes | None) -> bool:
+            return stored is not None and same_events(after, deserialize_job(stored))
+
+        return self.conditional_write(row.job_key, send, seen)
 
     def compare_and_swap(
         self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
@@ -221,22 +265,23 @@ class DynamoJobStore:
             # A claim that keeps the message is another request.
             token = hashlib.sha256(repr((claim.owner, update)).encode()).hexdigest()[:36]
             self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
-            return _interpret_claim(claim, self.get(claim.job_key)) or PrerequisiteNotMet(None)
+            return _interpret_claim(claim, self.read(claim.job_key)) or PrerequisiteNotMet(None)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClaimResult | None:
             other, ours = reasons
             if ours.get("Code") == _CONDITION_FAILED:
                 return _interpret_claim(claim, _row_from_response(ours))
-            return PrerequisiteNotMet(_row_from_response(other))
+            if ours.get("Code") == "ValidationError" and (forged := self._invalid_row(claim)):
+                return forged
+            return PrerequisiteNotMet(_parse_or_none(_row_from_response(other)))
 
-        seen = partial(_interpret_claim, claim)
-        return self.conditional_write(claim.job_key, transact, seen, cancelled)
+        return self._write_claim(claim, transact, cancelled)
 
     def conditional_write(
         self,
         key: JobKey,
         send: Callable[[], _T],
-        interpret: Callable[[Job | None], _T | None],
+        interpret: Callable[[Attributes | None], _T | None],
         cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
     ) -> _T:
         """Send a write and return its result. After a lost response, read it from the row."""
@@ -262,9 +307,9 @@ class DynamoJobStore:
         raise UnavailableError(f"DynamoDB is throttling the row of {key}; it is retried later")
 
     def _read_back(
-        self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
+        self, key: JobKey, interpret: Callable[[Attributes | None], _T | None], error: Exception
     ) -> _T:
-        if (result := interpret(self.get(key))) is None:
+        if (result := interpret(self.read(key))) is None:
             raise self._translate(key, error) from error
         return result
 
@@ -282,22 +327,55 @@ class DynamoJobStore:
         return translate(error, f"the row of {key}", name=tables, check=check)
 
 
-def interpret_create(job: Job, row: Job | None) -> CreateResult | None:
+def parse_row(row: Attributes, *, owner: str = "") -> Job | ForgedRow:
+    """The job, or the row that none of our functions wrote. Raises if it may be ours, unread.
+
+    `owner`: a claim under this token may have been written before the row was read.
+    """
+    try:
+        job = deserialize_job(row)
+    except UnreadableRowError:
+        if not is_unmarked(row, owner=owner):
+            raise
+        return _forged(row, UNREADABLE)
+    return _forged(row, str(job.status)) if job.is_forged else job
+
+
+def is_unmarked(row: Attributes, *, owner: str = "") -> bool:
+    """Whether a row that cannot be read, or claimed, is forged: `Job.is_forged` by its names."""
+    marks: tuple[str, ...] = NOT_INSERTABLE
+    if (row.get("owner"), row.get("fence")) == ({"S": owner}, {"N": "1"}):
+        marks = ("result", "last_error", "erasure_requested_at")  # our own claim set the others
+    return not any(name in row for name in marks)
+
+
+def _forged(row: Attributes, status: str) -> ForgedRow:
+    return ForgedRow(status, {name: row[name] for name in _COMPARED if name in row})
+
+
+def interpret_create(job: Job, row: Attributes | None) -> CreateResult | None:
     """The result of a create from the row. Returns None if there is no row."""
     if row is None:
         return None
+    stored = parse_row(row)
+    if isinstance(stored, ForgedRow):
+        return stored
     # Equal with its owner token, so it is ours: the first response was lost.
-    return Created(job) if row == job else AlreadyExists(row)
+    return Created(job) if stored == job else AlreadyExists(stored)
 
 
-def _interpret_claim(claim: Claim, row: Job | None) -> ClaimResult | None:
+def _interpret_claim(claim: Claim, row: Attributes | None) -> ClaimResult | None:
     if row is None:
         return None
+    stored = parse_row(row, owner=claim.owner)
+    if isinstance(stored, ForgedRow):
+        return stored
     # Our own token: the SDK retried the claim after a lost response.
-    return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
+    return Claimed(stored) if stored.owner == claim.owner else ClaimFailed(stored)
 
 
-def _interpret_swap(row: Job | None, *, before: Job, after: Job) -> SwapResult | None:
+def _interpret_swap(stored: Attributes | None, *, before: Job, after: Job) -> SwapResult | None:
+    row = _parse_or_none(stored)
     if row is None:
         return VersionConflict(None)
     if is_our_write(row, before=before, write=after):
@@ -315,9 +393,12 @@ def _only_throttled(reasons: Sequence[Mapping[str, Any]]) -> bool:
     return bool(codes) and all(map(is_throttled, codes))
 
 
-def _row_from_response(response: Mapping[str, Any]) -> Job | None:
-    row = response.get("Item")
-    return deserialize_job(row) if row else None
+def _row_from_response(response: Mapping[str, Any]) -> Attributes | None:
+    return response.get("Item") or None
+
+
+def _parse_or_none(row: Attributes | None) -> Job | None:
+    return None if row is None else deserialize_job(row)
 
 
 def _request_token(after: Job) -> str:

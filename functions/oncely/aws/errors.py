@@ -39,7 +39,7 @@ _THROTTLED_CODES: Final = _OVER_CAPACITY_CODES | {
 }
 
 
-def error_code(error: Exception) -> str:
+def error_code(error: BaseException | None) -> str:
     """The service's code for what went wrong, or an empty string if it gave none."""
     if not isinstance(error, ClientError):
         return ""

@@ -1,6 +1,6 @@
 """Builds DynamoDB's update and condition expressions. Every name is a placeholder."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from oncely.aws.job_rows import (
 from oncely.domain.claims import Claim, evidence_of_reopening
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.jobs import ENGINE_NUMBER, Job
+from oncely.domain.jobs import ENGINE_NUMBER, OUR_MARKS, Job
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import asks_operator
@@ -65,6 +65,7 @@ def claim_update(
     sets = [
         f"{e.name('status')} = {e.value(serialize_field('status', Status.STARTED))}",
         f"{e.name('owner')} = {e.value(serialize_field('owner', claim.owner))}",
+        f"{e.name('job_type')} = {e.value(serialize_field('job_type', claim.job_type))}",
         *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _INCREMENTED_BY_CLAIM)),
         f"{e.name(DUE)} = {e.value(serialize(due))}",
         *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
@@ -77,11 +78,7 @@ def claim_update(
         evidence = serialize_field("evidence", evidence_of_reopening(claim.reopens, claim))
         sets += [f"{e.name('evidence')} = {e.value(evidence)}", f"{e.name('reopened_at')} = {now}"]
         removes += [ATTENTION, "since", "paused_seconds"]
-    first = {
-        "created_at": now,
-        "first_sent_at": now,
-        "job_type": e.value(serialize_field("job_type", claim.job_type)),
-    }
+    first = {"created_at": now, "first_sent_at": now}
     first |= {
         name: e.value(serialize_field(name, value))
         for name in _SET_IF_ABSENT
@@ -115,10 +112,25 @@ def claim_update(
     }
 
 
+def same_attributes(seen: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The condition that these attributes are as they were seen, in the SDK's own form."""
+    e = Expression()
+    conditions = [
+        f"{e.name(name)} = {e.value(seen[name])}"
+        if name in seen
+        else f"attribute_not_exists({e.name(name)})"
+        for name in names
+    ]
+    return {"ConditionExpression": " AND ".join(conditions), **e.parameters()}
+
+
 def prerequisite_check(claim: Claim, prerequisite: JobKey) -> dict[str, Any]:
     """`Claim.prerequisite_met_by` of domain/claims.py as a condition check."""
     e = Expression()
     condition = f"{e.name('status')} = {e.value(serialize_field('status', Status.FAILED))}"
+    # It is ours: see `Job.is_forged`.
+    ours = (f"attribute_exists({e.name(name)})" for name in ("fence", *OUR_MARKS))
+    condition += f" AND ({' OR '.join(ours)})"
     if seen := claim.previous_resubmissions:
         same = e.value(serialize_field("resubmissions", seen))
         condition += f" AND {e.name('resubmissions')} = {same}"

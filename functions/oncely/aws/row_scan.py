@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oncely.aws.dynamodb_job_store import is_unmarked
 from oncely.aws.errors import translated
 from oncely.aws.job_rows import deserialize_job
 from oncely.aws.stream_records import row_version
@@ -47,5 +48,7 @@ def _to_row_page(items: list[dict[str, Any]], after: str | None) -> RowPage:
         try:
             jobs.append(deserialize_job(row))
         except UnreadableRowError:
+            if is_unmarked(row):
+                continue  # it proves nothing, and hides no proof
             unreadable.append((key, row_version(row)))
     return RowPage(jobs=tuple(jobs), unreadable=tuple(unreadable), after=after)

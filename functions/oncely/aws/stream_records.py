@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from oncely.aws.dynamodb_job_store import is_unmarked
 from oncely.aws.job_rows import deserialize_job
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
@@ -45,6 +46,8 @@ def _to_row_change(record: Mapping[str, Any]) -> RowChange:
         expired = record.get("userIdentity", {}).get("principalId") == _TTL
         return RowChange(job_key=key, at=at, old=before, expired=expired)
     except UnreadableRowError:
+        if is_unmarked(new or old or {}):
+            return RowChange(job_key=key, at=at)
         return RowChange(job_key=key, at=at, unreadable=True, version=row_version(new or old or {}))
 
 

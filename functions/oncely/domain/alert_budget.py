@@ -32,6 +32,7 @@ class AlertCause(StrEnum):
     CONFLICT = "conflict"
     ORPHANED_OUTCOME = "orphaned_outcome"
     DEAD_LETTER = "dead_letter"
+    FORGED_ROW = "forged_row"
     LATER_CHANGE = "later_change"
     IGNORED_RUN_AT = "ignored_run_at"
 

@@ -47,7 +47,7 @@ class Claim:
 
     def prerequisite_met_by(self, other: Job | None) -> bool:
         """Whether the other job has failed, with the resubmissions that the limit counted."""
-        if other is None or not other.status.is_failed:
+        if other is None or other.is_forged or not other.status.is_failed:
             return False
         return self.previous_resubmissions in {None, other.resubmissions}
 
@@ -74,6 +74,8 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
         row,
         # The message that the fingerprint was computed from. Once set, neither changes.
         message=claim.message if row.fingerprint is None else row.message,
+        # A producer may have inserted another, with which no follow-up is ever sent.
+        job_type=claim.job_type,
         status=Status.STARTED,
         owner=claim.owner,
         fence=row.fence + 1,
@@ -185,9 +187,12 @@ def classify_claim_failure(
 
 def prerequisite_refusal(claim: Claim, other: Job | None, limit: ResubmissionLimit) -> str | None:
     """Why the prerequisite is not met. Returns None if the other job failed just now: retry."""
-    if other is not None and other.status.is_failed:
+    if other is None or other.is_forged:
+        state = "not there"
+    elif other.status.is_failed:
         return limit.refusal(other.resubmissions, claim.now)
-    state = other.status.label if other else "not there"
+    else:
+        state = other.status.label
     return f"{claim.requires_failed} must have failed, it is {state}"
 
 

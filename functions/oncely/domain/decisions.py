@@ -225,7 +225,7 @@ def on_held(row: Job, reason: str, *, until: datetime) -> Decision | None:
 
 def on_refused_message(row: Job, reason: str) -> Decision | None:
     """Keep a refused message as evidence. Returns None if the row's message is the right one."""
-    if row.was_claimed or not row.allows(Event.REFUSE):
+    if row.was_claimed or row.is_forged or not row.allows(Event.REFUSE):
         return None
     reason = f"a message was refused: {reason}"
     return Decision(event=Event.REFUSE, reason=reason, changes={"last_error": single_line(reason)})
@@ -300,12 +300,17 @@ def _keep_or_contradict(row: Job, outcome: Succeeded | Declined, prefix: str) ->
     )
 
 
-def on_invented_end(reason: str) -> Decision:
-    """Escalate a row that someone inserted as ended. Nothing was sent for it."""
+def on_forged_row(row: Job) -> Decision:
+    """Review a row that is not ours. Nothing was sent for it, so a valid message may still run it.
+
+    Its status is not believed: nothing is looked up, published or expired because of it.
+    """
+    events = (Event.ESCALATE, Event.CONTRADICT, Event.NOTE)
+    reason = f"it was inserted as {row.status}: no worker claimed it, and Oncely did not write it"
     return Decision(
-        event=Event.CONTRADICT,
+        event=next(event for event in events if row.allows(event)),
         reason=reason,
-        changes={"expires_at": None, "last_error": reason},
+        changes={"expires_at": None, "last_error": reason, "nothing_sent": True},
         alert=True,
     )
 

@@ -128,8 +128,11 @@ def history_line(
 ) -> HistoryLine | None:
     """The line of one write. Returns None if it changed nothing that the history records.
 
-    `at` is the time of a removal; a change has its own time.
+    `at` is the time of a removal; a change has its own time. A forged row proves nothing, and its
+    times and versions are its producer's choice: they must not hide those of the row after it.
     """
+    old = None if old is not None and old.is_forged else old
+    new = None if new is not None and new.is_forged else new
     if new is None:
         if old is None:
             return None

@@ -34,6 +34,10 @@ RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirm
 MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked
 CANCELLED_BY_OPERATOR: Final = "cancelled_by_operator"  # before anything was done
 
+# Every row that left `ready` without a claim holds at least one of these, also when it was erased
+# or restored. Only our functions may write them: no producer can insert one.
+OUR_MARKS: Final = ("result", "last_error", "deployment", "erasure_requested_at")
+
 # Events that change nothing about what the job does next.
 _REMARKS: Final = frozenset({Event.NOTE, Event.REFUSE, Event.ERASE})
 CLAIMS: Final = frozenset({Event.CLAIM, Event.CLAIM_REVIEW})
@@ -123,11 +127,10 @@ class Job:
         return self.fence > 0
 
     @property
-    def invented_end(self) -> str | None:
-        """Why its status is not trusted. No job ends without a claim and without a result."""
-        if self.ended and not self.was_claimed and self.result is None:
-            return f"it was inserted as {self.status}: no worker claimed it, no operator ended it"
-        return None
+    def is_forged(self) -> bool:
+        """Whether none of our functions wrote its status. A producer may insert any."""
+        is_unmarked = all(getattr(self, name) is None for name in OUR_MARKS)
+        return is_unmarked and not self.was_claimed and not self.allows(Event.CLAIM)
 
     @property
     def is_waiting(self) -> bool:

@@ -41,6 +41,7 @@ def restore_row(
 
     A job that has not ended becomes unknown, so that the reconciler looks it up.
     """
+    row = None if row is not None and row.is_forged else row  # a message replaces it
     newer = line is not None and _is_newer(line, row)
     image = _image(line, row, now) if newer and line is not None else None
     job = image or row
@@ -54,6 +55,8 @@ def restore_row(
             actor=RESTORE_ACTOR,
             reason="restored from the history",
             nothing_sent=False,
+            # A line has no error, and an erased one no result. A row without any mark is forged.
+            deployment=job.deployment or deployment,
         )
     if image is not None and line is not None and _lacks_message(line, row):
         decision = escalate(

@@ -15,12 +15,14 @@ from oncely.domain.jobs import Job, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
 from oncely.domain.text import single_line
-from oncely.enqueue.new_row import row_from_message, run_at_of_row
+from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.message import Message, encode_message
 from oncely.ports import (
     AlreadyExists,
     Clock,
     Created,
+    CreateResult,
+    ForgedRow,
     JobInserter,
     JobResult,
     JobStore,
@@ -87,6 +89,7 @@ class _PendingEnqueue:
     row: Job
     created: bool
     now: datetime
+    is_forged: bool = False  # a worker replaces the row that exists by `row`
 
     @property
     def result(self) -> EnqueueResult:
@@ -125,6 +128,8 @@ class _PendingEnqueue:
             return False
         if holds_only_proof(self.row):
             return False  # nothing to compare it with, so its status alone makes it a duplicate
+        if self.is_forged:
+            return True
         if self.created and self.row.run_at is not None:
             return False  # its row sends the message when it may run
         if self.created or self.row.awaits_message:
@@ -157,9 +162,9 @@ class Enqueuer:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, key: str) -> JobState | None:
-        """Return the status and the result of a job. Returns None if it has no row."""
+        """Return the status and the result of a job. Returns None if it has no row of ours."""
         row = self.store.get(JobKey(key))
-        if row is None:
+        if row is None or row.is_forged:
             return None
         return JobState(
             job_key=row.job_key,
@@ -243,7 +248,7 @@ class Enqueuer:
     def compare(self, message: Mapping[str, object]) -> EnqueueResult | None:
         """Compare a message with its job, without sending it. Returns None if there is no job."""
         contract, parsed = self.registry.parse_mapping(message)
-        if (row := self.store.get(contract.key(parsed))) is None:
+        if (row := own_row(self.store, contract.key(parsed))) is None:
             return None
         now = self.clock.now()
         return _PendingEnqueue(contract, parsed, row, created=False, now=now).result
@@ -292,6 +297,11 @@ class Enqueuer:
                 return _PendingEnqueue(contract, message, row, created=True, now=now)
             case AlreadyExists(row=row):
                 return _PendingEnqueue(contract, message, row, created=False, now=now)
+            case ForgedRow():
+                # What it says is not believed.
+                return _PendingEnqueue(
+                    contract, message, job, created=False, now=now, is_forged=True
+                )
 
     def _honored_run_at(self, row: Job) -> datetime | None:
         limits = (
@@ -301,13 +311,13 @@ class Enqueuer:
         is_ignored = limit is not None and row.ignores_run_at(self.clock.now(), limit)
         return None if is_ignored else row.run_at
 
-    def _create_in_window(self, window: UniqueWindow, job: Job) -> Created | AlreadyExists:
+    def _create_in_window(self, window: UniqueWindow, job: Job) -> CreateResult:
         previous_holder: JobKey | None = None
         for _ in range(_MAX_CAS_RETRIES):
             match self.inserter.insert_unique(job, window, replacing=previous_holder):
                 case WindowTaken(holder=holder):
-                    row = self.store.get(holder)
-                    if row is not None and not row.was_claimed:
+                    row = own_row(self.store, holder)
+                    if row is not None and _holds_window(row, window, job):
                         return AlreadyExists(row)
                     previous_holder = holder
                 case found:
@@ -331,3 +341,9 @@ class Enqueuer:
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
         return results
+
+
+def _holds_window(row: Job, window: UniqueWindow, job: Job) -> bool:
+    """Whether the job of a window has not started, and will: somebody may have inserted both."""
+    sends_by = max(window.until, job.due_at or window.now)
+    return not row.was_claimed and row.due_at is not None and row.due_at <= sends_by

@@ -3,10 +3,12 @@
 from datetime import datetime
 
 from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidMessageError
+from oncely.domain.errors import InvalidMessageError, UnreadableRowError
 from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import JobKey
 from oncely.domain.schedule import later_run_at
 from oncely.message import Message
+from oncely.ports import JobStore
 
 
 def row_from_message(
@@ -65,3 +67,15 @@ def run_at_of_message(
             )
         )
     return run_at_of_row(contract_type, message, now)
+
+
+def own_row(store: JobStore, key: JobKey) -> Job | None:
+    """The row of a job, if it is ours. Returns None if there is none, or it may be forged.
+
+    A row that cannot be read may be ours as well: `create` tells.
+    """
+    try:
+        row = store.get(key)
+    except UnreadableRowError:
+        return None
+    return None if row is None or row.is_forged else row

@@ -22,7 +22,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
 )
 from oncely.operate.repair_write import claim_obstacle
-from oncely.ports import Created, JobInserter, TableOpen
+from oncely.ports import AlreadyExists, ForgedRow, JobInserter, TableOpen
 from oncely.reconcile.reconciler import Reconciler
 
 
@@ -98,6 +98,8 @@ def cancel_absent(
         retention=contract_type.effective_retention(reconciler.row_retention),
     )
     written = inserter.insert(row)
-    if not isinstance(written, Created):
+    if isinstance(written, ForgedRow):
+        return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
+    if isinstance(written, AlreadyExists):
         return StaleVersion(written.row)
     return Repaired(None, row, RepairDetails(note="its first message will be a duplicate"))

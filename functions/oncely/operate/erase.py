@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from oncely.contract import AnyContract
 from oncely.domain.actors import operator_actor
+from oncely.domain.decisions import on_forged_row
 from oncely.domain.erasure import DataOwner, RecordEraser, is_complete, request_erasure
 from oncely.domain.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.domain.errors import InvalidInputError, InvalidRequestError, UnavailableError
@@ -228,11 +229,11 @@ class Eraser:
             if row is None or row.erasure_requested_at is not None:
                 return row
             now = self.clock.now()
-            after = request_erasure(now).apply_to(row, now=now, actor=operator_actor(actor))
+            # The mark would make a forged row ours, and its status would be believed.
+            decision = on_forged_row(row) if row.is_forged else request_erasure(now)
+            after = decision.apply_to(row, now=now, actor=operator_actor(actor))
             match self.store.compare_and_swap(row, after):
-                case Swapped(job=written):
-                    return written
-                case VersionConflict(row=newer):
+                case Swapped(job=newer) | VersionConflict(row=newer):
                     row = newer
                 case _:
                     break

@@ -21,6 +21,7 @@ from oncely.ports import (
     ClaimResult,
     Created,
     CreateResult,
+    ForgedRow,
     JobStore,
     Swapped,
     SwapResult,
@@ -42,7 +43,8 @@ class PreviewStore:
     def get(self, key: JobKey) -> Job | None:
         return self.written.get(key) or self.store.get(key)
 
-    def create(self, job: Job) -> CreateResult:
+    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+        del replacing  # only workers replace a row
         if row := self.get(job.job_key):
             return AlreadyExists(row)
         self.written[job.job_key] = job

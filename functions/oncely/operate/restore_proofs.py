@@ -14,7 +14,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.restore import is_unreadable, park_copied_row, restore_row
 from oncely.domain.table_identity import TableIdentity
 from oncely.operate.set_up_table import IdentityTable
-from oncely.ports import Clock, Created, JobStore, Swapped
+from oncely.ports import Clock, Created, ForgedRow, JobStore, Swapped
 from oncely.publish.archive_history import ErasureLog
 from oncely.search_ports import HistoryReader, RowScan
 
@@ -174,7 +174,10 @@ class ProofRestorer:
 
     def _write(self, before: Job | None, after: Job) -> bool:
         if before is None:
-            return isinstance(self.store.create(after), Created)
+            result = self.store.create(after)
+            if isinstance(result, ForgedRow):
+                result = self.store.create(after, replacing=result)
+            return isinstance(result, Created)
         return isinstance(self.store.compare_and_swap(before, after), Swapped)
 
 

@@ -181,7 +181,8 @@ def _history_lines(
     wanted = (
         job
         for job in page.jobs
-        if progress.rows_from is None or job.updated_at >= progress.rows_from
+        if not job.is_forged
+        and (progress.rows_from is None or job.updated_at >= progress.rows_from)
     )
     generation = progress.generation
     return [

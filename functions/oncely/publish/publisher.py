@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.contract import AnyContract
-from oncely.domain.decisions import on_invented_end
+from oncely.domain.decisions import on_forged_row
 from oncely.domain.ended_jobs import (
     MONEY_RETENTION,
     ROLLBACK_GRACE,
@@ -55,8 +55,8 @@ class EndedJobPublisher:
         if job is None or not awaits_publishing(job):
             return False
         now = self.clock.now()
-        if reason := job.invented_end:
-            review = on_invented_end(reason).apply_to(job, now=now, actor=ACTOR)
+        if job.is_forged:
+            review = on_forged_row(job).apply_to(job, now=now, actor=ACTOR)
             self.store.compare_and_swap(job, review)
             return False
         contract = self._contract(job)

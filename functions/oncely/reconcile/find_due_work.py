@@ -17,6 +17,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, job_type_of
 from oncely.domain.text import format_time, parse_time
+from oncely.enqueue.new_row import own_row
 from oncely.flow.gate import Gate
 from oncely.ports import (
     Clock,
@@ -256,7 +257,7 @@ class _MissingJobs(Iterator[SweepItem]):
             requested = list(_requested_items(finder, sweep, now))
             self.requested_count = len(requested)
             for item in _rotate(requested, now):
-                if finder.store.get(item.key) is None:
+                if own_row(finder.store, item.key) is None:
                     yield item
         except OncelyError as error:
             self.error = str(error)  # due rows are resolved in any case

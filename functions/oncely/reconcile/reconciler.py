@@ -14,6 +14,7 @@ from oncely.domain.decisions import (
     MESSAGE_GRACE,
     escalate,
     escalate_refused,
+    on_forged_row,
     on_not_there_yet,
     wait_for_run_at,
 )
@@ -37,13 +38,14 @@ from oncely.domain.jobs import Decision, Job, known_values
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
-from oncely.enqueue.new_row import row_from_message, run_at_of_row
+from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.flow.gate import Gate
 from oncely.message import Message, encode_message
 from oncely.ports import (
     Clock,
     Created,
     Dependencies,
+    ForgedRow,
     JobStore,
     MessageSender,
     Swapped,
@@ -106,10 +108,14 @@ class Reconciler:
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return Resolution(key=key, outcome=FENCED, reason=table.reason)
-        row = self.store.get(key)
+        # With the message that it should have, a row that may be forged is not believed.
+        row = self.store.get(key) if message is None else own_row(self.store, key)
         if row is None:
             return self._create_missing(key, message, table, dry_run=dry_run)
-        match sweep_step(row, self.clock.now(), on_demand=on_demand):
+        step = sweep_step(row, self.clock.now(), on_demand=on_demand)
+        if row.is_forged and step is not SweepStep.NONE:
+            return self._review(row, on_forged_row(row), dry_run=dry_run)
+        match step:
             case SweepStep.NONE:
                 return _no_resolution(row)
             case SweepStep.PUBLISH:
@@ -132,8 +138,6 @@ class Reconciler:
             return _no_resolution(row)
         if not dry_run:
             self.publisher.publish(row.job_key)
-        if reason := row.invented_end:
-            return _review_resolution(row, reason, dry_run=dry_run)
         return _resolution(
             row, "published", row.status, "its follow-ups or event were not sent yet"
         )
@@ -150,7 +154,9 @@ class Reconciler:
         try:
             contract_type, read = self.registry.parse_row(row)
         except InvalidInputError as error:
-            return self._unreadable(row, str(error), dry_run=dry_run)
+            # A job type, or a version, that this deployment does not know.
+            decision = escalate(f"this deployment cannot read its message: {error}")
+            return self._review(row, decision, dry_run=dry_run)
         contract = contract_type(self.dependencies, row.provider)
         return _JobResolution(self, contract, read, dry_run, table, deadline).perform(row, step)
 
@@ -175,13 +181,12 @@ class Reconciler:
         job = row_from_message(
             contract_type, read, now=now, due_at=due_at, actor=ACTOR, reason=reason, run_at=run_at
         )
-        if isinstance(self.store.create(job), Created):
+        # A worker replaces a forged row, with an alert.
+        if isinstance(self.store.create(job), Created | ForgedRow):
             self.resend_message(contract_type, job)
         return resolution
 
-    def _unreadable(self, row: Job, reason: str, *, dry_run: bool) -> Resolution:
-        """A row of a job type, or a version, that this deployment does not know."""
-        decision = escalate(f"this deployment cannot read its message: {reason}")
+    def _review(self, row: Job, decision: Decision, *, dry_run: bool) -> Resolution:
         if not dry_run and self.decision_writer().write(row, decision).job is None:
             return _no_resolution(row)
         return _review_resolution(row, decision.reason, dry_run=dry_run)

@@ -79,6 +79,26 @@ def orphaned_outcome_alert(key: JobKey, outcome: str, *, stack: str) -> Alert:
     )
 
 
+def forged_row_alert(key: JobKey, status: str, *, stack: str) -> Alert:
+    """The alert for a row that none of our functions wrote, and that a message replaces."""
+    reason = f"a forged row was {status}"
+    lines = [
+        "Somebody tried to block this job. Nothing was sent yet, and a valid message runs it.",
+        f"Job: {key}",
+        f"Reason: {reason}",
+        "Known: no worker had claimed the row, and Oncely had not written it. Nothing of it stays",
+        "Unknown: who inserted it. Every producer of this queue can",
+        f"Next: {show_command(key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: forged row of {key}",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.FORGED_ROW, key, reason),
+        names=(key,),
+        once=True,
+    )
+
+
 def dead_letter_alert(dead_letters: Iterable[tuple[str, str]], *, stack: str) -> Alert:
     """The alert for dead letters, each with its job key or message id and what happens to it."""
     letters = tuple(dead_letters)
@@ -218,6 +238,12 @@ _DIGEST_TEXTS: Final = {
         "outcomes without a row",
         "The provider reported outcomes that could not be recorded: the rows were deleted.",
         _list_rejects,
+    ),
+    AlertCause.FORGED_ROW: (
+        "forged row",
+        "forged rows",
+        "Somebody tried to block jobs. Nothing was sent yet, and valid messages run them.",
+        _show_first,
     ),
     AlertCause.DEAD_LETTER: (
         "dead letter",

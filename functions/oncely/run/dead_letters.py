@@ -9,7 +9,7 @@ from oncely.domain.due import is_stranded, mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
-from oncely.enqueue.new_row import row_from_message, run_at_of_message
+from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
 from oncely.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run.attempt import DecisionWriter
@@ -122,7 +122,7 @@ class DeadLetterHandler:
         key, limit = contract_type.key(message), contract_type.effective_schedule_limit()
         run_at = run_at_of_message(contract_type, message, self.clock.now())
         for _ in range(_MAX_CAS_RETRIES):
-            row = self.store.get(key)
+            row = own_row(self.store, key)
             now = self.clock.now()
             if row is None:
                 reason = "its message was dead-lettered before any worker claimed it"
@@ -135,7 +135,7 @@ class DeadLetterHandler:
                     reason=reason,
                     run_at=run_at,
                 )
-                if isinstance(self.store.create(mark_stranded(job, limit, now)), Created):
+                if isinstance(self.alerter.create_row(mark_stranded(job, limit, now)), Created):
                     return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
             decision = on_dead_letter(row, limit, now)

@@ -10,8 +10,9 @@ from oncely.domain.decisions import wait_for_run_at
 from oncely.domain.jobs import Job
 from oncely.enqueue.new_row import row_from_message
 from oncely.message import Message
-from oncely.ports import Created, JobStore, Swapped
+from oncely.ports import Created, ForgedRow, JobStore, Swapped
 from oncely.run.outcomes import NotAttempted, Scheduled
+from oncely.run.review_alerts import ReviewAlerter
 
 _LOST_RACE: Final = "its row changed just now"
 
@@ -21,14 +22,20 @@ class EarlyMessage:
     """One message, which claims nothing, so that nothing can be sent."""
 
     store: JobStore
+    alerter: ReviewAlerter
     contract_type: type[AnyContract]
     message: Message
     run_at: datetime | None  # counts only if this message writes the row
     new_token: Callable[[], str]
     actor: str
 
-    def ensure_row(self, now: datetime, due_at: datetime, reason: str) -> Job:
-        """The row of the job, which is written if there is none. An existing one keeps its time."""
+    def ensure_row(
+        self, now: datetime, due_at: datetime, reason: str, forged: ForgedRow | None = None
+    ) -> Job:
+        """The row of the job, which is written if there is none of ours.
+
+        An existing row keeps its time.
+        """
         new = row_from_message(
             self.contract_type,
             self.message,
@@ -39,7 +46,7 @@ class EarlyMessage:
             owner=self.new_token(),
             run_at=self.run_at,
         )
-        created = self.store.create(new)
+        created = self.alerter.create_row(new, forged)
         return created.job if isinstance(created, Created) else created.row
 
     def keep_time(self, row: Job, now: datetime) -> Scheduled | NotAttempted:

@@ -12,7 +12,6 @@ from oncely.flow.local_gate import Hold
 from oncely.ports import Swapped
 from oncely.run.early_message import EarlyMessage
 from oncely.run.outcomes import Conflict, Held
-from oncely.run.review_alerts import ReviewAlerter
 
 # The row waits with another message, which may have the same values. Until its claim tells, this
 # one stays in the queue.
@@ -24,7 +23,6 @@ class HeldMessage:
     """One message, which claims nothing, so that nothing can be sent."""
 
     early: EarlyMessage
-    alerter: ReviewAlerter
 
     def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | Job:
         """Keep the job in the queue or in its row. Returns the row if it already has the answer.
@@ -56,7 +54,7 @@ class HeldMessage:
         if can_nack:
             return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, row_resends=False)
         reason = "another message waits under the same key"
-        alerted = self.alerter.alert_conflict(claim.job_key, reason)
+        alerted = self.early.alerter.alert_conflict(claim.job_key, reason)
         return Conflict(
             job_key=claim.job_key, job_type=claim.job_type, reason=reason, alerted=alerted
         )

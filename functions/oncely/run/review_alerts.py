@@ -1,7 +1,7 @@
 """Alerts operators about a job that needs review, once, however many processes try."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -13,9 +13,19 @@ from oncely.domain.due import (
     mark_alerted,
     sweep_step,
 )
+from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.ports import Clock, JobStore, Notifier, Swapped, VersionConflict
+from oncely.ports import (
+    AlreadyExists,
+    Clock,
+    Created,
+    ForgedRow,
+    JobStore,
+    Notifier,
+    Swapped,
+    VersionConflict,
+)
 from oncely.run import alert_texts
 
 # Each retry lost a race with a writer that added evidence; such races are rare.
@@ -93,6 +103,27 @@ class ReviewAlerter:
         return self.notifier().notify(
             alert_texts.ignored_run_at_alert(job, schedule_limit, stack=self.stack)
         )
+
+    def create_row(self, job: Job, forged: ForgedRow | None = None) -> Created | AlreadyExists:
+        """Write a new row, also in place of a forged one, if it was found. The alert comes first.
+
+        Raises UnavailableError if it cannot be delivered now: a crash must not lose it.
+        """
+        result = forged or self.store.create(job)
+        if isinstance(result, ForgedRow):
+            alert = alert_texts.forged_row_alert(job.job_key, result.status, stack=self.stack)
+            if not self.notifier().notify(alert):
+                raise UnavailableError(
+                    f"no alert was delivered that the row of {job.job_key} is not ours; "
+                    "it is retried later"
+                )
+            first, *later = job.evidence
+            reason = f"{first.reason}; it replaces a forged row, which was {result.status}"
+            job = replace(job, evidence=(replace(first, reason=reason), *later))
+            result = self.store.create(job, replacing=result)
+        if isinstance(result, ForgedRow):
+            raise UnavailableError(f"the row of {job.job_key} kept changing; it is retried later")
+        return result
 
     def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
         """Send one alert for the dead letters of a batch."""

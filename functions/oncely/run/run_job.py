@@ -17,6 +17,7 @@ from oncely.domain.claims import (
 )
 from oncely.domain.decide import decide, guard_before_effect
 from oncely.domain.decisions import (
+    MESSAGE_GRACE,
     MIN_ROW_WAIT,
     on_not_there_yet,
     on_refused_message,
@@ -29,7 +30,12 @@ from oncely.domain.effect_outcomes import (
     LeaseExpired,
     NotFound,
 )
-from oncely.domain.errors import InvalidInputError, InvariantError, NotConfiguredError
+from oncely.domain.errors import (
+    InvalidInputError,
+    InvariantError,
+    NotConfiguredError,
+    UnavailableError,
+)
 from oncely.domain.jobs import Decision, Job, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -42,9 +48,9 @@ from oncely.message import Message, encode_message
 from oncely.ports import (
     Claimed,
     ClaimFailed,
-    ClaimResult,
     Clock,
     Dependencies,
+    ForgedRow,
     JobStore,
     PrerequisiteNotMet,
     TableBlocked,
@@ -174,11 +180,10 @@ class _Run:
         return self.runner.gate.enter(self.contract, deadline=self.deadline) if sends else None
 
     def _hold(self, hold: Hold, claim: Claim) -> RunOutcome:
-        message = HeldMessage(self._early, self.runner.alerter)
-        held = message.wait(hold, claim, can_nack=self.can_nack)
+        held = HeldMessage(self._early).wait(hold, claim, can_nack=self.can_nack)
         return self._on_claim_failed(held, claim, claim.now) if isinstance(held, Job) else held
 
-    def _claim(self, claim: Claim) -> ClaimResult:
+    def _claim(self, claim: Claim) -> Claimed | ClaimFailed | PrerequisiteNotMet:
         store, limit = self.runner.store, self.runner.resubmission_limit
         if claim.requires_failed and self.contract.limits_resubmissions:
             previous = store.get(claim.requires_failed)
@@ -187,8 +192,16 @@ class _Run:
                 return PrerequisiteNotMet(previous)
             claim = replace(claim, previous_resubmissions=resubmissions)
         result = store.claim(claim)
+        if isinstance(result, ForgedRow):
+            due_at = claim.now + MESSAGE_GRACE
+            self._early.ensure_row(claim.now, due_at, "its message arrived", result)
+            # With the same token, DynamoDB would take it for the first request.
+            claim = replace(claim, owner=self.runner.new_token())
+            result = store.claim(claim)
         if isinstance(result, ClaimFailed) and can_reopen(result.row, claim):
             result = store.claim(replace(claim, reopens=result.row))
+        if isinstance(result, ForgedRow):
+            raise UnavailableError(f"the row of {self.key} kept changing; it is retried later")
         return result
 
     def _build_claim(self, precheck: _Passed) -> Claim:
@@ -204,6 +217,7 @@ class _Run:
     def _early(self) -> EarlyMessage:
         return EarlyMessage(
             store=self.runner.store,
+            alerter=self.runner.alerter,
             contract_type=type(self.contract),
             message=self.message,
             run_at=self.run_at,
@@ -352,7 +366,7 @@ class _Run:
         if reason is None:
             return NotAttempted(**self._job_fields, until=claim.now, reason=_LOST_RACE)
         row = self.runner.store.get(self.key)
-        if row is None or can_reopen(row, claim):
+        if row is None or row.is_forged or can_reopen(row, claim):
             return self._conflict(reason)
         if decision := on_prerequisite_not_met(row, reason):
             return self._write_decision(row, decision)

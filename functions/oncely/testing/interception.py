@@ -17,7 +17,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.provider_events import ChangeKind, EffectChange
-from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, SwapResult
+from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, ForgedRow, SwapResult
 from oncely.testing.digest import Digest
 from oncely.testing.memory import (
     MemoryAlertBudget,
@@ -119,8 +119,9 @@ class InterceptedJobStore:
             "store.get", READ_FAULTS, lambda: self.store.get(key), _unavailable
         )
 
-    def create(self, job: Job) -> CreateResult:
-        return self._write("store.create", job.job_key, lambda: self.store.create(job))
+    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+        create = partial(self.store.create, job, replacing=replacing)
+        return self._write("store.create", job.job_key, create)
 
     def claim(self, claim: Claim) -> ClaimResult:
         return self._write("store.claim", claim.job_key, lambda: self.store.claim(claim))

@@ -33,6 +33,7 @@ from oncely.ports import (
     Created,
     CreateResult,
     DueEntry,
+    ForgedRow,
     PrerequisiteNotMet,
     Swapped,
     SwapResult,
@@ -129,18 +130,35 @@ class MemoryJobStore:
             raise UnreadableRowError(reason)
         return job
 
-    def create(self, job: Job) -> CreateResult:
+    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
         with self.lock:
-            if (row := self.jobs.get(job.job_key)) is not None:
+            forged = self._forged_row(job.job_key)
+            if forged is not None and (replacing is None or replacing.seen != forged.seen):
+                return forged
+            if forged is None and (row := self.get(job.job_key)) is not None:
                 return Created(row) if row == job else AlreadyExists(row)
+            self.unreadable.discard(job.job_key)
             self._put(None, job)
             return Created(job)
+
+    def _forged_row(self, key: JobKey) -> ForgedRow | None:
+        """The row if none of our functions wrote it. One that cannot be read may be ready."""
+        row = self.jobs.get(key)
+        is_unreadable = key in self.unreadable
+        if row is None or row.needs_newer_engine:
+            return None
+        if not (replace(row, status=Status.UNKNOWN) if is_unreadable else row).is_forged:
+            return None
+        return ForgedRow("unreadable" if is_unreadable else str(row.status), seen={"row": row})
 
     def claim(self, claim: Claim) -> ClaimResult:
         with self.lock:
             row = self.jobs.get(claim.job_key)
-            job = apply_claim(row, claim)
+            is_unreadable = claim.job_key in self.unreadable
+            job = None if is_unreadable else apply_claim(row, claim)
             if job is None:
+                if forged := self._forged_row(claim.job_key):
+                    return forged
                 row = self.get(claim.job_key)
                 if row is None:
                     raise UnavailableError(f"the review of {claim.job_key} is gone")
