@@ -39,6 +39,14 @@ def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
             yield f"the job names charge {named[0]} of {named[1]}, the provider has {charges}"
 
 
+def check_forged_row_blocks_nothing(ended: FinalState) -> Iterator[str]:
+    """The message ran the job: nothing of the row that was inserted before it counts."""
+    yield from check_order_matches_charges(ended)
+    job = ended.job(KEY)
+    if job is None or not job.was_claimed:
+        yield "the forged row blocked its job"
+
+
 def check_no_charge(ended: FinalState) -> Iterator[str]:
     """The row has the reference of another job's payment: Oncely must not touch it."""
     if charges := payments_in(ended).charges:

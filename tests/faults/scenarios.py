@@ -313,6 +313,16 @@ SCENARIOS: Final = (
         # The alert of the second is part of a digest, which a sweep sends.
         for name, limits in (("forged", AlertLimits()), ("digest", AlertLimits(max_alerts=0)))
     ),
+    # A producer inserted the row with this status, and no sweep will ever look at it.
+    *(
+        charge_scenario(
+            f"forged-{name}",
+            lambda _: FakePayments(honors_idempotency_keys=False),
+            jobs=(replace(enqueued(KEY, CHARGE, seconds=900), status=status, due_at=None),),
+            check=expectations.check_forged_row_blocks_nothing,
+        )
+        for name, status in (("unknown", Status.UNKNOWN), ("review", Status.NEEDS_REVIEW))
+    ),
     *(
         charge_scenario(
             name,

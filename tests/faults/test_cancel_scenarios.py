@@ -7,7 +7,7 @@ import pytest
 
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import cancel_job
 from oncely.testing import SearchLimits, memory
@@ -47,6 +47,24 @@ def test_claim_of_cancelled_job_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(memory, "apply_claim", claims_cancelled)
     assert problems("payment.charge/cancelled-absent", ONE)
+
+
+def test_cancelled_job_that_counts_as_forged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the attributes that only we write, nobody could tell it from an inserted row."""
+
+    def is_unclaimed(job: Job) -> bool:
+        return not job.was_claimed and not job.allows(Event.CLAIM)
+
+    monkeypatch.setattr(Job, "is_forged", property(is_unclaimed))
+    found = problems("payment.charge/cancelled-ready", ONE)
+    assert "payment.charge:order_18452 was cancelled, and a message ran it" in found
+
+
+def test_forged_row_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "is_forged", property(lambda _: False))
+    for name in ("unknown", "review"):
+        found = problems(f"payment.charge/forged-{name}", NONE)
+        assert "the forged row blocked its job" in found
 
 
 def test_claim_before_time_to_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,12 @@ def _queue_violations(simulation: "Simulation") -> Iterator[str]:
 
 
 def _alert_violations(simulation: "Simulation") -> Iterator[str]:
-    for key in simulation.conflicts - simulation.ports.notifier.alerted:
+    alerted = simulation.ports.notifier.alerted
+    for key in simulation.conflicts - alerted:
         yield f"a message of {key} was rejected, but no alert was sent"
+    for job in simulation.scenario.jobs:
+        if job.is_forged and job.job_key not in alerted:
+            yield f"the row of {job.job_key} was forged, but no alert was sent"
     for digest in simulation.budget.digests.values():
         if digest.due_at is not None:
             yield f"the digest {digest.key} was not sent"

@@ -12,7 +12,7 @@ from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import InvariantError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import IN_REVIEW, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.schedule import latest_run_at
 from oncely.message import encode_message
@@ -74,6 +74,7 @@ class Simulation(BaseSimulation):
         self.statuses_before_replay: dict[JobKey, Status] = {}  # of ended jobs
         self.bound_messages: dict[JobKey, Job] = {}  # as first claimed
         self.ended_rows: dict[JobKey, Job] = {}  # before their data was erased
+        self.cancelled: set[JobKey] = set()  # no message may run them
         hooks = SimulationHooks(
             on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
         )
@@ -177,6 +178,12 @@ class Simulation(BaseSimulation):
         job = self.store.jobs.get(key)
         if job is None:
             return
+        if job.status.is_cancelled:
+            self.cancelled.add(key)
+        elif job.status in IN_REVIEW:
+            self.cancelled.discard(key)  # an operator may reopen it
+        elif key in self.cancelled:
+            self.problems.append(f"{key} was cancelled, and a message ran it")
         if holds_only_proof(job):
             ended = self.ended_rows.get(key)
             if ended is not None and (missing := self._unsent_follow_up(ended)):
