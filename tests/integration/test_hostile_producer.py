@@ -1,0 +1,214 @@
+"""A producer that tries to do harm, against the shipped worker, store and Stripe client.
+
+It has what the producer policy of the payments queue grants, or `sqs:SendMessage` alone: an attempt
+without rows needs nothing else. Nothing may happen but an alert or a review, and the shop's own
+message runs the job. To add an attempt, add an entry to a table below.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain
+from typing import Final
+
+import pytest
+
+from oncely.app import App
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.aws.dynamodb_job_inserter import WINDOW_KEY_PREFIX
+from oncely.aws.job_rows import Attributes, serialize_job
+from oncely.aws.system import SystemClock
+from oncely.domain.decisions import MESSAGE_GRACE
+from oncely.domain.due import DueAction
+from oncely.domain.jobs import new_job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.text import format_time
+from oncely.reconcile.find_due_work import SweepItem
+from oncely_cdk.job_items import new_row_attributes, window_attributes
+from tests.support.in_memory_stack import charge_message
+from tests.support.worker import WorkerHarness, invoke_handler
+
+KEY: Final = JobKey("payment.charge:order_18452")
+RESUBMITTED: Final = JobKey(f"{KEY}:2")
+CHARGE: Final = charge_message()
+NOW: Final = SystemClock().now()
+FOREVER: Final = "2099-01-01T00:00:00.000Z"
+FORGED: Final = (f"forged row of {KEY}",)
+REVIEW: Final = (f"{KEY} needs review",)
+CONFLICT: Final = (f"conflicting message for {KEY}",)
+OTHER_CONFLICT: Final = (f"conflicting message for {RESUBMITTED}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What the producer inserts and sends, and what may come of it."""
+
+    rows: tuple[Mapping[str, Attributes], ...] = ()
+    messages: tuple[Mapping[str, object], ...] = ()
+    alerts: tuple[str, ...] = ()  # their subjects
+    unique: bool = False  # the shop enqueues with a window
+
+
+def row(key: JobKey = KEY, /, **attributes: Attributes | None) -> dict[str, Attributes]:
+    """A row as `enqueue` inserts it, with these attributes. None leaves one out."""
+    made = new_job(
+        key,
+        "payment.charge",
+        CHARGE,  # type: ignore[arg-type]  # plain JSON
+        now=NOW,
+        due_at=NOW + MESSAGE_GRACE,
+        actor="producer",
+        reason="enqueued",
+        owner="theirs",
+        subject="order_18452",
+    )
+    stored = {**serialize_job(made), **attributes}
+    return {name: value for name, value in stored.items() if value is not None}
+
+
+def never_due(key: JobKey = KEY, /, **attributes: Attributes | None) -> dict[str, Attributes]:
+    return row(key, due=None, due_at=None, **attributes)
+
+
+def text(value: object) -> Attributes:
+    return {"S": str(value)}
+
+
+def window(holder: str, until: str = FOREVER) -> dict[str, Attributes]:
+    key = f"{WINDOW_KEY_PREFIX}payment.charge:{KEY}"
+    return {"job_key": text(key), "holder": text(holder), "until": text(until)}
+
+
+NOT_READY: Final = [status for status in Status if status is not Status.READY]
+BLOCK_A_JOB: Final[dict[str, Attempt]] = {
+    **{
+        f"{status}, never due": Attempt(rows=(never_due(status=text(status)),), alerts=FORGED)
+        for status in NOT_READY
+    },
+    **{
+        f"{status}, due": Attempt(
+            rows=(row(status=text(status), due_at=text(format_time(NOW))),), alerts=REVIEW
+        )
+        for status in NOT_READY
+    },
+    **{
+        f"{status} from the future": Attempt(
+            rows=(never_due(status=text(status), created_at=text(FOREVER), version={"N": "999"}),),
+            alerts=FORGED,
+        )
+        for status in (Status.UNKNOWN, Status.FINISHED)
+    },
+    **{
+        f"ready, {name} is garbage": Attempt(rows=(row(**{name: garbage}),), alerts=FORGED)
+        for name, garbage in {
+            "created_at": text("yesterday"),
+            "evidence": text("[[]]"),
+            "run_at": text("never"),
+            "version": text("many"),
+        }.items()
+    },
+    "status is garbage": Attempt(rows=(row(status=text("paid")),), alerts=FORGED),
+    "no status": Attempt(rows=(row(status=None),), alerts=FORGED),
+    "only a key": Attempt(rows=({"job_key": text(KEY)},), alerts=FORGED),
+    "ready, never due": Attempt(rows=(never_due(),)),
+    "ready, due in 2099": Attempt(rows=(row(due_at=text(FOREVER)),)),
+    "ready, with the message of another job": Attempt(
+        rows=(never_due(message=text(json.dumps(charge_message("666")))),)
+    ),
+    "ready, with a wrong amount": Attempt(
+        rows=(never_due(message=text(json.dumps({**CHARGE, "amount": 1}))),)
+    ),
+    "ready, of no type": Attempt(rows=(never_due(job_type={"N": "1"}),)),
+    "ready, of another type": Attempt(rows=(never_due(job_type=text("receipt.send")),)),
+    "review, then a wrong message": Attempt(
+        rows=(never_due(status=text(Status.NEEDS_REVIEW)),),
+        messages=({**CHARGE, "amount": 1},),
+        alerts=CONFLICT + FORGED,
+    ),
+    "failed, then a resubmission": Attempt(
+        rows=(never_due(status=text(Status.FAILED)),),
+        messages=({**CHARGE, "attempt": 2},),
+        alerts=OTHER_CONFLICT + FORGED,
+    ),
+    "a wrong message under the right key": Attempt(
+        messages=({**CHARGE, "amount": 1},), alerts=CONFLICT
+    ),
+    "a resubmission without a failure": Attempt(
+        messages=({**CHARGE, "attempt": 2},), alerts=OTHER_CONFLICT
+    ),
+    "a window of a job that does not exist": Attempt(rows=(window("no.job:1"),), unique=True),
+    "a window of a forged job": Attempt(
+        rows=(
+            window(RESUBMITTED),
+            never_due(RESUBMITTED, status=text(Status.NEEDS_REVIEW)),
+        ),
+        unique=True,
+    ),
+    "a window of a job that is never sent": Attempt(
+        rows=(window(RESUBMITTED), never_due(RESUBMITTED)), unique=True
+    ),
+    "a window of an unreadable job": Attempt(
+        rows=(window(RESUBMITTED), {"job_key": text(RESUBMITTED)}), unique=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class HostileProducer:
+    """It can insert the attributes that its policy names, and send messages."""
+
+    rig: WorkerHarness
+
+    def perform(self, attempt: Attempt) -> None:
+        for item in attempt.rows:
+            self.insert(item)
+        for message in attempt.messages:
+            run(self.rig, json.dumps(message))
+
+    def insert(self, item: Mapping[str, Attributes]) -> None:
+        is_window = item["job_key"]["S"].startswith(WINDOW_KEY_PREFIX)
+        # MiniStack is not given the attributes of a request, so the policy is evaluated here.
+        assert set(item) <= set(window_attributes() if is_window else new_row_attributes())
+        names = ", ".join(f"'{name}': ?" for name in item)
+        self.rig.dynamo.admin.execute_statement(
+            Statement=f'INSERT INTO "{self.rig.dynamo.jobs_table}" VALUE {{{names}}}',
+            Parameters=[*item.values()],
+        )
+
+
+def run(rig: WorkerHarness, body: str) -> None:
+    event = rig.deliver(body)
+    rig.delete_acked(event, invoke_handler(event))
+
+
+def sweep(rig: WorkerHarness, app: App) -> None:
+    index = DynamoDueIndex(rig.dynamo.client, rig.dynamo.jobs_table)
+    now = app.ports.clock.now()
+    due = (index.due(action, n, since=None, until=now) for action in DueAction for n in range(8))
+    items = [SweepItem(key=entry.job_key) for entry in chain.from_iterable(due)]
+    app.group_resolver.resolve(items, deadline=now + timedelta(minutes=1))
+
+
+@pytest.mark.parametrize("name", BLOCK_A_JOB)
+def test_blocked_job_runs_once_with_alert_at_most(rig: WorkerHarness, name: str) -> None:
+    attempt, world = BLOCK_A_JOB[name], rig.world()
+    world.add_order()
+    app = world.app(job_inserter=rig.dynamo.inserter())
+    world.clock.advance(seconds=1)
+
+    HostileProducer(rig).perform(attempt)
+    sweep(rig, app)
+    app.enqueuer.enqueue(CHARGE, unique_for=timedelta(hours=1) if attempt.unique else None)
+    for body in world.outbox.sent:
+        run(rig, body)
+
+    assert [one.amount for one in rig.sandbox.stripe.ledger.charges] == [1250]
+    job = world.job(KEY)
+    assert (world.order()["status"], job.status) == ("paid", Status.FINISHED)
+    assert job.job_type == "payment.charge", "otherwise its receipt would never be sent"
+    subjects = [alert.subject for alert in world.alerts.sent]
+    subjects += [alert["Subject"] for alert in rig.alerts()]
+    expected = [f"Oncely: {one}" for one in attempt.alerts]
+    assert sorted(subjects) == sorted(expected)
