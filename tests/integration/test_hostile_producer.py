@@ -27,7 +27,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time
 from oncely.reconcile.find_due_work import SweepItem
 from oncely_cdk.job_items import new_row_attributes, window_attributes
-from tests.support.in_memory_stack import charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.worker import WorkerHarness, invoke_handler
 
 KEY: Final = JobKey("payment.charge:order_18452")
@@ -39,6 +39,10 @@ FORGED: Final = (f"forged row of {KEY}",)
 REVIEW: Final = (f"{KEY} needs review",)
 CONFLICT: Final = (f"conflicting message for {KEY}",)
 OTHER_CONFLICT: Final = (f"conflicting message for {RESUBMITTED}",)
+REFUND_KEY: Final = JobKey("payment.refund:order_18452:rma_1")
+REFUND: Final = refund_message(amount=1250)
+CONTACT: Final = {"job": "sync.contact", "v": 1, "source": "hubspot"}
+PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +142,11 @@ BLOCK_A_JOB: Final[dict[str, Attempt]] = {
     "a resubmission without a failure": Attempt(
         messages=({**CHARGE, "attempt": 2},), alerts=OTHER_CONFLICT
     ),
+    "ready, with a time in 2099": Attempt(
+        rows=(row(run_at=text(FOREVER), due_at=text(FOREVER)),),
+        alerts=(f"the run time of {KEY} is not honored",),
+    ),
+    "a message with a time in 2099": Attempt(messages=({**CHARGE, "run_at": FOREVER},)),
     "a window of a job that does not exist": Attempt(rows=(window("no.job:1"),), unique=True),
     "a window of a forged job": Attempt(
         rows=(
@@ -152,6 +161,30 @@ BLOCK_A_JOB: Final[dict[str, Attempt]] = {
     "a window of an unreadable job": Attempt(
         rows=(window(RESUBMITTED), {"job_key": text(RESUBMITTED)}), unique=True
     ),
+}
+
+
+def refund_row(status: Status) -> dict[str, Attributes]:
+    message = text(json.dumps(REFUND))
+    return never_due(
+        REFUND_KEY, status=text(status), job_type=text("payment.refund"), message=message
+    )
+
+
+MOVE_MONEY: Final[dict[str, Attempt]] = {
+    "refunds of any amount": Attempt(
+        messages=tuple(refund_message(f"rma_{amount}", amount=amount) for amount in (1, 800, 1250))
+    ),
+    "a refund without an amount": Attempt(messages=(refund_message(),)),
+    **{
+        f"a refund whose row is {status}": Attempt(
+            rows=(refund_row(status),),
+            messages=(REFUND,),
+            alerts=() if status is Status.READY else (f"forged row of {REFUND_KEY}",),
+        )
+        for status in Status
+    },
+    "another charge of the order": Attempt(messages=({**CHARGE, "attempt": 2},)),
 }
 
 
@@ -212,3 +245,46 @@ def test_blocked_job_runs_once_with_alert_at_most(rig: WorkerHarness, name: str)
     subjects += [alert["Subject"] for alert in rig.alerts()]
     expected = [f"Oncely: {one}" for one in attempt.alerts]
     assert sorted(subjects) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", MOVE_MONEY)
+def test_no_money_moves_without_row_of_shop(rig: WorkerHarness, name: str) -> None:
+    """The order is paid, and the shop has requested no refund."""
+    attempt, world = MOVE_MONEY[name], rig.world()
+    rig.put_secret()
+    world.add_order()
+    run(rig, json.dumps(CHARGE))
+    world.clock.advance(minutes=5)
+
+    HostileProducer(rig).perform(attempt)
+    sweep(rig, world.app())
+    for body in world.outbox.sent:
+        run(rig, body)
+
+    assert [one.amount for one in rig.sandbox.stripe.ledger.charges] == [1250]
+    assert not rig.sandbox.stripe.ledger.refunds
+    assert sorted(alert["Subject"] for alert in rig.alerts()) == [
+        f"Oncely: {one}" for one in attempt.alerts
+    ]
+
+
+def test_message_does_not_overwrite_contact(rig: WorkerHarness) -> None:
+    """A forged record dated now, then pushes of every version that may follow."""
+    world = InMemoryStack(store=rig.dynamo.store(), rows=rig.dynamo.rows())
+    crm_id = world.crm.add(email="ada@example.com")
+    genuine = world.crm.contacts[crm_id]
+    forged = {
+        "id": crm_id,
+        "updatedAt": format_time(world.clock.now()),
+        "properties": {"email": "mallory@example.com"},
+    }
+    event = {**CONTACT, "source_id": crm_id, "event_id": "forged", "record": forged}
+    pushes = [{**PUSH, "record_id": f"hubspot#{crm_id}", "version": n} for n in (1, 2)]
+
+    for message in (event, *pushes, event):
+        world.run(message)
+
+    assert world.crm.contacts == {crm_id: genuine}
+    stored = world.dependencies.rows.get("records", {"record_id": f"hubspot#{crm_id}"})
+    assert stored is not None
+    assert stored["record"] == genuine.body
