@@ -9,7 +9,7 @@ import pytest
 
 from oncely.domain.cancellation import cancel, cancelled_job
 from oncely.domain.decide import decide
-from oncely.domain.decisions import escalate, on_forged_row
+from oncely.domain.decisions import escalate, on_forged_row, on_not_there_yet
 from oncely.domain.effect_outcomes import Succeeded
 from oncely.domain.erasure import erase_if_complete, request_erasure
 from oncely.domain.erasure_log import Person
@@ -180,6 +180,22 @@ def test_scheduled_message_replaces_forged_row(world: InMemoryStack, status: Sta
 
     assert world.job(key).status is Status.READY
     assert alert_subjects(world) == [f"Oncely: forged row of {key}"]
+
+
+def test_early_message_does_not_believe_an_endless_wait() -> None:
+    world = InMemoryStack()
+    row = enqueued_row(created_at=NOW, message=charge_message())
+    waits = on_not_there_yet(row, TERMS, "its order", now=NOW)
+    assert waits is not None
+    inserted = waits.apply_to(row, now=NOW, actor="producer")
+    assert inserted.is_waiting
+    world.store.create(replace(inserted, due_at=NOW + timedelta(days=9000), last_error=None))
+
+    assert isinstance(world.run(charge_message()), Waiting)
+
+    world.add_order()
+    assert world.run_until_idle(KEY).status is Status.FINISHED
+    assert world.clock.now() < NOW + timedelta(hours=1)
 
 
 def test_dead_letter_replaces_forged_row(world: InMemoryStack, status: Status) -> None:

@@ -162,7 +162,8 @@ def on_not_there_yet(
     if now >= ends:
         grace = format_duration(policy.limits.grace_period)
         return escalate(f"waited {grace} for {waits_for}", nothing_sent=True)
-    if row.is_waiting and row.due_at and now < row.due_at:
+    # Whoever may insert a row may insert a wait that never ends.
+    if row.is_waiting and row.due_at and now < row.due_at <= now + MAX_PENDING_INTERVAL:
         return None
     # Wait as long again as it has waited. No provider is called, so jitter is not needed.
     waited = now - began
