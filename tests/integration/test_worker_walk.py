@@ -16,7 +16,7 @@ LEAVES: Final = tuple(
     f"oncely/{part}/" for part in ("aws", "flow", "http", "jobs", "providers", "testing")
 )
 # Each function of another file that a file calls counts once; 60 before the restructuring.
-MAX_CALLS: Final = 40
+MAX_CALLS: Final = 41
 
 
 class Walk:

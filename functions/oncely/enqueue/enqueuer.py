@@ -143,10 +143,10 @@ class _PendingEnqueue:
     def _is_due_too_late(self) -> bool:
         """Whether no message is underway, and the row does not send one when the job may run.
 
-        Whoever may insert a row may insert any due time.
+        Whoever may insert a row may insert any due time. Another producer's clock may be ahead.
         """
         runs_at = self.row.runs_at(self.now, self.contract.effective_schedule_limit())
-        return self.row.due_at is None or self.row.due_at > runs_at + MESSAGE_GRACE
+        return self.row.due_at is None or self.row.due_at > runs_at + 2 * MESSAGE_GRACE
 
 
 @dataclass(frozen=True, kw_only=True)

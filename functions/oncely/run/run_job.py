@@ -112,7 +112,7 @@ class JobRunner:
         try:
             contract_type, message = self.registry.parse_body(body)
             key = contract_type.key(message)
-            run_at = run_at_of_message(contract_type, message, now)
+            run_at = message.run_at and run_at_of_message(contract_type, message, now)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
         if now + contract_type.max_duration() > deadline:
@@ -248,7 +248,7 @@ class _Run:
     def _on_claimed(
         self, job: Job, precheck: _Passed, claim: Claim, table: TableOpen
     ) -> RunOutcome:
-        if job.ignores_run_at(claim.now, claim.schedule_limit):
+        if job.run_at and job.ignores_run_at(claim.now, claim.schedule_limit):
             self.runner.alerter.alert_ignored_run_at(job, claim.schedule_limit)
         if job.closing is not None:
             return self._close(job, precheck, claim)
