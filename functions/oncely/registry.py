@@ -72,6 +72,8 @@ class ContractRegistry:
         contract, message = self.parse_mapping(job.message)
         if (key := contract.key(message)) != job.job_key or contract.job_type != job.job_type:
             _raise_invalid_message(f"the row of {job.job_key} holds the message of {key}")
+        if message.run_at is not None:
+            _raise_invalid_message(f"the message in the row of {job.job_key} holds a time")
         return contract, message
 
 

@@ -109,7 +109,7 @@ BLOCK_A_JOB: Final[dict[str, Attempt]] = {
         for name, garbage in {
             "created_at": text("yesterday"),
             "evidence": text("[[]]"),
-            "run_at": text("never"),
+            "run_at": text("2026-01-01T00:00:00+14:00"),  # sorts as text behind now
             "version": text("many"),
         }.items()
     },
@@ -157,6 +157,9 @@ BLOCK_A_JOB: Final[dict[str, Attempt]] = {
     ),
     "a window of a job that is never sent": Attempt(
         rows=(window(RESUBMITTED), never_due(RESUBMITTED)), unique=True
+    ),
+    "a window of a job that is sent in 2099": Attempt(
+        rows=(window(RESUBMITTED), row(RESUBMITTED, due_at=text(FOREVER))), unique=True
     ),
     "a window of an unreadable job": Attempt(
         rows=(window(RESUBMITTED), {"job_key": text(RESUBMITTED)}), unique=True

@@ -38,6 +38,7 @@ from oncely.run.outcomes import (
 )
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import NOW, TERMS
 
 KEY: Final = JobKey("payment.charge:order_18452")
@@ -196,6 +197,38 @@ def test_early_message_does_not_believe_an_endless_wait() -> None:
     world.add_order()
     assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.clock.now() < NOW + timedelta(hours=1)
+
+
+def test_enqueued_time_survives_forged_row(world: InMemoryStack) -> None:
+    key = JobKey("receipt.send:order_18452")
+    forge(world, Status.NEEDS_REVIEW, job_key=key, job_type="receipt.send")
+    run_at = world.clock.now() + timedelta(hours=1)
+    world.enqueuer().enqueue({"job": "receipt.send", "v": 1, "order_id": "18452"}, run_at=run_at)
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Scheduled)
+
+    assert world.job(key).run_at == run_at
+
+
+def test_payment_is_not_enqueued_for_later_over_forged_row() -> None:
+    """The message that replaces the row cannot carry the time, so the payment would run now."""
+    world = InMemoryStack(contracts=(ScheduledCharge,))
+    forge(world, Status.NEEDS_REVIEW)
+
+    with pytest.raises(UnavailableError, match="was not written by Oncely"):
+        world.enqueuer().enqueue(charge_message(), run_at=world.clock.now() + timedelta(hours=1))
+
+    assert world.outbox.sent == []
+
+
+def test_row_whose_message_holds_a_time_needs_review(world: InMemoryStack) -> None:
+    """Every message that it sends would be rejected."""
+    world.store.create(enqueued_row(message=charge_message(run_at="2026-01-01T00:00:00Z")))
+
+    world.reconcile(KEY)
+
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert "holds a time" in str(world.job(KEY).last_error)
 
 
 def test_dead_letter_replaces_forged_row(world: InMemoryStack, status: Status) -> None:

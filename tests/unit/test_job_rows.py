@@ -217,3 +217,12 @@ def test_time_without_zone_is_in_utc() -> None:
 def test_row_without_required_attributes_is_unreadable() -> None:
     with pytest.raises(UnreadableRowError):
         deserialize_job({"job_key": {"S": "payment.charge:order_18452"}})
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-11-18T20:00:00+14:00", "20260101T000000Z", "2026-W01-1T00:00:00Z"]
+)
+def test_run_at_that_sorts_wrongly_as_text_is_unreadable(value: str) -> None:
+    """The claim's condition would refuse a time that the domain takes for the past."""
+    with pytest.raises(UnreadableRowError, match="run_at"):
+        deserialize_job({**serialize_job(make_job()), "run_at": {"S": value}})

@@ -1,6 +1,7 @@
 """An operator's message: sent as a producer's, or held in its row until a second one confirms."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,3 +147,19 @@ def test_file_sends_the_small_and_holds_the_large(world: InMemoryStack) -> None:
     told = [json.loads(line) for line in again.stdout.splitlines()]
     assert [one["outcome"] for one in told] == ["waits", "duplicate"]
     assert [json.loads(one)["order_id"] for one in world.outbox.sent] == ["2"]
+
+
+@pytest.mark.parametrize("status", [Status.NEEDS_REVIEW, Status.UNKNOWN, Status.CANCELLED])
+def test_forged_row_holds_no_request(world: InMemoryStack, status: Status) -> None:
+    world.enqueuer().enqueue(charge_message())
+    world.outbox.sent.clear()
+    forged = replace(world.job(KEY), status=status, due_at=None)
+    world.store.jobs[KEY] = forged
+
+    for actor in (OPERATOR, SECOND):
+        (result,) = send(world, actor=actor)
+        assert (result.sent, result.waits) == (False, None)
+        assert "was not written by Oncely" in str(result.conflict)
+
+    assert (world.job(KEY), world.outbox.sent) == (forged, [])
+    assert isinstance(world.run(charge_message()), Finished)

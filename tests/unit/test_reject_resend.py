@@ -206,3 +206,17 @@ def test_job_is_shown_when_the_archive_cannot_be_read(
     own_steps = [one for one in readable["timeline"] if one["kind"] != "reject"]
     assert shown["timeline"] == own_steps != readable["timeline"]
     assert (shown["headline"], shown["repairs"]) == (readable["headline"], readable["repairs"])
+
+
+def test_refused_resend_does_not_use_up_reject(
+    page: Page, world: InMemoryStack, rejects: MemoryRejects
+) -> None:
+    name, timed = "2026/11/16/timed", body(run_at="2027-01-01T00:00:00Z")
+    rejects.add(name, timed)
+
+    status, refused = resend(page, timed, name=name)
+
+    assert (status, rejects.resends) == (400, {})
+    assert "honors no run_at" in refused["error"]
+    assert resend(page, body(), name=name)[0] == 200
+    assert len(world.outbox.sent) == 1

@@ -1,10 +1,11 @@
 """unique_for: one job of a name in a window, until that one starts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
 
+from oncely.domain.decisions import on_held
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -99,3 +100,21 @@ def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
     with pytest.raises(UnavailableError, match="kept changing"):
         reports.enqueue_report("b")
     assert inserter.attempts == 3
+
+
+def test_job_on_hold_keeps_window(reports: ReportProducer) -> None:
+    """Its provider is paused for longer than the window."""
+    row = reports.store.jobs[FIRST]
+    held = on_held(replace(row, due_at=None), "paused", until=reports.clock.now() + 9 * HOUR)
+    assert held is not None
+    reports.store.jobs[FIRST] = held.apply_to(row, now=reports.clock.now(), actor="worker")
+
+    assert not reports.enqueue_report("b").created
+
+
+def test_scheduled_job_keeps_window(reports: ReportProducer) -> None:
+    run_at = reports.clock.now() + 9 * HOUR
+    row = replace(reports.store.jobs[FIRST], run_at=run_at, due_at=run_at)
+    reports.store.jobs[FIRST] = row
+
+    assert not reports.enqueue_report("b").created

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from oncely.contract import AnyContract
 from oncely.domain.decisions import MESSAGE_GRACE
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job, known_values
@@ -41,6 +42,11 @@ _FIRST_DELAY: Final = timedelta(seconds=0.2)
 _MAX_DELAY: Final = timedelta(seconds=5)
 _STILL_WRITTEN_NOTE: Final = (
     "the row of the job exists, and the reconciler sends its message when due"
+)
+
+_FORGED: Final = (
+    "its row was not written by Oncely, and no request can be added to it. The producer's own "
+    "message replaces the row"
 )
 
 _ParsedMessage: TypeAlias = tuple[type[AnyContract], Message]
@@ -107,6 +113,11 @@ class _PendingEnqueue:
     @property
     def tenant(self) -> str | None:
         return self.contract.tenant(self.message.to_dict())
+
+    @property
+    def body(self) -> dict[str, Json]:
+        """The message to send. Only the worker that replaces a forged row needs the time."""
+        return self.message.to_sent_dict() if self.is_forged else self.message.to_dict()
 
     @property
     def conflict(self) -> str | None:
@@ -239,11 +250,13 @@ class Enqueuer:
     ) -> tuple[EnqueueResult, Job]:
         """Write the row that `make_row` makes of the new one, and send nothing.
 
-        For a duplicate, returns the existing row, and the same result as `enqueue`.
+        For a duplicate, returns the existing row, and the same result as `enqueue`. A forged row
+        is a conflict.
         """
         (parsed,), _ = self._parse([message])
         pending = self._write(parsed, unique_for, make_row=make_row)
-        return pending.result, pending.row
+        conflict = _FORGED if pending.is_forged else pending.conflict
+        return replace(pending.result, conflict=conflict), pending.row
 
     def compare(self, message: Mapping[str, object]) -> EnqueueResult | None:
         """Compare a message with its job, without sending it. Returns None if there is no job."""
@@ -291,12 +304,18 @@ class Enqueuer:
             window = UniqueWindow(
                 name=contract.uniqueness_key(message), now=now, until=now + unique_for
             )
-            result = self._create_in_window(window, job)
+            limit = contract.effective_schedule_limit()
+            result = self._create_in_window(window, job, limit)
         match result:
             case Created(job=row):
                 return _PendingEnqueue(contract, message, row, created=True, now=now)
             case AlreadyExists(row=row):
                 return _PendingEnqueue(contract, message, row, created=False, now=now)
+            case ForgedRow() if job.run_at is not None and contract.moves_money():
+                raise UnavailableError(
+                    f"the row of {job.job_key} was not written by Oncely, and a message cannot set "
+                    "the time: enqueue it without run_at when it should run"
+                )
             case ForgedRow():
                 # What it says is not believed.
                 return _PendingEnqueue(
@@ -311,13 +330,15 @@ class Enqueuer:
         is_ignored = limit is not None and row.ignores_run_at(self.clock.now(), limit)
         return None if is_ignored else row.run_at
 
-    def _create_in_window(self, window: UniqueWindow, job: Job) -> CreateResult:
+    def _create_in_window(
+        self, window: UniqueWindow, job: Job, schedule_limit: timedelta
+    ) -> CreateResult:
         previous_holder: JobKey | None = None
         for _ in range(_MAX_CAS_RETRIES):
             match self.inserter.insert_unique(job, window, replacing=previous_holder):
                 case WindowTaken(holder=holder):
                     row = own_row(self.store, holder)
-                    if row is not None and _holds_window(row, window, job):
+                    if row is not None and _holds_window(row, window, schedule_limit):
                         return AlreadyExists(row)
                     previous_holder = holder
                 case found:
@@ -331,7 +352,7 @@ class Enqueuer:
             if order.needs_sending:
                 by_queue.setdefault(order.contract.resources.queue, []).append(index)
         for queue, indexes in by_queue.items():
-            bodies = [encode_message(pending[index].message.to_dict()) for index in indexes]
+            bodies = [encode_message(pending[index].body) for index in indexes]
             groups = [pending[index].tenant for index in indexes]
             try:
                 accepted = senders[queue].send(bodies, groups=groups)
@@ -343,7 +364,10 @@ class Enqueuer:
         return results
 
 
-def _holds_window(row: Job, window: UniqueWindow, job: Job) -> bool:
+def _holds_window(row: Job, window: UniqueWindow, schedule_limit: timedelta) -> bool:
     """Whether the job of a window has not started, and will: somebody may have inserted both."""
-    sends_by = max(window.until, job.due_at or window.now)
-    return not row.was_claimed and row.due_at is not None and row.due_at <= sends_by
+    if row.was_claimed or row.due_at is None:
+        return False
+    # Only our functions write the error of a job that is held or waits, however long.
+    sends_by = max(window.until, row.runs_at(window.now, schedule_limit) + 2 * MESSAGE_GRACE)
+    return row.last_error is not None or row.due_at <= sends_by

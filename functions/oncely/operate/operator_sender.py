@@ -109,7 +109,8 @@ class OperatorSender:
         result = SendResult(**vars(found))
         if result.created:
             return replace(result, waits=f"recorded as a request: {requested}. {_CONFIRM}")
-        if row.job_key != contract_type.key(parsed) or not row.takes_other_message:
+        is_other = row.job_key != contract_type.key(parsed)
+        if result.conflict or is_other or not row.takes_other_message:
             return result
         other_message = None if row.message == (sent := parsed.to_dict()) else sent
         if row.allows(Event.REOPEN):

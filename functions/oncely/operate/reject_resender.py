@@ -65,6 +65,7 @@ class RejectResender:
     def resend(self, name: str, message: Mapping[str, Json], by: OperatorSend) -> SendResult:
         """Send what `corrected` or `edited` returned. A message that conflicts is not resent."""
         message = self._same_job(self._readable(name), message)
+        self.sender.enqueuer.check([message])  # what would not be sent is not used up
         existing = self.sender.enqueuer.compare(message)
         if existing is not None and existing.conflict:
             return SendResult(**vars(existing))

@@ -34,8 +34,8 @@ from oncely.providers.stripe.responses import (
 
 # More refunds than a charge has in practice, and one page of the list.
 MAX_REFUNDS: Final = 100
-# These do not count in the charge's own sum.
-_NOT_GIVEN: Final = frozenset({"failed", "canceled"})
+# Surely in the charge's own sum. To count another one as listed could hide ours.
+_GIVEN: Final = frozenset({"pending", "succeeded"})
 _ALREADY_REFUNDED: Final = "charge_already_refunded"
 
 
@@ -101,7 +101,7 @@ class StripeRefunds:
             )
         match [one for one in page.data if metadata_owner(one) == owner]:
             case []:
-                listed = sum(one.amount for one in page.data if one.status not in _NOT_GIVEN)
+                listed = sum(one.amount for one in page.data if one.status in _GIVEN)
                 return absent_refund(refund, self.read_charge(name), listed=listed)
             case [one]:
                 return _outcome(one, refund)
