@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncely.aws.own_tables import GATES, JOBS
 from oncely.settings import pascal_case
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.archive import BULK_RUNS, ERASURES, HISTORY_OBJECTS, REJECTS, RESENT_REJECTS
@@ -17,7 +18,6 @@ from oncely_cdk.job_function import policy_statements
 from oncely_cdk.nag import acknowledge, wildcard_finding
 from oncely_cdk.reconciler import ReconcilerConstruct
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import GATES, JOBS
 
 _WILDCARDS: Final = (
     "Names of objects, executions, functions, mappings and schedules are known only after the "

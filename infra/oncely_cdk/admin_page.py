@@ -11,12 +11,12 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
+from oncely.aws.own_tables import DUE_INDEX, GATES, JOBS
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import ENGINE_ADDRESS
-from oncely_cdk.table_schemas import DUE_INDEX, GATES, JOBS
 from oncely_cdk.user_pool import AdminUserPool
 
 # Requests per second. Users click, so a higher rate is a bug or an attack.

@@ -6,12 +6,12 @@ from typing import Any, Final
 from aws_cdk import CustomResource, Stack, Token
 from constructs import Construct
 
+from oncely.aws.own_tables import ATTENTION_INDEX, DUE_INDEX, JOBS
 from oncely.operate.set_up_table import DEPLOYMENT
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import OncelySettings
-from oncely_cdk.table_schemas import ATTENTION_INDEX, DUE_INDEX, JOBS
 
 _ARCHIVE: Final = "archive_bucket"
 # An attribute of the response of oncely/handlers/set_up_table.py, which needs the layer to import.

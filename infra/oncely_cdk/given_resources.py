@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 
+from oncely.aws.own_tables import JOBS
 from oncely.job_names import JOBS_ENV_VAR
 from oncely.settings import (
     Settings,
@@ -23,7 +24,6 @@ from oncely_cdk.job_setting_values import JobSettingValues
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stage_file import suggest
 from oncely_cdk.stages import OncelySettings, StageError
-from oncely_cdk.table_schemas import JOBS
 
 _TEXT: Final = dynamodb.AttributeType.STRING
 

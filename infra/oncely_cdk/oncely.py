@@ -13,6 +13,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncely.aws.own_tables import JOBS
 from oncely.contract import AnyContract
 from oncely.job_names import name_jobs
 from oncely.registry import ContractRegistry
@@ -44,7 +45,6 @@ from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_cdk.stages import PROVIDERS_ADDRESS, OncelySettings, StageError
 from oncely_cdk.stream_consumers import StreamHistory, StreamPublisher
-from oncely_cdk.table_schemas import JOBS
 from oncely_cdk.tables import Tables
 
 # A child of each stack that has the construct.

@@ -9,10 +9,10 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import BY_REFERENCE
+from oncely.aws.own_tables import JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import JOBS
 
 # The most that Lambda allows, for about 200,000 payments a day.
 TIMEOUT_SECONDS: Final = 900

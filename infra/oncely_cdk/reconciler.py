@@ -9,12 +9,12 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from oncely.aws.own_tables import DUE_INDEX, GATES, JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import DUE_INDEX, GATES, JOBS
 
 
 class ReconcilerConstruct(Construct):

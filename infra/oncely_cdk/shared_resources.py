@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_events as events
 
+from oncely.aws.own_tables import GATES, JOBS
 from oncely.settings import RESUBMISSION_SETTINGS, retention_env_var
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.alerts import AlertTopic
@@ -16,7 +17,6 @@ from oncely_cdk.provider_secrets import ProviderSecrets
 from oncely_cdk.queues import Queues
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import OncelySettings
-from oncely_cdk.table_schemas import GATES, JOBS
 from oncely_cdk.tables import Tables
 
 

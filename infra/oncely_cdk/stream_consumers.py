@@ -9,13 +9,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncely.aws.own_tables import JOBS
 from oncely.domain.erasure_log import ARCHIVER_TIMEOUT
 from oncely.domain.lifecycle import ENDED
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.table_schemas import JOBS
 
 PUBLISH_BATCH_SIZE: Final = 100
 # A record that always fails blocks its shard. Past these limits it is dropped, which raises an

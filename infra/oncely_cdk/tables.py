@@ -7,6 +7,7 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
+from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 from oncely.settings import (
     EXISTING_TABLES_ENV_VAR,
     columns_env_var,
@@ -17,7 +18,6 @@ from oncely.table_schema import IndexSchema, TableSchema
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import OncelySettings, StageError
-from oncely_cdk.table_schemas import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 
 _TEXT = dynamodb.AttributeType.STRING
 _CLASSES = {

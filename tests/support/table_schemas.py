@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.table_schemas import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 
 TABLE_SCHEMAS: Final = {
     JOBS: JOBS_SCHEMA,
