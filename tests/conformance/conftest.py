@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,19 +11,21 @@ from oncely.contract import providers_of
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import JobStore
 from oncely.provider import AnyProvider
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.wire import WireClients
+from tests.conformance import twin
+from tests.conformance.archive_harness import ArchiveHarness
 from tests.conformance.payment_harnesses import PaymentHarness, payment_harness
-from tests.conformance.store_fixtures import StoreFixture, dynamodb_fixture, memory_fixture
-from tests.support.dynamo import DynamoFixture
-from tests.support.engines import DYNAMODB_ENGINES, EngineKind
+from tests.conformance.store_fixtures import StoreFixture, store_fixture
+from tests.support.dynamo import DynamoFixture, MemoryDynamoFixture, WireDynamoFixture
+from tests.support.engines import ALL_ENGINES, EngineKind
+from tests.support.erasing import s3_client
 
 
-@pytest.fixture(params=[EngineKind.MEMORY, *DYNAMODB_ENGINES])
+@pytest.fixture(params=ALL_ENGINES)
 def db(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
-    if request.param is EngineKind.MEMORY:
-        yield memory_fixture()
-        return
     with tables_for(request) as tables:
-        yield dynamodb_fixture(request.param, tables)
+        yield store_fixture(request.param, tables)
 
 
 @pytest.fixture
@@ -29,16 +33,48 @@ def store(db: StoreFixture) -> JobStore:
     return db.store
 
 
-@pytest.fixture(params=DYNAMODB_ENGINES)
+@pytest.fixture(params=ALL_ENGINES)
 def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoFixture]:
     """What only a table can show: its attributes, and the number of requests."""
     with tables_for(request) as tables:
         yield tables
 
 
-@pytest.fixture(params=["fake", "sandbox"])
+@pytest.fixture(params=["memory", "wire", "ministack"])
+def bucket(request: pytest.FixtureRequest, no_profile: None) -> Iterator[ArchiveHarness]:
+    """A bucket with versions: in memory, the same behind botocore, and of an engine."""
+    if request.param == "ministack":
+        with closing(s3_client(request.getfixturevalue("ministack"))) as client:
+            yield ArchiveHarness(client)
+        return
+    account = MemoryAws(now=lambda: datetime.now(UTC))
+    over_wire = request.param == "wire"
+    clients = request.getfixturevalue("new_wire")(account) if over_wire else account.clients
+    yield ArchiveHarness(clients.s3, account)
+
+
+@pytest.fixture
+def new_wire(monkeypatch: pytest.MonkeyPatch, no_profile: None) -> type[WireClients]:
+    """The shipped clients, which the SDK makes with what it finds in the environment."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "memory")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    # Between two attempts.
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    return WireClients
+
+
+@pytest.fixture(scope="session")
+def twin_engine(ministack: str) -> Iterator[DynamoFixture]:
+    """A real engine that DynamoDB in memory is compared with."""
+    with closing(DynamoFixture(ministack, name=twin.NAME)) as tables:
+        tables.keep_expired_rows()
+        yield tables
+
+
+@pytest.fixture(params=["in process", "over HTTP"])
 def rig(request: pytest.FixtureRequest, plugin: AnyProvider) -> Iterator[PaymentHarness]:
-    with payment_harness(plugin, fake=request.param == "fake") as made:
+    with payment_harness(plugin, in_process=request.param == "in process") as made:
         yield made
 
 
@@ -51,5 +87,10 @@ def plugin(request: pytest.FixtureRequest) -> AnyProvider:
 
 def tables_for(request: pytest.FixtureRequest) -> closing[DynamoFixture]:
     kind: EngineKind = request.param
+    if kind is EngineKind.MEMORY:
+        return closing(MemoryDynamoFixture())
+    if kind is EngineKind.WIRE:
+        request.getfixturevalue("new_wire")
+        return closing(WireDynamoFixture())
     url = request.getfixturevalue(kind.name.lower())
     return closing(DynamoFixture(url, on_first_use=True))

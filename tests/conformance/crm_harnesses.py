@@ -1,81 +1,62 @@
-"""The CRMs of the conformance suite, each with its ledger and a way to make it fail."""
+"""HubSpot's client over its model, in this process and over HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass
 
-from oncely.domain.effect_outcomes import NotSent
+from oncely.http.network import Network
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
-from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
-from oncely.testing.provider_fault import ProviderFault
-from tests.conformance.payment_harnesses import SANDBOX_FAULTS
+from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
+from oncely.providers.hubspot.sandbox.model import HubSpotContacts
+from oncely.testing.in_process import InProcessSandbox, base_url
+from oncely.testing.sandbox import Sandbox, SandboxOptions
+from oncely.testing.sandbox.server import SandboxProviders
+from tests.support.crm import SANDBOX_FAULTS
 from tests.support.fakes import FakeClock
-from tests.support.shipped_sandbox import ShippedSandbox
+from tests.support.provider_fault import ProviderFault
 
-CRMS = ("fake", "hubspot")
-
-
-@dataclass
-class FakeCrmHarness:
-    clock: FakeClock = field(default_factory=FakeClock)
-
-    def __post_init__(self) -> None:
-        self.crm: FakeCrm = FakeCrm(clock=self.clock)
-        self.users: FakeCrm = self.crm
-
-    def writes(self) -> list[int]:
-        return [self.crm.writes[one] for one in self.crm.contacts]
-
-    def fail_next(self, step: str, fault: ProviderFault) -> None:
-        self.crm.fail_next(step, fault)
-
-    def limit_rate(self, step: str, *, seconds: int) -> None:
-        self.crm.fail_next(step, NotSent("429", timedelta(seconds=seconds)))
-
-    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
-        self.crm.reports_conflicting_property = named
-
-    def exhaust_daily_limit(self) -> None:
-        self.crm.daily_limit_exhausted = True
+CONNECTIONS = ("in process", "over HTTP")
 
 
 @dataclass
-class HubSpotHarness:
-    sandbox: ShippedSandbox
+class CrmHarness:
+    sandbox: SandboxProviders
+    crm: HubSpotCrm
     clock: FakeClock
 
-    def __post_init__(self) -> None:
-        crm = HubSpotCrm.from_token("pat-test-1", api_base=self.sandbox.url)
-        self.crm = replace(crm, now=self.clock.now)
-        self.users: HubSpotContacts = self.sandbox.hubspot.contacts
+    @property
+    def model(self) -> HubSpotSandbox:
+        model = self.sandbox.providers[HUBSPOT.name]
+        assert isinstance(model, HubSpotSandbox)
+        return model
+
+    @property
+    def users(self) -> HubSpotContacts:
+        return self.model.contacts
 
     def writes(self) -> list[int]:
-        return [one.writes for one in self.sandbox.hubspot.ledger.contacts]
+        return [one.writes for one in self.model.ledger.contacts]
 
     def fail_next(self, step: str, fault: ProviderFault) -> None:
-        self.sandbox.faults.add(SANDBOX_FAULTS[fault], **self.sandbox.hubspot.requests[step])
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], **self.model.requests[step])
 
     def limit_rate(self, step: str, *, seconds: int) -> None:
-        pattern = self.sandbox.hubspot.requests[step]
-        self.sandbox.faults.add("rate_limit", seconds=seconds, **pattern)
-
-    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
-        self.sandbox.hubspot.contacts.reports_conflicting_property = named
-
-    def exhaust_daily_limit(self) -> None:
-        self.sandbox.hubspot.contacts.is_daily_limit_reached = True
-
-
-CrmHarness = FakeCrmHarness | HubSpotHarness
+        self.sandbox.faults.add("rate_limit", seconds=seconds, **self.model.requests[step])
 
 
 @contextmanager
-def crm_harness(name: str) -> Iterator[CrmHarness]:
-    if name == "fake":
-        yield FakeCrmHarness()
-        return
+def crm_harness(connection: str) -> Iterator[CrmHarness]:
     clock = FakeClock()
-    with ShippedSandbox(clock=clock.now) as sandbox:
-        yield HubSpotHarness(sandbox, clock)
+    options = SandboxOptions(clock=clock.now)
+    if connection == "in process":
+        model = InProcessSandbox([HUBSPOT], options=options)
+        yield _harness(model, base_url(HUBSPOT.name), model.network, clock)
+        return
+    with Sandbox([HUBSPOT], options=options) as served:
+        yield _harness(served, served.url, Network(now=clock.now), clock)
+
+
+def _harness(sandbox: SandboxProviders, url: str, network: Network, clock: FakeClock) -> CrmHarness:
+    token = sandbox.providers[HUBSPOT.name].api_key
+    return CrmHarness(sandbox, HubSpotCrm.from_token(token, api_base=url, network=network), clock)

@@ -3,19 +3,18 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from pkgutil import resolve_name
 from typing import Any, Protocol
 
 from oncely.domain.effect_outcomes import EffectOutcome, Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+from oncely.http.network import INTERNET, Network
 from oncely.provider import AnyProvider, ProviderAccess
-from oncely.providers.fake_payments import FakePayments
 from oncely.providers.interfaces import Payment, PaymentProvider
-from oncely.testing.provider_fault import ProviderFault
+from oncely.testing.in_process import InProcessSandbox, base_url
 from oncely.testing.sandbox import EffectState, Sandbox
+from oncely.testing.sandbox.server import SandboxProviders
+from tests.support.provider_fault import ProviderFault
 
 SANDBOX_FAULTS = {
     ProviderFault.TIMEOUT_BEFORE: "drop_before",
@@ -32,34 +31,6 @@ def make_payment(method: str, amount: int = 1250) -> Payment:
         job_key=JobKey("payment.charge:order_18452"),
         order_id="18452",
     )
-
-
-@dataclass
-class FakePaymentHarness:
-    provider: FakePayments
-
-    def charges(self) -> int:
-        return len(self.provider.charges)
-
-    def fail_next(self, step: str, fault: ProviderFault) -> None:
-        self.provider.fail_next(step, fault)
-
-    def complete_payment(self, ref: str, *, succeeded: bool) -> None:
-        self.provider.complete(ref, status="succeeded" if succeeded else "declined")
-
-    def refund(self, ref: str) -> None:
-        self.provider.complete(ref, status="refunded")
-
-    def dispute(self, ref: str) -> None:
-        self.provider.complete(ref, status="disputed")
-
-    def set_email(self, customer: str, email: str) -> None:
-        self.provider.emails[customer] = email
-
-    def payment(self, kind: str = "good") -> Payment:
-        self.provider.declines = kind == "declined"
-        self.provider.processes = kind == "processing"
-        return make_payment(kind)
 
 
 class PaymentSandbox(Protocol):
@@ -79,8 +50,8 @@ class PaymentSandbox(Protocol):
 
 
 @dataclass
-class SandboxPaymentHarness:
-    sandbox: Sandbox
+class PaymentHarness:
+    sandbox: SandboxProviders
     payments: PaymentSandbox
     provider: PaymentProvider
 
@@ -112,21 +83,24 @@ class SandboxPaymentHarness:
         return make_payment(self.payments.samples[samples[kind]])
 
 
-PaymentHarness = FakePaymentHarness | SandboxPaymentHarness
-
-
 @contextmanager
-def payment_harness(plugin: AnyProvider, *, fake: bool = False) -> Iterator[PaymentHarness]:
-    if fake:
-        now = partial(datetime.now, UTC)
-        yield FakePaymentHarness(resolve_name(str(plugin.fake))(now=now))
+def payment_harness(plugin: AnyProvider, *, in_process: bool = False) -> Iterator[PaymentHarness]:
+    if in_process:
+        local = InProcessSandbox([plugin])
+        yield _connect(plugin, local, api_base=base_url(plugin.name), network=local.network)
         return
     with Sandbox([plugin]) as sandbox:
-        payments: Any = sandbox.providers[plugin.name]
-        given = {plugin.env_var(name): value for name, value in payments.settings.items()}
-        settings = plugin.read_settings({**given, plugin.env_var("api_base"): sandbox.url})
-        client = plugin.connect(ProviderAccess(settings=settings, api_key=payments.api_key))
-        yield SandboxPaymentHarness(sandbox, payments, client)
+        yield _connect(plugin, sandbox, api_base=sandbox.url)
+
+
+def _connect(
+    plugin: AnyProvider, sandbox: SandboxProviders, *, api_base: str, network: Network = INTERNET
+) -> PaymentHarness:
+    payments: Any = sandbox.providers[plugin.name]
+    given = {plugin.env_var(name): value for name, value in payments.settings.items()}
+    settings = plugin.read_settings({**given, plugin.env_var("api_base"): api_base})
+    access = ProviderAccess(settings=settings, api_key=payments.api_key, network=network)
+    return PaymentHarness(sandbox, payments, plugin.connect(access))
 
 
 def prepare_payment(rig: PaymentHarness, asked: Payment, *, number: int = 1) -> str:

@@ -16,18 +16,9 @@ from oncely.ports import (
 )
 from oncely.run.budgeted_notifier import AlertBudget
 from oncely.search_ports import JobIndex
-from oncely.testing.memory import (
-    MemoryAlertBudget,
-    MemoryDueIndex,
-    MemoryJobIndex,
-    MemoryJobInserter,
-    MemoryJobStore,
-    MemorySweepLeases,
-)
-from oncely.testing.memory_gates import MemoryGateTable
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
-from tests.support.in_memory_stack import BusinessRows
+from tests.support.in_memory_stack import BusinessTables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +31,12 @@ class StoreFixture:
     leases: SweepLeases
     budget: AlertBudget
     gates: GateTable
-    rows: BusinessRows
+    rows: BusinessTables
     remove_row: Callable[[JobKey], None]
     corrupt_row: Callable[[JobKey], None]  # edit it by hand into one that cannot be read
 
 
-def memory_fixture() -> StoreFixture:
-    memory = MemoryJobStore()
-    budget = MemoryAlertBudget()
-    return StoreFixture(
-        engine=EngineKind.MEMORY,
-        store=memory,
-        inserter=MemoryJobInserter(memory),
-        finder=MemoryJobIndex(memory),
-        due=MemoryDueIndex(memory, budget=budget),
-        leases=MemorySweepLeases(),
-        budget=budget,
-        gates=MemoryGateTable(),
-        rows=memory.business_rows,
-        remove_row=memory.expire,
-        corrupt_row=memory.unreadable.add,
-    )
-
-
-def dynamodb_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
+def store_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
     return StoreFixture(
         engine=engine,
         store=tables.store(),

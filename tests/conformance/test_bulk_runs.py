@@ -1,17 +1,12 @@
-"""Saved selections, in memory and on S3."""
+"""Saved selections of jobs."""
 
-from collections.abc import Iterator
-
-import boto3
 import pytest
-from moto import mock_aws
 
 from oncely.aws.s3_bulk_runs import S3BulkRuns
 from oncely.domain.bulk_runs import BulkRun, SelectedJob
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
-from oncely.search_ports import BulkRuns
-from oncely.testing.bulk_runs import MemoryBulkRuns
+from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 
 RUN = BulkRun(
@@ -24,25 +19,17 @@ RUN = BulkRun(
 )
 
 
-@pytest.fixture(params=["memory", "moto"])
-def runs(request: pytest.FixtureRequest, no_profile: None) -> Iterator[BulkRuns]:
-    if request.param == "memory":
-        yield MemoryBulkRuns()
-        return
-    with mock_aws():
-        client = boto3.client(
-            "s3", region_name="us-east-1", aws_access_key_id="1", aws_secret_access_key="1"
-        )
-        client.create_bucket(Bucket="archive")
-        yield S3BulkRuns(client, "archive")
+@pytest.fixture
+def runs(bucket: ArchiveHarness) -> S3BulkRuns:
+    return S3BulkRuns(bucket.client, bucket.name)
 
 
-def test_saved_run_is_read_as_it_was(runs: BulkRuns) -> None:
+def test_saved_run_is_read_as_it_was(runs: S3BulkRuns) -> None:
     runs.save(RUN)
     assert runs.get(RUN.run_id) == RUN
 
 
 @pytest.mark.parametrize("run_id", ["other", "../history/2026", "", "x" * 500])
-def test_unknown_run_is_none(runs: BulkRuns, run_id: str) -> None:
+def test_unknown_run_is_none(runs: S3BulkRuns, run_id: str) -> None:
     runs.save(RUN)
     assert runs.get(run_id) is None

@@ -1,4 +1,4 @@
-"""What any CRM must do when it is read or written, for the fake and the HubSpot adapter."""
+"""What any CRM must do when it is read or written: HubSpot's client, over its model."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,14 +20,14 @@ from oncely.providers.interfaces import (
     CrmRecord,
     RecordNotFound,
 )
-from oncely.testing.provider_fault import ProviderFault
-from tests.conformance.crm_harnesses import CRMS, CrmHarness, crm_harness
+from tests.conformance.crm_harnesses import CONNECTIONS, CrmHarness, crm_harness
 from tests.support.fakes import START
+from tests.support.provider_fault import ProviderFault
 
 MINE = "hubspot#4419"
 
 
-@pytest.fixture(params=CRMS)
+@pytest.fixture(params=CONNECTIONS)
 def rig(request: pytest.FixtureRequest) -> Iterator[CrmHarness]:
     with crm_harness(request.param) as running:
         yield running
@@ -158,7 +158,7 @@ def test_rate_limit_returns_retry_after(rig: CrmHarness) -> None:
 
 
 def test_spent_daily_limit_waits_for_reset_and_raises_alarm(rig: CrmHarness) -> None:
-    rig.exhaust_daily_limit()
+    rig.model.rules.is_daily_limit_reached = True
     rig.clock.advance(minutes=30)
 
     by_id = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id="1")
@@ -231,7 +231,7 @@ def test_push_conflict_names_contact_with_same_external_id(rig: CrmHarness) -> N
 def test_push_conflict_names_contact_with_same_email(
     rig: CrmHarness, *, by_its_own_id: bool, named: bool
 ) -> None:
-    rig.set_reports_conflicting_property(named)
+    rig.model.rules.reports_conflicting_property = named
     holder = rig.users.add(email="seven@example.com")
     crm_id = rig.users.add(email="eight@example.com") if by_its_own_id else None
 
@@ -299,3 +299,69 @@ def test_path_in_id_is_anomalous(rig: CrmHarness, external_id: str, crm_id: str 
     pushed = rig.crm.upsert_contact(external_id, {"firstname": "Grace"}, crm_id=crm_id)
     found = rig.crm.find_by_external_id(external_id, crm_id=crm_id)
     assert (type(pushed), type(found), rig.writes()) == (Anomalous, Anomalous, [])
+
+
+# What the model may do that HubSpot does, or what it stops enforcing.
+
+
+def test_small_pages_list_every_contact_once(rig: CrmHarness) -> None:
+    ids = rig.users.add_contacts(5)
+    rig.model.rules.max_results = 2
+
+    for first in (rig.crm.list_contacts(after=None), rig.crm.list_changed(since=START, after=None)):
+        assert isinstance(first, CrmPage)
+        assert (record_ids(first), first.after) == (ids[:2], ids[1])
+    assert list_all_changed(rig) == ids
+
+
+def test_search_lags_behind_other_reads(rig: CrmHarness) -> None:
+    known = rig.users.add(email="known@example.com")
+    rig.clock.advance(hours=1)
+    since = rig.clock.now()
+    rig.model.rules.search_lag = timedelta(seconds=30)
+    rig.users.update(known, firstname="Grace")
+    rig.users.update(known, firstname="Ada")
+    new = rig.users.add(email="new@example.com")
+
+    assert record_ids(rig.crm.list_changed(since=START, after=None)) == [known]
+    assert record_ids(rig.crm.list_changed(since=since, after=None)) == []
+    assert record_ids(rig.crm.list_contacts(after=None)) == [known, new]
+    rig.clock.advance(seconds=30)
+    assert record_ids(rig.crm.list_changed(since=since, after=None)) == [known, new]
+
+
+def test_values_are_not_unique_when_switched_off(rig: CrmHarness) -> None:
+    rig.model.rules.has_unique_values = False
+    for _ in range(2):
+        assert isinstance(rig.crm.upsert_contact(MINE, {"email": "seven@example.com"}), Succeeded)
+    assert rig.writes() == [1, 1]
+
+
+def test_id_of_merged_contact_stands_for_the_other(rig: CrmHarness) -> None:
+    merged = rig.users.add(email="seven@example.com", phone="7")
+    kept = rig.users.add(email="eight@example.com")
+    rig.users.merge(merged, into=kept)
+
+    found = rig.crm.find_by_external_id(MINE, crm_id=merged)
+    assert isinstance(found, CrmRecord)
+    assert (found.record_id, get_properties(found)["email"]) == (kept, "eight@example.com")
+    answer = rig.crm.upsert_contact(MINE, {"firstname": "Grace"}, crm_id=merged)
+    assert isinstance(answer, Succeeded)
+    assert answer.ref == kept
+    assert record_ids(rig.crm.list_contacts(after=None)) == [kept]
+
+
+def test_restored_contact_is_found_again(rig: CrmHarness) -> None:
+    record_id = rig.users.add(oncely_id=MINE)
+    rig.users.archive(record_id)
+    rig.users.restore(record_id)
+    assert isinstance(rig.crm.find_by_external_id(MINE), CrmRecord)
+
+
+def test_same_requests_give_the_same_responses() -> None:
+    def responses() -> list[object]:
+        with crm_harness("in process") as rig:
+            rig.users.add_contacts(3)
+            return [*call_every_step(rig), rig.crm.find_by_external_id(MINE)]
+
+    assert responses() == responses()

@@ -17,11 +17,11 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.table_identity import TableIdentity, blocking_reason
 from oncely.operate.set_up_table import SetupResult
 from tests.support.dynamo import DynamoFixture
-from tests.support.engines import EngineKind
+from tests.support.engines import COMPLETE_ENGINES, EngineKind
 
 FAR = datetime(9999, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 11, 17, 3, 0, tzinfo=UTC)
-# moto's tables have no id.
+# moto's tables have no id, and those in memory have every protection.
 REAL_IDS = pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
 
 
@@ -57,7 +57,7 @@ def test_reading_creates_no_identity(dynamo: DynamoFixture) -> None:
 
 
 def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
-    other = DynamoFixture(dynamo.url)
+    other = dynamo.another()
     try:
         set_up(dynamo), set_up(other)
 
@@ -66,7 +66,7 @@ def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
         other.close()
 
 
-@REAL_IDS
+@pytest.mark.parametrize("dynamo", COMPLETE_ENGINES, indirect=True)
 def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
     apps = [dynamo.app(dynamo.separate_client()) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -2,8 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -20,12 +19,9 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.ports import Swapped
-from oncely.publish.archive_history import ErasureLog
-from oncely.testing.history import MemoryErasureLog
+from tests.conformance.archive_harness import ArchiveHarness
 from tests.conformance.samples import KEY, make_claim, paid_order_write
 from tests.conformance.store_fixtures import StoreFixture
-from tests.support.engines import EngineKind
-from tests.support.erasing import new_bucket, object_versions, s3_client
 from tests.unit.samples import NOW
 
 
@@ -90,16 +86,12 @@ def test_partition_is_deleted(db: StoreFixture) -> None:
     assert rows.get("import_events", {"record_id": "crm#2", "event_id": "a"}) is not None
 
 
-@pytest.fixture(params=[EngineKind.MEMORY, EngineKind.MINISTACK])
-def log(request: pytest.FixtureRequest, no_profile: None) -> Iterator[ErasureLog]:
-    if request.param is EngineKind.MEMORY:
-        yield MemoryErasureLog()
-        return
-    with closing(s3_client(request.getfixturevalue("ministack"))) as client:
-        yield S3ErasureLog(client, new_bucket(client))
+@pytest.fixture
+def log(bucket: ArchiveHarness) -> S3ErasureLog:
+    return S3ErasureLog(bucket.client, bucket.name)
 
 
-def test_log_has_job_since_its_day(log: ErasureLog) -> None:
+def test_log_has_job_since_its_day(log: S3ErasureLog) -> None:
     entry = ErasureEntry(job_key=KEY, requested_at=NOW, actor="operator:ada")
     log.record(entry)
     log.record(entry)
@@ -127,35 +119,21 @@ def redact(line: Any) -> Any:  # noqa: ANN401  # JSON
     return {name: line[name] for name in line if not is_anna or name != "customer_id"}
 
 
-class Bucket:
-    def __init__(self, url: str, *, versioned: bool = True) -> None:
-        self.client = s3_client(url)
-        self.name = new_bucket(self.client, versioned=versioned)
-        self.archive = S3ErasableArchive(self.client, self.name)
-
-    def put(self, body: bytes, key: str = NAME) -> None:
-        self.client.put_object(Bucket=self.name, Key=key, Body=body)
-
-    def texts(self) -> list[str]:
-        return [text for _, text in object_versions(self.client, self.name)]
-
-    def redact(self) -> list[bool]:
-        return list(self.archive.redact_history(redact, dry_run=False))
+def put(bucket: ArchiveHarness, body: bytes, key: str = NAME) -> None:
+    bucket.client.put_object(Bucket=bucket.name, Key=key, Body=body)
 
 
-@pytest.fixture
-def bucket(no_profile: None, ministack: str) -> Iterator[Bucket]:
-    bucket = Bucket(ministack)
-    with closing(bucket.client):
-        yield bucket
+def redact_history(bucket: ArchiveHarness) -> list[bool]:
+    archive = S3ErasableArchive(bucket.client, bucket.name)
+    return list(archive.redact_history(redact, dry_run=False))
 
 
-def test_every_version_with_data_is_gone(bucket: Bucket) -> None:
+def test_every_version_with_data_is_gone(bucket: ArchiveHarness) -> None:
     for _ in range(3):
-        bucket.put(lines(ANNA, BOB))
-    bucket.put(lines(BOB), NAME.replace("1.", "2."))
+        put(bucket, lines(ANNA, BOB))
+    put(bucket, lines(BOB), NAME.replace("1.", "2."))
 
-    assert bucket.redact() == [True, False]
+    assert redact_history(bucket) == [True, False]
 
     assert not any("cus_anna" in text for text in bucket.texts())
     assert sorted(bucket.texts()) == sorted(
@@ -164,39 +142,38 @@ def test_every_version_with_data_is_gone(bucket: Bucket) -> None:
             gzip.decompress(lines(BOB)).decode(),
         ]
     )
-    assert bucket.redact() == [False, False]
+    assert redact_history(bucket) == [False, False]
 
 
-def test_deleted_object_leaves_no_version(bucket: Bucket) -> None:
-    bucket.put(lines(ANNA))
+def test_deleted_object_leaves_no_version(bucket: ArchiveHarness) -> None:
+    put(bucket, lines(ANNA))
     bucket.client.delete_object(Bucket=bucket.name, Key=NAME)
 
-    assert bucket.redact() == [True]
+    assert redact_history(bucket) == [True]
     assert bucket.texts() == []
 
 
-def test_bucket_without_versions_keeps_redacted_object(no_profile: None, ministack: str) -> None:
-    bucket = Bucket(ministack, versioned=False)
-    with closing(bucket.client):
-        bucket.put(lines(ANNA, BOB))
-        bucket.redact()
-        (text,) = bucket.texts()
-        assert "cus_anna" not in text
-        assert "cus_bob" in text
+def test_bucket_without_versions_keeps_redacted_object(bucket: ArchiveHarness) -> None:
+    bucket.name = bucket.new(versioned=False)
+    put(bucket, lines(ANNA, BOB))
+    redact_history(bucket)
+    (text,) = bucket.texts()
+    assert "cus_anna" not in text
+    assert "cus_bob" in text
 
 
-def test_lost_race_redacts_newer_version(bucket: Bucket) -> None:
+def test_lost_race_redacts_newer_version(bucket: ArchiveHarness) -> None:
     """Another erasure or a retried batch writes the object after it was read."""
-    bucket.put(lines(ANNA))
+    put(bucket, lines(ANNA))
     raced: list[bool] = []
 
-    def race(params: dict[str, Any], **_: object) -> None:
-        if not raced and "If-Match" in params["headers"]:
+    def race(request: Mapping[str, Any]) -> None:
+        if not raced and "IfMatch" in request:
             raced.append(True)
-            bucket.put(lines(ANNA, BOB))
+            put(bucket, lines(ANNA, BOB))
 
-    bucket.client.meta.events.register("before-call.s3.PutObject", race)
-    bucket.redact()
+    bucket.set_hook("put_object", race)
+    redact_history(bucket)
 
     assert raced
     (text,) = bucket.texts()
@@ -204,34 +181,34 @@ def test_lost_race_redacts_newer_version(bucket: Bucket) -> None:
     assert "cus_bob" in text
 
 
-def test_crash_between_put_and_delete_is_resumed(bucket: Bucket) -> None:
-    bucket.put(lines(ANNA, BOB))
+def test_crash_between_put_and_delete_is_resumed(bucket: ArchiveHarness) -> None:
+    put(bucket, lines(ANNA, BOB))
 
-    def crash(**_: object) -> None:
+    def crash(_: Mapping[str, Any]) -> None:
         broken: Any = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": 500}}
         raise ClientError(broken, "DeleteObject")
 
-    events = bucket.client.meta.events
-    events.register("before-call.s3.DeleteObject", crash)
+    bucket.set_hook("delete_object", crash)
     with pytest.raises(UnavailableError):
-        bucket.redact()
+        redact_history(bucket)
     assert any("cus_anna" in text for text in bucket.texts())
 
-    events.unregister("before-call.s3.DeleteObject", crash)
-    assert bucket.redact() == [True]
+    bucket.set_hook("delete_object", None)
+    assert redact_history(bucket) == [True]
     assert not any("cus_anna" in text for text in bucket.texts())
 
 
-def test_reject_is_deleted_with_versions_and_markers(bucket: Bucket) -> None:
+def test_reject_is_deleted_with_versions_and_markers(bucket: ArchiveHarness) -> None:
     name = "rejects/2026/11/16/1.json"
     for body in ({"body": "cus_anna"}, {"body": "edited"}):
-        bucket.put(json.dumps(body).encode(), name)
-    bucket.put(b"cus_bob", "rejects/2026/11/16/2.json")  # not JSON
+        put(bucket, json.dumps(body).encode(), name)
+    put(bucket, b"cus_bob", "rejects/2026/11/16/2.json")  # not JSON
 
     def matches(reject: Any) -> bool:  # noqa: ANN401  # JSON
         return "cus_anna" in reject["body"]
 
-    assert list(bucket.archive.delete_rejects(matches, dry_run=True)) == [True, False]
+    archive = S3ErasableArchive(bucket.client, bucket.name)
+    assert list(archive.delete_rejects(matches, dry_run=True)) == [True, False]
     assert len(bucket.texts()) == 3
-    assert list(bucket.archive.delete_rejects(matches, dry_run=False)) == [True, False]
+    assert list(archive.delete_rejects(matches, dry_run=False)) == [True, False]
     assert bucket.texts() == ["cus_bob"]

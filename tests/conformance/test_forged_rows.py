@@ -19,6 +19,8 @@ from oncely.ports import (
     JobStore,
     PrerequisiteNotMet,
 )
+from oncely.testing.memory_aws.attribute_values import attributes_size
+from oncely.testing.memory_aws.dynamodb import MAX_ITEM_BYTES
 from tests.conformance.samples import (
     KEY,
     RESUBMITTED_KEY,
@@ -31,7 +33,7 @@ from tests.conformance.samples import (
 )
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
-from tests.support.engines import EngineKind
+from tests.support.engines import COMPLETE_ENGINES, EngineKind
 from tests.support.fault_injecting_client import FaultInjector, ServiceError
 
 STATUSES: Final = [status for status in Status if status is not Status.READY]
@@ -191,7 +193,7 @@ def test_full_row_without_mark_is_forged(
     *,
     is_ours: bool,
 ) -> None:
-    """A producer may insert a row with no room left for a claim. The engines do not refuse it."""
+    """A producer may insert a row with no room left for a claim, whichever error says so."""
     store = dynamo.store()
     store.create(make_ready_job(RESUBMITTED_KEY, **({"fence": 1} if is_ours else {})))
     FaultInjector(dynamo.client).inject(operation, error)
@@ -204,6 +206,30 @@ def test_full_row_without_mark_is_forged(
     else:
         with pytest.raises(NotConfiguredError):
             store.claim(claim)
+
+
+# moto does not refuse an update that makes a row too large.
+@pytest.mark.parametrize("dynamo", COMPLETE_ENGINES, indirect=True)
+@pytest.mark.parametrize("requires", [None, KEY], ids=["first", "resubmitted"])
+def test_row_without_room_for_claim_is_replaced(
+    dynamo: DynamoFixture, requires: JobKey | None
+) -> None:
+    store = dynamo.store()
+    first = claim_job(store)
+    store.compare_and_swap(first, fail_job(first))
+    job = make_ready_job(RESUBMITTED_KEY, owner="theirs")
+    row = serialize_job(job)
+    free = MAX_ITEM_BYTES - attributes_size(row) - len("filling") - 50
+    filled = {**row, "filling": {"S": "x" * free}}
+    dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=filled)
+    claim = make_claim(job_key=RESUBMITTED_KEY, requires_failed=requires)
+
+    forged = store.claim(claim)
+
+    assert isinstance(forged, ForgedRow)
+    assert dynamo.row(RESUBMITTED_KEY) == filled
+    store.create(replace(job, owner="ours"), replacing=forged)
+    assert isinstance(store.claim(claim), Claimed)
 
 
 @pytest.mark.parametrize("requires", [None, KEY], ids=["first", "resubmitted"])

@@ -1,13 +1,10 @@
-"""The history returns what was written, each line once, in memory and on S3."""
+"""The history returns what was written, each line once."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 
 from oncely.aws.row_scan import DynamoRowScan
@@ -17,38 +14,20 @@ from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine, HistoryRecordType, backfill_line
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.search_ports import HistoryReader, HistoryStore
-from oncely.testing.history import MemoryHistory
+from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.dynamo import DynamoFixture
-from tests.support.engines import EngineKind
 from tests.unit.samples import make_job
 
 NOON = datetime(2026, 5, 17, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-class History(HistoryStore, HistoryReader, Protocol): ...
-
-
 class S3History(S3HistoryStore, S3HistoryReader): ...
 
 
-@pytest.fixture(params=[EngineKind.MEMORY, EngineKind.MINISTACK])
-def history(request: pytest.FixtureRequest, no_profile: None) -> History:
-    if request.param is EngineKind.MEMORY:
-        return MemoryHistory()
-    found: S3History = request.getfixturevalue("s3_history")
-    return found
-
-
 @pytest.fixture
-def s3_history(no_profile: None, ministack: str) -> Iterator[S3History]:
-    keys: Any = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    client = boto3.client("s3", endpoint_url=ministack, region_name="us-east-1", **keys)
-    with closing(client):
-        bucket = f"history-{uuid4().hex[:12]}"
-        client.create_bucket(Bucket=bucket)
-        yield S3History(client, bucket)
+def history(bucket: ArchiveHarness) -> S3History:
+    return S3History(bucket.client, bucket.name)
 
 
 def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any) -> HistoryLine:  # noqa: ANN401  # fields
@@ -58,13 +37,13 @@ def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any
     return replace(backfill_line(job, generation="table-1"), record=HistoryRecordType.CHANGE)
 
 
-def put(history: History, *lines: HistoryLine, name: str = "") -> None:
+def put(history: S3History, *lines: HistoryLine, name: str = "") -> None:
     first, last = (place(one.at for one in lines) for place in (min, max))
     clock = f"{first:%H%M%S}-{last:%H%M%S}-{uuid4().hex[:8]}"
     history.put(first.date(), lines[0].job_type, name or clock, lines)
 
 
-def test_newest_line_of_each_job_is_found_across_days(history: History) -> None:
+def test_newest_line_of_each_job_is_found_across_days(history: S3History) -> None:
     old = line(1, NOON - timedelta(days=3), Status.STARTED, version=2)
     new = line(1, NOON, version=3)
     other = line(2, NOON)
@@ -74,27 +53,27 @@ def test_newest_line_of_each_job_is_found_across_days(history: History) -> None:
     assert history.newest() == {old.job_key: new, other.job_key: other}
 
 
-def test_empty_history_is_empty(history: History) -> None:
+def test_empty_history_is_empty(history: S3History) -> None:
     assert history.newest() == {}
     assert history.recent(since=NOON - 9 * HOUR, until=NOON, limit=5) == []
     assert history.open_gaps() == []
     assert history.backfill_progress() is None
 
 
-def test_object_with_same_name_is_replaced(history: History) -> None:
+def test_object_with_same_name_is_replaced(history: S3History) -> None:
     put(history, line(1, NOON), line(2, NOON), name="a")
     put(history, line(3, NOON), name="a")
     assert list(history.newest()) == ["payment.charge:order_3"]
 
 
-def test_recent_jobs_are_newest_first_and_limited(history: History) -> None:
+def test_recent_jobs_are_newest_first_and_limited(history: S3History) -> None:
     for hours in range(40):
         put(history, line(hours, NOON - hours * HOUR))
     found = history.recent(since=NOON - 72 * HOUR, until=NOON + HOUR, limit=3)
     assert [one.job_key[-1] for one in found] == ["0", "1", "2"]
 
 
-def test_recent_jobs_are_filtered_by_time_and_job_type(history: History) -> None:
+def test_recent_jobs_are_filtered_by_time_and_job_type(history: S3History) -> None:
     inside = line(1, NOON)
     receipt = line(4, NOON, job_type="receipt.send")
     for one in (inside, line(2, NOON - HOUR), line(3, NOON + HOUR), receipt):
@@ -107,7 +86,7 @@ def test_recent_jobs_are_filtered_by_time_and_job_type(history: History) -> None
     assert keys == {"payment.charge:order_1", "receipt.send:order_4"}
 
 
-def test_recent_jobs_include_partial_hour_and_backfill(history: History) -> None:
+def test_recent_jobs_include_partial_hour_and_backfill(history: S3History) -> None:
     since = NOON + HOUR / 2
     early, late = line(1, NOON + HOUR / 60), line(2, NOON + HOUR * 0.9)
     put(history, early, late)
@@ -117,7 +96,7 @@ def test_recent_jobs_include_partial_hour_and_backfill(history: History) -> None
     assert history.recent(since=since, until=NOON + 9 * HOUR, limit=9) == [filled, late]
 
 
-def test_recent_jobs_cross_midnight(history: History) -> None:
+def test_recent_jobs_cross_midnight(history: S3History) -> None:
     midnight = datetime(2026, 5, 18, tzinfo=UTC)
     before, after = line(1, midnight - HOUR / 60), line(2, midnight + HOUR / 60)
     put(history, before)
@@ -125,14 +104,14 @@ def test_recent_jobs_cross_midnight(history: History) -> None:
     assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
 
 
-def test_contradicted_job_is_not_recent(history: History) -> None:
+def test_contradicted_job_is_not_recent(history: S3History) -> None:
     put(history, line(1, NOON, version=3))
     put(history, line(1, NOON + HOUR, Status.NEEDS_REVIEW, version=4))
     assert history.recent(since=NOON - HOUR, until=NOON + 2 * HOUR, limit=9) == []
     assert len(history.recent(since=NOON - HOUR, until=NOON + HOUR, limit=9)) == 1
 
 
-def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> None:
+def test_recent_jobs_are_sorted_across_overlapping_objects(history: S3History) -> None:
     """Four shards write concurrently: an object that began earlier may have the latest end."""
     many = [line(order, NOON + timedelta(seconds=order)) for order in range(80)]
     for shard in range(40):
@@ -142,7 +121,7 @@ def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> 
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 
-def test_finished_list_continues_from_shared_timestamp(history: History) -> None:
+def test_finished_list_continues_from_shared_timestamp(history: S3History) -> None:
     for order in range(4):
         put(history, line(order, NOON + (order // 2) * HOUR))
     finished = HistoryFinishedJobs(history)
@@ -155,7 +134,7 @@ def test_finished_list_continues_from_shared_timestamp(history: History) -> None
     assert {one.job_key for one in rest} == {"payment.charge:order_0", "payment.charge:order_1"}
 
 
-def test_gap_is_open_until_it_is_closed(history: History) -> None:
+def test_gap_is_open_until_it_is_closed(history: S3History) -> None:
     first = HistoryGap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
     second = HistoryGap(name="two", recorded_at=NOON - HOUR)
     for gap in (first, second, first):
@@ -168,7 +147,7 @@ def test_gap_is_open_until_it_is_closed(history: History) -> None:
     assert history.open_gaps() == [first]
 
 
-def test_backfill_progress_is_saved(history: History) -> None:
+def test_backfill_progress_is_saved(history: S3History) -> None:
     progress = BackfillProgress(generation="table-1", started_at=NOON, after="payment.charge:1")
     history.save_backfill(replace(progress, after=None))
     history.save_backfill(progress)
@@ -193,7 +172,7 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     assert [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs] == found[2:]
 
 
-def test_lines_are_filtered_by_day_and_found_by_any_id(history: History) -> None:
+def test_lines_are_filtered_by_day_and_found_by_any_id(history: S3History) -> None:
     paid = line(1, NOON, subject="18452", provider_ref="pi_1", customer_id="customer_1")
     for one in (paid, line(2, NOON - timedelta(days=2)), line(3, NOON + timedelta(days=2))):
         put(history, one)

@@ -11,13 +11,13 @@ from oncely.ports import AlreadyExists, Created, ForgedRow, JobInserter, UniqueW
 from tests.conformance.samples import job_with_every_field, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
-from tests.support.engines import PARTIQL_ENGINES, EngineKind
+from tests.support.engines import COMPLETE_ENGINES
 
 NIGHTLY = UniqueWindow(name="hubspot", now=time_at(0), until=time_at(600))
 ONE, TWO, THREE = (JobKey(f"sync.import:hubspot:{number}") for number in (1, 2, 3))
 
-everywhere = pytest.mark.parametrize("db", [EngineKind.MEMORY, *PARTIQL_ENGINES], indirect=True)
-on_dynamodb = pytest.mark.parametrize("dynamo", PARTIQL_ENGINES, indirect=True)
+everywhere = pytest.mark.parametrize("db", COMPLETE_ENGINES, indirect=True)
+on_dynamodb = pytest.mark.parametrize("dynamo", COMPLETE_ENGINES, indirect=True)
 
 
 @pytest.fixture

@@ -6,11 +6,15 @@ from dataclasses import replace
 import pytest
 
 from oncely.aws.expressions import compare_and_swap_update
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import JobStore, Swapped, VersionConflict
 from tests.conformance.samples import (
     KEY,
+    ORDER_KEY,
+    PAID_ORDER,
+    UNPAID_ORDER,
     add_note,
     apply_event,
     claim_job,
@@ -18,6 +22,7 @@ from tests.conformance.samples import (
     finish_job,
     make_ready_job,
     new_owner,
+    paid_order_write,
     time_at,
 )
 from tests.conformance.store_fixtures import StoreFixture
@@ -170,6 +175,20 @@ def test_own_change_is_recognized_after_evidence(dynamo: DynamoFixture, event_ch
     store.compare_and_swap(after, later)
     assert store.compare_and_swap(before, after) == Swapped(after)
     assert store.get(KEY) == later
+
+
+@pytest.mark.parametrize("writes", [(), (paid_order_write(),)], ids=["alone", "transaction"])
+def test_repeated_identical_change_succeeds_once(
+    db: StoreFixture, writes: tuple[BusinessWrite, ...]
+) -> None:
+    """The SDK repeats a write whose response was lost. It is ours, and is not applied again."""
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
+    after = finish_job(before)
+    for _ in range(2):
+        assert db.store.compare_and_swap(before, after, business_writes=writes) == Swapped(after)
+        assert db.store.get(KEY) == after
+    assert db.rows.get("orders", ORDER_KEY) == (PAID_ORDER if writes else ORDER_KEY | UNPAID_ORDER)
 
 
 def test_release_conflicts_after_claim_by_another_worker(store: JobStore) -> None:

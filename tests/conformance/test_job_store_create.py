@@ -66,17 +66,12 @@ def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) 
 
 
 def test_rows_are_read_consistently(dynamo: DynamoFixture) -> None:
-    asked: list[object] = []
-    dynamo.client.meta.events.register(
-        "before-parameter-build.dynamodb.GetItem",
-        lambda params, **_: asked.append(params.get("ConsistentRead")),
-    )
-
     dynamo.store().get(KEY)
     dynamo.rows().get("orders", ORDER_KEY)
 
     # The engines of these tests never read stale rows. DynamoDB does, by default.
-    assert asked == [True, True]
+    asked = [(name, request.get("ConsistentRead")) for name, request in dynamo.calls.requests]
+    assert asked == [("GetItem", True)] * 2
 
 
 def test_row_of_later_version_can_be_read(dynamo: DynamoFixture) -> None:

@@ -153,7 +153,7 @@ def test_missing_business_table_leaves_job_unchanged(
 ) -> None:
     store = dynamo.store()
     before = claim_job(store)
-    dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
+    dynamo.delete_table("orders")
 
     writes = [paid_order_write(table=table)]
     result = store.compare_and_swap(before, finish_job(before), business_writes=writes)

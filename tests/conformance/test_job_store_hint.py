@@ -21,6 +21,19 @@ def test_hint_makes_unknown_row_due_and_changes_nothing_else(store: JobStore) ->
     assert store.get(KEY) == hinted
 
 
+def test_repeated_hint_of_same_moment_counts_as_saved(store: JobStore) -> None:
+    """A webhook that is delivered again after a lost response must not be rejected."""
+    claimed = claim_job(store)
+    unknown = apply_event(claimed, Event.MARK_UNKNOWN, due_at=time_at(600))
+    store.compare_and_swap(claimed, unknown)
+
+    assert store.hint(KEY, deployment=unknown.deployment, now=time_at(30))
+    hinted = store.get(KEY)
+    assert store.hint(KEY, deployment=unknown.deployment, now=time_at(30))
+
+    assert store.get(KEY) == hinted
+
+
 def test_hint_of_missing_or_claimed_or_ended_row_changes_nothing(store: JobStore) -> None:
     assert not store.hint(KEY, deployment=None, now=time_at(30))
     assert store.get(KEY) is None

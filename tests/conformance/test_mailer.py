@@ -1,18 +1,20 @@
-"""What any mailer must do, for the fake and the SES adapter."""
+"""What the mailer must do: in memory, behind botocore, and over HTTP."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import pytest
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email
-from oncely.providers.ses.fake import FakeMailer
-from oncely.providers.ses.mailer import SesMailer
-from oncely.testing.provider_fault import ProviderFault
+from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.wire import WireClients
 from tests.conformance.payment_harnesses import SANDBOX_FAULTS
-from tests.support.mail import ses_mailer
+from tests.support.fakes import START
+from tests.support.mail import RATE_LIMITED, MemoryMail, ses_mailer
+from tests.support.provider_fault import ProviderFault
 from tests.support.shipped_sandbox import ShippedSandbox
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
@@ -26,21 +28,18 @@ RECEIPT = Email(
 
 
 @dataclass
-class FakeMailerHarness:
-    mailer: FakeMailer = field(default_factory=FakeMailer)
+class MemoryHarness:
+    mailer: MemoryMail | SesMailer
+    mail: MemoryMail
 
     def sent(self) -> list[Email]:
-        return self.mailer.sent
+        return self.mail.sent
 
     def fail_next(self, fault: ProviderFault) -> None:
-        self.mailer.fail_next(fault)
+        self.mail.fail_next(fault)
 
     def limit_rate(self) -> None:
-        self.mailer.fail_next(NotSent("the rate is limited"))
-
-    def rejected(self) -> Email:
-        self.mailer.fail_next(Declined("rejected", code="MessageRejected"))
-        return RECEIPT
+        self.mail.fail_next(RATE_LIMITED)
 
 
 @dataclass
@@ -58,17 +57,20 @@ class SesHarness:
     def limit_rate(self) -> None:
         self.sandbox.faults.add("rate_limit")
 
-    def rejected(self) -> Email:
-        return Email(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+
+MailerHarness = MemoryHarness | SesHarness
 
 
-MailerHarness = FakeMailerHarness | SesHarness
-
-
-@pytest.fixture(params=["fake", "ses"])
-def rig(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
-    if request.param == "fake":
-        yield FakeMailerHarness()
+@pytest.fixture(params=["memory", "wire", "sandbox"])
+def rig(request: pytest.FixtureRequest, new_wire: type[WireClients]) -> Iterator[MailerHarness]:
+    if request.param != "sandbox":
+        mail = MemoryMail()
+        account = MemoryAws(now=lambda: START, services={"sesv2": mail.client})
+        account.intercept = mail.intercept
+        over_wire = replace(
+            mail.mailer, new_client=lambda: new_wire(account).new_client("sesv2", NO_RETRIES)
+        )
+        yield MemoryHarness(mail if request.param == "memory" else over_wire, mail)
         return
     with ShippedSandbox() as sandbox:
         yield SesHarness(sandbox, ses_mailer(sandbox.url))
@@ -116,6 +118,6 @@ def test_refused_send_raises_alarm_unless_limited(rig: MailerHarness, *, limited
 
 
 def test_rejected_mail_is_declined(rig: MailerHarness) -> None:
-    answer = send(rig, rig.rejected())
+    answer = send(rig, replace(RECEIPT, to="rejected@example.com"))
     assert isinstance(answer, Declined)
     assert (answer.code, rig.sent()) == ("MessageRejected", [])

@@ -1,4 +1,4 @@
-"""What any payment provider must do, for each fake and each adapter."""
+"""What any payment provider must do: each client over its model, in process and over HTTP."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,6 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.provider import AnyProvider
 from oncely.providers.interfaces import Payment
-from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,
@@ -30,6 +29,7 @@ from tests.conformance.payment_harnesses import (
     make_payment,
     prepare_payment,
 )
+from tests.support.provider_fault import ProviderFault
 
 
 def prepared(rig: PaymentHarness, kind: str = "good") -> tuple[Payment, str]:

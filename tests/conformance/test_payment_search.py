@@ -8,13 +8,13 @@ from oncely.domain.effect_outcomes import Anomalous, Declined, LookupFailed, Not
 from oncely.domain.keys import JobKey
 from oncely.provider import AnyProvider
 from oncely.providers.stripe import STRIPE
-from oncely.testing.provider_fault import ProviderFault
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     execute_payment,
     payment_harness,
     prepare_payment,
 )
+from tests.support.provider_fault import ProviderFault
 
 
 def test_absence_is_conclusive_unless_the_search_lags(

@@ -1,12 +1,10 @@
 """What the plug-in of any provider must declare, so that everything local is built from it."""
 
-from pkgutil import resolve_name
-
 import pytest
 
 from oncely.contract import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.provider import AnyProvider
+from oncely.provider import AnyProvider, ProviderAccess
 from oncely.testing.sandbox import Sandbox, sandbox_type
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES
 from oncely.testing.sandbox.http_messages import SandboxRequest, now
@@ -16,13 +14,19 @@ pytestmark = pytest.mark.parametrize(
 )
 
 
-def test_every_call_of_the_sandbox_is_a_method_of_the_fake(plugin: AnyProvider) -> None:
+def test_every_call_of_the_sandbox_is_a_method_of_the_client(plugin: AnyProvider) -> None:
     sandbox = sandbox_type(plugin)
     calls = {sandbox.hanging_call or next(iter(sandbox.requests))}
     calls |= {call for _, call, _ in sandbox.fault_rates}
 
     assert sandbox.fault_rates
-    assert calls <= sandbox.requests.keys() <= set(dir(resolve_name(str(plugin.fake))))
+    settings = {plugin.env_var(name): value for name, value in sandbox.settings.items()}
+    access = ProviderAccess(
+        settings=plugin.read_settings(settings),
+        api_key=sandbox.api_key,
+        new_aws_client=lambda *_: None,
+    )
+    assert calls <= sandbox.requests.keys() <= set(dir(plugin.connect(access)))
 
 
 def test_local_settings_and_key_are_valid(plugin: AnyProvider) -> None:

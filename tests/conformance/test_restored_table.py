@@ -16,7 +16,6 @@ from oncely.domain.table_identity import MAX_INVOCATION_TIME
 from oncely.operate.restore_proofs import Declaration
 from oncely.ports import TableBlocked, TableOpen
 from oncely.run.table_guard import CheckedTable
-from oncely.testing.history import MemoryHistory
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
@@ -59,7 +58,7 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     clock = FakeClock(LATER)
     assert isinstance(CheckedTable(table, clock).check(), TableBlocked)
 
-    history = MemoryHistory()
+    world = InMemoryStack(clock=clock)
     ended = [
         make_job(
             job_key=key,
@@ -73,11 +72,10 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
         for key in (LOST, OLD)
     ]
     lines = [history_line(None, job, generation="T1", at=NOW) for job in ended]
-    history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
+    world.history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
     store = DynamoJobStore(client=dynamo.client, table=name, tables={})
-    world = InMemoryStack(store=store, rows=dynamo.rows(), clock=clock, history=history)
     scan = DynamoRowScan(dynamo.client, name)
-    service = world.app(table_identity=table, row_scan=scan).proof_restorer
+    service = world.app(store=store, table_identity=table, row_scan=scan).proof_restorer
 
     done = service.replace_table(replays_for=timedelta(days=18))
 

@@ -1,53 +1,33 @@
-"""Rejected messages, in memory and on S3: the job of each, and whether it was resent."""
+"""Rejected messages: the job of each, and whether it was resent."""
 
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from oncely.aws.s3_archive import S3Archive
-from oncely.operate.rejects import StoredRejects
-from tests.support.fakes import START, MemoryRejects
+from tests.conformance.archive_harness import ArchiveHarness
+from tests.support.fakes import START
 
 KEY = "payment.charge:order_1"
 DAY = f"{START:%Y/%m/%d}"
 Save = Callable[[str, str | None], None]
 
 
-@pytest.fixture(params=["memory", "moto"])
-def archive(
-    request: pytest.FixtureRequest, no_profile: None
-) -> Iterator[tuple[StoredRejects, Save]]:
-    if request.param == "memory":
-        memory = MemoryRejects()
+@pytest.fixture
+def archive(bucket: ArchiveHarness) -> tuple[S3Archive, Save]:
+    stored, times = S3Archive(bucket.client, bucket.name), count()
 
-        def remember(name: str, key: str | None, at: datetime = START) -> None:
-            memory.add(f"{DAY}/{name}", "{}", at=at)
-            memory.of_jobs.setdefault(key or "", []).append(f"{DAY}/{name}")
+    def save(name: str, key: str | None) -> None:
+        reject = {"body": "{}", "reason": "no", "queue": "payments"}
+        named = {} if key is None else {"job_key": key}
+        stored.save_reject(name, reject | named, at=START + timedelta(seconds=next(times)))
 
-        yield memory, remember
-        return
-    with mock_aws():
-        client = boto3.client(
-            "s3", region_name="us-east-1", aws_access_key_id="1", aws_secret_access_key="1"
-        )
-        client.create_bucket(Bucket="archive")
-        stored = S3Archive(client, "archive")
-
-        times = count()
-
-        def save(name: str, key: str | None) -> None:
-            reject = {"body": "{}", "reason": "no", "queue": "payments"}
-            named = {} if key is None else {"job_key": key}
-            stored.save_reject(name, reject | named, at=START + timedelta(seconds=next(times)))
-
-        yield stored, save
+    return stored, save
 
 
-def test_rejects_are_found_by_their_job(archive: tuple[StoredRejects, Save]) -> None:
+def test_rejects_are_found_by_their_job(archive: tuple[S3Archive, Save]) -> None:
     rejects, save = archive
     save("a", KEY)
     save("b", "payment.charge:order_2")
@@ -61,7 +41,7 @@ def test_rejects_are_found_by_their_job(archive: tuple[StoredRejects, Save]) -> 
     assert rejects.job_rejects("payment.charge:none", limit=10) == []
 
 
-def test_resend_is_reserved_once(archive: tuple[StoredRejects, Save]) -> None:
+def test_resend_is_reserved_once(archive: tuple[S3Archive, Save]) -> None:
     rejects, save = archive
     names = [f"{DAY}/{name}" for name in ("a", "ab")]
     for name in ("a", "ab"):

@@ -1,6 +1,7 @@
 """Every port on AWS, each built on first use from the settings."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import cached_property, lru_cache
@@ -15,7 +16,9 @@ from oncely.aws.system import SystemClock, new_identity, new_owner_token, random
 from oncely.code_stamp import check_engine_stamp, check_job_stamp
 from oncely.contract import AnyContract
 from oncely.domain.errors import NotConfiguredError
+from oncely.http.network import INTERNET
 from oncely.job_settings import JobSettings
+from oncely.ports import Clock
 from oncely.provider import AnyProvider, Provider, ProviderAccess
 from oncely.registry import ContractRegistry
 from oncely.settings import Settings
@@ -59,12 +62,13 @@ class AwsPorts:
     is read before its client is built, so a missing one is reported by name.
     """
 
-    clock = SystemClock()
-    jitter = staticmethod(random_jitter)
-    new_token = staticmethod(new_owner_token)
-    new_identity = staticmethod(new_identity)
-
     def __init__(self, settings: Settings, clients: AwsClients | None = None) -> None:
+        self.clock: Clock = SystemClock()
+        self.jitter: Callable[[], float] = random_jitter
+        self.new_token: Callable[[], str] = new_owner_token
+        self.new_identity: Callable[[], str] = new_identity
+        self.sleep: Callable[[float], None] = time.sleep
+        self.network = INTERNET  # to the providers
         self.settings = settings
         self.clients = clients or AwsClients()
         self._secret_lock = threading.Lock()
@@ -328,6 +332,7 @@ class AwsPorts:
             tables=self.settings.tables,
             table_columns=self.settings.table_columns,
             due_shards=self.settings.due_shards,
+            sleep=self.sleep,
         )
 
     @cached_property
@@ -342,6 +347,7 @@ class AwsPorts:
                 settings=self._provider_settings(plugin),
                 api_key=api_key,
                 gate=self.gate.requests(plugin),
+                network=self.network,
                 new_aws_client=self.clients.new_client,
             )
         )

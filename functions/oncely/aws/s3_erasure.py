@@ -50,6 +50,7 @@ class S3ErasableArchive:
 
     client: "S3Client"
     bucket: str
+    max_concurrency: int = MAX_CONCURRENCY
 
     def redact_history(self, redact: Redact, *, dry_run: bool) -> Iterator[bool]:
         """Yield for each object whether any version held lines that `redact` changes."""
@@ -67,8 +68,11 @@ class S3ErasableArchive:
         self, prefix: str, suffix: str, work: Callable[[_Object], bool]
     ) -> Iterator[bool]:
         found = (one for one in self._objects(prefix) if one.key.endswith(suffix))
-        with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
-            while batch := list(islice(found, MAX_CONCURRENCY)):
+        if self.max_concurrency == 1:
+            yield from map(work, found)
+            return
+        with ThreadPoolExecutor(max_workers=self.max_concurrency) as pool:
+            while batch := list(islice(found, self.max_concurrency)):
                 yield from pool.map(work, batch)
 
     def _objects(self, prefix: str) -> Iterator[_Object]:

@@ -3,7 +3,7 @@
 import hashlib
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -69,14 +69,6 @@ class AlertLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlertWindow:
-    """A window of one kind. It begins with the first alert."""
-
-    until: datetime
-    sent: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class AlertDigest:
     """The alerts of one window that were not sent individually."""
 
@@ -91,27 +83,6 @@ class AlertDigest:
     def key(self) -> str:
         """The key under which a sweep finds it."""
         return self.kind.key_of_digest(self.until)
-
-
-def count_alert(
-    window: AlertWindow | None, *, now: datetime, limits: AlertLimits
-) -> tuple[AlertWindow, bool]:
-    """The window after one more alert, and whether it is sent. Stores do this atomically."""
-    if window is None or now >= window.until:
-        window = AlertWindow(until=now + limits.window)
-    if window.sent >= limits.max_alerts:
-        return window, False
-    return replace(window, sent=window.sent + 1), True
-
-
-def add_to_digest(digest: AlertDigest, names: Sequence[str]) -> AlertDigest:
-    """The digest with these jobs. It is due from then on, even if it was sent before."""
-    return replace(
-        digest,
-        count=digest.count + len(names),
-        examples={**digest.examples, **examples_by_slot(names)},
-        due_at=digest.due_at or digest.until + DIGEST_GRACE,
-    )
 
 
 def examples_by_slot(names: Sequence[str]) -> dict[int, str]:

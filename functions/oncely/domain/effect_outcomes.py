@@ -23,7 +23,7 @@ class Precondition:
             return self.or_absent
         value = row[self.name]
         return value in self.one_of or (
-            self.or_at_most is not None and str(value) <= self.or_at_most
+            self.or_at_most is not None and isinstance(value, str) and value <= self.or_at_most
         )
 
 

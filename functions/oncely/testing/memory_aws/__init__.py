@@ -1,0 +1,1 @@
+"""AWS in memory, under the shipped adapters: for unit tests and the fault explorer."""

@@ -1,0 +1,80 @@
+"""An AWS account in memory: one client of each service, under the shipped adapters."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from oncely.testing.memory_aws.calls import Intercept, MemoryClient, perform_directly
+from oncely.testing.memory_aws.services import (
+    MemoryCloudFormation,
+    MemoryCloudWatch,
+    MemoryEventBridge,
+    MemoryS3,
+    MemorySecrets,
+    MemorySns,
+    MemorySqs,
+    MemoryStepFunctions,
+    MemoryUserPools,
+    Now,
+)
+
+if TYPE_CHECKING:
+    from botocore.config import Config
+
+    from oncely.aws.clients import AwsClients
+
+
+class MemoryAws:
+    """Stands for `AwsClients`. A provider that is an AWS service adds its own client by name."""
+
+    def __init__(
+        self,
+        *,
+        now: Now,
+        tables: Any = None,  # noqa: ANN401  # as MemoryDynamo takes them; None for an account without DynamoDB
+        intercept: Intercept = perform_directly,
+        services: Mapping[str, MemoryClient] | None = None,
+    ) -> None:
+        self.sqs = MemorySqs(now)
+        self.sns = MemorySns()
+        self.s3 = MemoryS3(now)
+        self.events = MemoryEventBridge()
+        self.secrets = MemorySecrets()
+        self.states = MemoryStepFunctions(now)
+        self.cloudwatch = MemoryCloudWatch()
+        self.users = MemoryUserPools()
+        self.cloudformation = MemoryCloudFormation()
+        own = (
+            *(self.sqs, self.sns, self.s3, self.events, self.secrets, self.states),
+            *(self.cloudwatch, self.users, self.cloudformation),
+        )
+        self._by_name: dict[str, MemoryClient] = {one.service: one for one in own}
+        self._by_name |= services or {}
+        if tables is not None:
+            self._by_name["dynamodb"] = self.dynamodb = _new_dynamodb(tables, now)
+        self.intercept = intercept
+
+    @property
+    def intercept(self) -> Intercept:
+        """Performs every call of every client."""
+        return self._intercept
+
+    @intercept.setter
+    def intercept(self, intercept: Intercept) -> None:
+        self._intercept = intercept
+        for client in self._by_name.values():
+            client.intercept = intercept
+
+    @property
+    def clients(self) -> "AwsClients":
+        """The account as adapters take it."""
+        return cast("AwsClients", self)
+
+    def new_client(self, service: str, config: "Config | None" = None) -> Any:  # noqa: ANN401  # of any service
+        """The one client of a service. Its timeouts and retries do not matter here."""
+        del config
+        return self._by_name[service]
+
+
+def _new_dynamodb(tables: Any, now: Now) -> Any:  # noqa: ANN401  # until MemoryDynamo is here
+    return import_module("oncely.testing.memory_aws.dynamodb").MemoryDynamo(tables, now=now)

@@ -1,0 +1,253 @@
+"""Every request of the adapters is answered alike by DynamoDB in memory and by a real engine."""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
+from oncely.domain.alert_budget import AlertCause, AlertKind, AlertLimits
+from oncely.domain.due import DueAction, due_shard
+from oncely.domain.errors import UnavailableError
+from oncely.domain.event_records import EventMark, EventRecord
+from oncely.domain.gate import (
+    GateState,
+    Pause,
+    PauseAction,
+    PauseEntry,
+    close_circuit,
+    open_circuit,
+    take_probe,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import TRANSITIONS, Event, Status
+from oncely.ports import ForgedRow, UniqueWindow
+from tests.conformance.samples import make_claim, make_ready_job, paid_order_write, time_at
+from tests.conformance.twin import TABLES, Twin
+from tests.support.dynamo import DynamoFixture
+from tests.support.load_size import choose_size
+
+pytestmark = [pytest.mark.mass, pytest.mark.timeout(1200)]
+SEQUENCES = choose_size(8, full=400)
+STEPS = 25
+JOBS, GATES, ORDERS, EVENTS = (
+    TABLES[short] for short in ("jobs", "gates", "orders", "import_events")
+)
+KEYS = (JobKey("payment.charge:first"), JobKey("payment.charge:second"))
+ORDER = {"order_id": "18452"}
+GATE = "acme:effects"
+KIND = AlertKind(cause=AlertCause.REVIEW, job_type="payment.charge", reason="order … is odd")
+FINGERPRINTS = (None, "fingerprint-1", "fingerprint-1", "fingerprint-2")
+CLAIMS = {Event.CLAIM, Event.CLAIM_REVIEW}
+EVENTS_BY_STATUS = {
+    status: [event for source, event in TRANSITIONS if source is status and event not in CLAIMS]
+    for status in Status
+}
+
+
+class Play:
+    """The shipped adapters over both, and what a worker, a producer or a sweep does with them."""
+
+    def __init__(self, twin: Twin, draw: Random) -> None:
+        self.draw, client = draw, twin.client
+        tables = {"orders": ORDERS}
+        self.store = DynamoJobStore(
+            client=client, table=JOBS, tables=tables, sleep=lambda _seconds: None
+        )
+        self.inserter = DynamoJobInserter(client, self.store)
+        self.due = DynamoDueIndex(client, JOBS)
+        self.finder = DynamoJobIndex(client, JOBS)
+        self.leases = DynamoSweepLeases(client, JOBS)
+        self.budget = DynamoAlertBudget(client, JOBS, AlertLimits(max_alerts=2))
+        self.gates = DynamoGateTable(client, GATES)
+        self.orders = DynamoBusinessTable(client, ORDERS, "orders")
+        self.events = DynamoBusinessTable(client, EVENTS, "import_events")
+        self.twin = twin
+        self.step = 0
+        self.seen: dict[JobKey, list[Job]] = {key: [] for key in KEYS}
+
+    def one(self, *choices: Any) -> Any:  # noqa: ANN401  # any of them
+        return self.draw.choice(choices)
+
+    def is_drawn(self, chance: float = 0.5) -> bool:
+        return self.draw.random() < chance
+
+    def perform(self) -> None:
+        self.step += 1
+        verb, key = self.one(*VERBS), self.one(*KEYS)
+        with suppress(UnavailableError):  # a retry that always loses, on both
+            getattr(self, verb)(key)
+        row = self.store.get(key)
+        if row is not None and row not in self.seen[key][-1:]:
+            self.seen[key].append(row)
+
+    def create(self, key: JobKey) -> None:
+        job = self._new_job(key)
+        found = self.store.create(job)
+        if isinstance(found, ForgedRow):
+            self.store.create(job, replacing=found)
+
+    def insert(self, key: JobKey) -> None:
+        self.inserter.insert(self._new_job(key))
+
+    def insert_unique(self, key: JobKey) -> None:
+        window = UniqueWindow(
+            name="nightly", now=time_at(self.step), until=time_at(self.step + self.one(1, 5, 60))
+        )
+        replacing = self.one(None, *KEYS)
+        self.inserter.insert_unique(self._new_job(key), window, replacing=replacing)
+
+    def claim(self, key: JobKey) -> None:
+        claim = make_claim(
+            f"owner-{self.step}",
+            job_key=key,
+            now=time_at(self.step),
+            fingerprint=self.one(*FINGERPRINTS),
+            subject=self.one(None, "18452"),
+        )
+        row = self.store.get(key)
+        if row is not None and row.nothing_sent:
+            claim = replace(claim, reopens=row)
+        if self.is_drawn(0.3):
+            other = KEYS[1 - KEYS.index(key)]
+            seen = self.one(None, (), (time_at(1),))
+            claim = replace(claim, requires_failed=other, previous_resubmissions=seen)
+        self.store.claim(claim)
+
+    def swap(self, key: JobKey) -> None:
+        back = self.one(1, 1, 1, 2, 3)
+        if len(self.seen[key]) < back:
+            return
+        before = self.seen[key][-back]
+        event = self.one(*EVENTS_BY_STATUS[before.status])
+        changes: dict[str, object] = {}
+        if event is not Event.NOTE:
+            changes["due_at"] = self.one(None, time_at(1000 + self.step))
+        if event is Event.CONFIRM:
+            changes["result"] = {"step": self.step, "rate": 0.1}
+        if event is Event.ESCALATE:
+            changes["nothing_sent"] = self.is_drawn()
+        after = before.apply(
+            event, now=time_at(self.step), actor="worker", reason=str(event), **changes
+        )
+        write = paid_order_write(key=ORDER, set={"status": "paid"}, may_create=self.is_drawn())
+        self.store.compare_and_swap(before, after, business_writes=self.one((), (write,)))
+
+    def hint(self, key: JobKey) -> None:
+        at = time_at(self.step - self.one(0, 3))
+        self.store.hint(key, deployment=self.one(None, "another"), now=at)
+
+    def save_event(self, key: JobKey) -> None:
+        if self.seen[key]:
+            event = EventRecord(
+                at=time_at(self.step), provider="ses", name="Send", mark=EventMark.PROOF, fence=1
+            )
+            self.store.save_event(self.one(*self.seen[key][-2:]), event)
+
+    def put_order(self, _: JobKey) -> None:
+        item = {"order_id": {"S": "18452"}, "status": {"S": self.one("payment_pending", "paid")}}
+        item["amount"] = {"N": self.one("1250", "1250.0", "1")}
+        self.twin.send("put_item", {"TableName": ORDERS, "Item": item})
+
+    def update_order(self, _: JobKey) -> None:
+        self.orders.update(paid_order_write(key=ORDER, must_be_new=self.is_drawn()))
+        self.orders.get(ORDER)
+
+    def remove(self, key: JobKey) -> None:
+        self.twin.send("delete_item", {"TableName": JOBS, "Key": {"job_key": {"S": key}}})
+
+    def sweep(self, key: JobKey) -> None:
+        shard = due_shard(key, self.due.shards)
+        until = self.one(time_at(self.step), time_at(2000))
+        list(self.due.due(self.one(*DueAction), shard, since=None, until=until))
+        now = time_at(self.step)
+        self.leases.acquire(shard, holder=self.one("a", "b"), now=now, until=time_at(self.step + 3))
+        self.leases.release(shard, holder="a")
+
+    def find(self, key: JobKey) -> None:
+        self.finder.by_subject("18452", limit=self.one(1, 5))
+        self.finder.by_customer("customer_7", limit=5)
+        self.finder.count((Status.NEEDS_REVIEW, Status.FAILED), since=None, limit=self.one(1, 9))
+        list(self.finder.by_status((Status.NEEDS_REVIEW,), oldest_first=self.is_drawn()))
+        self.finder.get_many([*KEYS, key])
+
+    def alert(self, key: JobKey) -> None:
+        now, later = time_at(self.step), time_at(self.step + 3)
+        self.budget.admit(KIND, [key], now=time_at(self.step * self.one(1, 1, 1000)))
+        self.budget.reserve(KIND, key, now=now, until=later)
+        far = time_at(10**6)
+        for shard in range(self.due.shards):
+            for entry in self.due.due(DueAction.PUBLISH, shard, since=None, until=far):
+                if entry.job_key in KEYS:
+                    continue
+                digest = self.budget.take_digest(entry.job_key, now=far, until=far)
+                if digest is not None and self.is_drawn():
+                    self.budget.close_digest(digest, now=later)
+
+    def lease_slots(self, _: JobKey) -> None:
+        now = time_at(self.step * self.one(1, 1, 60))
+        count, interval = self.one(1, 500), timedelta(milliseconds=40)
+        latest = now + timedelta(seconds=self.one(0, 20))
+        state, _slots = self.gates.lease(
+            GATE, count=count, interval=interval, now=now, latest=latest
+        )
+        change = self.one(open_circuit, close_circuit, take_probe)
+        after: GateState | None = change(state, now)
+        if after is not None:
+            self.gates.change_circuit(GATE, self.one(state, GateState()), after)
+
+    def pause(self, _: JobKey) -> None:
+        known = self.gates.read().pauses.get("payment.charge")
+        action = self.one(PauseAction.PAUSE, PauseAction.RESUME)
+        entry = PauseEntry(at=time_at(self.step), action=action, actor="ada", reason="prices")
+        after = (known or Pause(target="payment.charge")).with_entry(entry)
+        self.gates.write_pause(self.one(known, None), after)
+
+    def delete_events(self, _: JobKey) -> None:
+        for event in self.draw.choices("abc", k=2):
+            item = {"record_id": {"S": "crm#1"}, "event_id": {"S": event}}
+            self.twin.send("put_item", {"TableName": EVENTS, "Item": item})
+        partition = {"record_id": "crm#1"}
+        self.events.delete_partition(partition, sort="event_id", dry_run=self.is_drawn())
+
+    def _new_job(self, key: JobKey) -> Job:
+        return make_ready_job(
+            key,
+            status=self.one(Status.READY, Status.READY, Status.UNKNOWN),
+            created_at=time_at(self.step),
+            fingerprint=self.one(*FINGERPRINTS),
+            fence=self.one(None, 1),
+        )
+
+
+# How often each is drawn: most operations on a row are swaps and claims.
+VERBS = (
+    *["swap"] * 10,
+    *["claim"] * 6,
+    *["create", "hint", "save_event"] * 2,
+    *("insert", "insert_unique", "remove", "put_order", "update_order", "sweep", "find"),
+    *("alert", "lease_slots", "pause", "delete_events"),
+)
+
+
+@settings(max_examples=SEQUENCES, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(draw=st.randoms(use_true_random=True))
+def test_adapters_get_same_answers(twin_engine: DynamoFixture, draw: Random) -> None:
+    twin = Twin(twin_engine, (JOBS, GATES, ORDERS, EVENTS))
+    play = Play(twin, draw)
+    for _ in range(STEPS):
+        play.perform()
+    twin.check_rows()

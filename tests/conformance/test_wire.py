@@ -1,0 +1,314 @@
+"""Each adapter over AWS in memory, called directly and through botocore."""
+
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+from botocore.exceptions import ParamValidationError
+
+import oncely.aws
+from oncely import signals
+from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.clients import AwsClients
+from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
+from oncely.aws.cognito_users import CognitoUserDirectory
+from oncely.aws.deployment_identity import DynamoTableIdentity
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
+from oncely.aws.event_bridge import EventBridgeBus
+from oncely.aws.own_tables import JOBS
+from oncely.aws.row_scan import DynamoRowScan
+from oncely.aws.s3_archive import S3Archive
+from oncely.aws.s3_audits import S3AuditReports
+from oncely.aws.s3_bulk_runs import S3BulkRuns
+from oncely.aws.s3_erasure import S3ErasableArchive
+from oncely.aws.s3_erasure_log import S3ErasureLog
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.s3_history_reader import S3HistoryReader
+from oncely.aws.secrets_manager import cached_secret_reader
+from oncely.aws.sns import SnsNotifier
+from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
+from oncely.aws.sqs_depths import SqsQueueDepths
+from oncely.aws.stack_status import is_rolling_back
+from oncely.aws.step_functions import StepFunctionsSweeps
+from oncely.aws.table_generation import TableGenerationReader
+from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.operate.daily_audit import StoredAudit
+from oncely.operate.overview import HOUR, QueuedMessages, Series
+from oncely.ports import Alert, Created, UniqueWindow
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.calls import AwsCall, client_error, no_response
+from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue, MemoryUser
+from oncely.testing.memory_aws.wire import WireClients
+from oncely.throttles import THROTTLED_REQUESTS
+from tests.support.fakes import START
+from tests.support.table_schemas import TABLE_SCHEMAS
+from tests.unit.samples import make_job
+
+URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/payments"
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:alerts"
+MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:sweep"
+POOL = "eu-west-1_pool"
+ALERT = Alert(subject="Job needs review: é", text="order 18452 & <more>\n", names=())
+
+
+@pytest.fixture
+def account() -> MemoryAws:
+    account = MemoryAws(now=lambda: START, tables=TABLE_SCHEMAS)
+    account.sqs.queues[URL] = MemoryQueue()
+    account.sns.topics.add(TOPIC)
+    account.events.buses.add("bus")
+    account.states.machines.add(MACHINE)
+    account.secrets.values["stripe"] = " sk_1\n"
+    account.users.pools[POOL] = {"ada": MemoryUser(("operator", "support"))}
+    return account
+
+
+@pytest.fixture(params=["memory", "wire"])
+def clients(
+    request: pytest.FixtureRequest, account: MemoryAws, new_wire: type[WireClients]
+) -> AwsClients:
+    return account.clients if request.param == "memory" else new_wire(account)
+
+
+@pytest.fixture
+def wire(account: MemoryAws, new_wire: type[WireClients]) -> WireClients:
+    return new_wire(account)
+
+
+def fail_times(account: MemoryAws, times: int, fault: Callable[[AwsCall], Exception]) -> list[str]:
+    """Fail the next calls after they were performed. Returns the names of all calls."""
+    calls: list[str] = []
+
+    def intercept(call: AwsCall, perform: Any) -> Any:  # noqa: ANN401  # of any call
+        calls.append(call.name)
+        if len(calls) <= times:
+            perform()
+            raise fault(call)
+        return perform()
+
+    account.intercept = intercept
+    return calls
+
+
+def throttled(call: AwsCall) -> Exception:
+    return client_error("ThrottlingException", call.operation)
+
+
+def send_and_hand_back(clients: AwsClients, account: MemoryAws) -> None:
+    queue, long = account.sqs.queues[URL], "é" * 200_000
+    sent = SqsMessageSender(clients=clients, queue_url=URL).send(
+        ["one", long, "\x00"], groups=["customer_1"]
+    )
+    assert sent == [True, True, False]
+    assert [one.body for one in queue.messages] == ["one", long]
+    assert queue.messages[0].group is not None
+
+    (message,) = queue.receive(at=START, limit=1)
+    source = SqsMessageSource(clients=clients, queue_url=URL)
+    source.redeliver_after(message.receipt, delay=timedelta(seconds=1.2))
+    assert message.visible_at == START + timedelta(seconds=2)
+    with pytest.raises(NotConfiguredError, match="ReceiptHandleIsInvalid"):
+        source.redeliver_after("other", delay=timedelta(0))
+
+
+def reject(clients: AwsClients, account: MemoryAws) -> None:
+    rejects = SqsRejectQueue(clients=clients, rejects_url=URL, source="payments")
+    rejects.reject("\x00é", reason="no", message_id="m-1", job_key="payment.charge:1")
+    (message,) = account.sqs.queues[URL].messages
+    assert message.body == "\\x00é"
+    stored = message.to_record()["messageAttributes"]
+    assert {name: one["stringValue"] for name, one in stored.items()} == {
+        "reason": "no",
+        "message_id": "m-1",
+        "queue": "payments",
+        "job_key": "payment.charge:1",
+    }
+
+
+def count_messages(clients: AwsClients, account: MemoryAws) -> None:
+    SqsMessageSender(clients=clients, queue_url=URL).send(["a", "b", "c"])
+    account.sqs.queues[URL].receive(at=START, limit=1)
+    found = SqsQueueDepths(clients.sqs, {"payments": URL}).depths()
+    assert found == [QueuedMessages(queue="payments", waiting=2, in_flight=1, delayed=0)]
+
+
+def alert(clients: AwsClients, account: MemoryAws) -> None:
+    assert SnsNotifier(clients, TOPIC).notify(ALERT)
+    assert not SnsNotifier(clients, f"{TOPIC}-2").notify(ALERT)
+    (one,) = account.sns.published
+    assert (one.subject, one.message) == ("Job needs review: ?", ALERT.text)
+
+
+def publish_event(clients: AwsClients, account: MemoryAws) -> None:
+    EventBridgeBus(clients.events, "bus").publish(make_job())
+    (event,) = account.events.events
+    assert event["Source"] == "oncely"
+    assert json.loads(event["Detail"])["job_key"] == make_job().job_key
+
+
+def start_sweep(clients: AwsClients, account: MemoryAws) -> None:
+    StepFunctionsSweeps(clients.states, MACHINE).start({"shard": 1})
+    assert account.states.executions == [(MACHINE, '{"shard": 1}')]
+    with pytest.raises(NotConfiguredError, match="StateMachineDoesNotExist"):
+        StepFunctionsSweeps(clients.states, f"{MACHINE}-2").start({})
+
+
+def read_metrics(clients: AwsClients, account: MemoryAws) -> None:
+    hour = START.replace(minute=0)
+    account.cloudwatch.metrics[signals.FAILED] = {hour: 2.0, hour - 30 * HOUR: 9.0}
+    metrics = CloudWatchHourlyMetrics(clients.cloudwatch, "stack")
+    found = metrics.by_hour(since=START - 24 * HOUR, until=START + HOUR)
+    assert found[Series.FAILED] == {hour: 2.0}
+    assert found[Series.FINISHED] == {}
+
+
+def read_groups(clients: AwsClients, account: MemoryAws) -> None:
+    account.users.page_size = 1
+    users = CognitoUserDirectory(clients.users, POOL)
+    assert users.groups("ada") == {"operator", "support"}
+    assert users.groups("eve") == frozenset()
+    account.users.pools[POOL]["ada"].enabled = False
+    assert users.groups("ada") == frozenset()
+
+
+def save_audit(clients: AwsClients, account: MemoryAws) -> None:
+    account.s3.buckets["archive"] = MemoryBucket()
+    reports = S3AuditReports(clients.s3, "archive")
+    until = datetime.fromisoformat("2026-05-17T00:00:00Z")
+    name = "20260516T000000Z-20260517T000000Z-2"
+    audit = StoredAudit(name=name, since=until - 24 * HOUR, until=until, differences=2)
+    reports.save_audit(audit, [{"order": "é"}])
+    assert reports.recent_audits(limit=5) == [audit]
+    assert reports.read_audit(name) == [{"order": "é"}]
+    assert reports.read_audit(name.replace("-2", "-3")) is None
+
+
+def read_generation(clients: AwsClients, account: MemoryAws) -> None:
+    generation = TableGenerationReader(clients.dynamodb, JOBS)()
+    assert generation == account.dynamodb.describe_table(TableName=JOBS)["Table"]["TableId"]
+    with pytest.raises(NotConfiguredError, match="ResourceNotFoundException"):
+        TableGenerationReader(clients.dynamodb, "other")()
+
+
+RoundTrip = Callable[[AwsClients, MemoryAws], None]
+ROUND_TRIPS: dict[type, RoundTrip] = {
+    SqsMessageSender: send_and_hand_back,
+    SqsMessageSource: send_and_hand_back,
+    SqsRejectQueue: reject,
+    SqsQueueDepths: count_messages,
+    SnsNotifier: alert,
+    EventBridgeBus: publish_event,
+    StepFunctionsSweeps: start_sweep,
+    CloudWatchHourlyMetrics: read_metrics,
+    CognitoUserDirectory: read_groups,
+    S3AuditReports: save_audit,
+    TableGenerationReader: read_generation,
+}
+# Their own suites run on both.
+IN_SUITES = {
+    *(S3Archive, S3BulkRuns, S3ErasableArchive, S3ErasureLog, S3HistoryReader, S3HistoryStore),
+    *(DynamoAlertBudget, DynamoBusinessTable, DynamoDueIndex, DynamoGateTable, DynamoJobIndex),
+    *(DynamoJobInserter, DynamoJobStore, DynamoRowScan, DynamoSweepLeases, DynamoTableIdentity),
+}
+
+
+@pytest.mark.parametrize("round_trip", dict.fromkeys(ROUND_TRIPS.values()))
+def test_adapter_does_its_work(
+    clients: AwsClients, account: MemoryAws, round_trip: RoundTrip
+) -> None:
+    round_trip(clients, account)
+
+
+def test_every_adapter_is_covered() -> None:
+    modules = [
+        import_module(one.name) for one in pkgutil.iter_modules(oncely.aws.__path__, "oncely.aws.")
+    ]
+    adapters = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and value.__module__ == module.__name__
+        and {"client", "clients"} & inspect.get_annotations(value).keys()
+    }
+    assert adapters - IN_SUITES == ROUND_TRIPS.keys()
+
+
+def test_secret_is_read(clients: AwsClients) -> None:
+    read = cached_secret_reader(clients.secrets)
+    assert read("stripe", "the key") == "sk_1"
+    with pytest.raises(NotConfiguredError, match="ResourceNotFoundException"):
+        read("other", "the key")
+
+
+def test_rollback_is_seen(clients: AwsClients, account: MemoryAws) -> None:
+    account.cloudformation.statuses = {"mine": "UPDATE_ROLLBACK_IN_PROGRESS", "new": "CREATED"}
+    found = [is_rolling_back(clients.cloudformation, name) for name in ("mine", "new", "other")]
+    assert found == [True, False, False]
+
+
+def test_failed_entry_is_not_taken_as_published(clients: AwsClients, account: MemoryAws) -> None:
+    failed = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "InternalFailure"}]}
+    account.intercept = lambda _call, _perform: failed  # type: ignore[assignment]  # as EventBridge responds
+    with pytest.raises(UnavailableError):
+        EventBridgeBus(clients.events, "bus").publish(make_job())
+    assert account.events.events == []
+
+
+@pytest.mark.parametrize("fault", [throttled, no_response])
+def test_sdk_repeats_failed_call(
+    wire: WireClients, account: MemoryAws, fault: Callable[[AwsCall], Exception]
+) -> None:
+    calls = fail_times(account, 2, fault)
+    StepFunctionsSweeps(wire.states, MACHINE).start({})
+    assert calls == ["stepfunctions.start_execution"] * 3
+    assert len(account.states.executions) == 3
+
+
+@pytest.mark.parametrize("fault", [throttled, no_response])
+def test_last_attempt_is_translated(
+    clients: AwsClients, account: MemoryAws, fault: Callable[[AwsCall], Exception]
+) -> None:
+    fail_times(account, 3, fault)
+    with pytest.raises(UnavailableError):
+        StepFunctionsSweeps(clients.states, MACHINE).start({})
+
+
+def test_sdk_repeats_transaction_with_its_token(wire: WireClients, account: MemoryAws) -> None:
+    """The insert of a window has no token of ours, so the second attempt would find its own row."""
+    store = DynamoJobStore(client=wire.dynamodb, table=JOBS, tables={})
+    window = UniqueWindow(name="hubspot", now=START, until=START + HOUR)
+    calls = fail_times(account, 1, no_response)
+
+    inserted = DynamoJobInserter(wire.dynamodb, store).insert_unique(make_job(), window)
+
+    assert inserted == Created(make_job())
+    assert calls == ["dynamodb.execute_transaction"] * 2
+
+
+def test_throttled_attempt_is_counted(wire: WireClients, account: MemoryAws) -> None:
+    THROTTLED_REQUESTS.take()
+    fail_times(account, 1, throttled)
+    TableGenerationReader(wire.dynamodb, JOBS)()
+    assert THROTTLED_REQUESTS.take() == 1
+
+
+def test_sdk_validates_arguments(wire: WireClients) -> None:
+    with pytest.raises(ParamValidationError):
+        wire.sqs.send_message(QueueUrl=URL, MessageBody=1)  # type: ignore[arg-type]  # the point
+
+
+def test_unsupported_argument_fails_loudly(wire: WireClients) -> None:
+    with pytest.raises(TypeError, match="DelaySeconds"):
+        wire.sqs.send_message(QueueUrl=URL, MessageBody="a", DelaySeconds=1)
