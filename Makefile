@@ -133,8 +133,6 @@ PROVIDER_LAYERS := $(filter-out runtime,$(shell sed -n 's/^layer-\([a-z]*\) = .*
 # (A command for the recipe, not $(shell): make would run that before the file is written.)
 IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' $(LAYER_PINS)/layer-runtime.txt
 
-UNUSED_IN = $(shell sed -n 's/^layer-$(1) = .*\# unused: //p' pyproject.toml)
-
 lock: ## Pin the versions from pyproject.toml; ARGS=--upgrade raises them
 	@echo "Pinning the versions in requirements/ and $(LAYER_PINS)/"
 	@$(PYTHON) -m venv $(LOCK_VENV)
@@ -146,8 +144,7 @@ lock: ## Pin the versions from pyproject.toml; ARGS=--upgrade raises them
 	@$(COMPILE) --group layer-runtime --constraint requirements/dev.txt \
 	  $(addprefix --no-emit-package ,$(IN_RUNTIME)) --output-file $(LAYER_PINS)/layer-runtime.txt
 	@$(foreach layer,$(PROVIDER_LAYERS),$(COMPILE) --group layer-$(layer) --constraint requirements/dev.txt \
-	  $$($(IN_RUNTIME_LAYER)) $(addprefix --no-emit-package ,$(call UNUSED_IN,$(layer))) \
-	  --output-file $(LAYER_PINS)/layer-$(layer).txt &&) true
+	  $$($(IN_RUNTIME_LAYER)) --output-file $(LAYER_PINS)/layer-$(layer).txt &&) true
 	@$(COMPILE) --group runtime --constraint requirements/dev.txt \
 	  --output-file $(LAYER_PINS)/layer-local.txt
 	@rm -rf $(LOCK_VENV)

@@ -14,6 +14,7 @@ from oncely.domain.hints import DropReason
 from oncely.domain.profiles import ProviderProfile
 from oncely.domain.provider_events import EffectChange, EventEnvelope, EventRule, ProviderEvent
 from oncely.health import Finding
+from oncely.http.network import INTERNET, Network
 from oncely.http.request_gate import UNGATED, RequestGate
 
 
@@ -52,6 +53,7 @@ class ProviderAccess(Generic[S]):
     settings: S
     api_key: str = ""  # empty if the provider has none
     gate: RequestGate = field(default=UNGATED)  # around each request
+    network: Network = INTERNET
     # Creates a client of an AWS service, for providers that are one: (service, config).
     new_aws_client: Callable[..., Any] | None = None
 
@@ -99,10 +101,9 @@ class Provider(ABC, Generic[T_co, S]):
     layer: ClassVar[str | None] = None
     # Modules that the first call imports; loaded at start where the provider is used.
     preload: ClassVar[tuple[str, ...]] = ()
-    # For tests and the local stack only, as "module:attribute", so that no function loads them:
-    # a `ProviderSandbox` of `oncely.testing.sandbox`, and the client in memory.
+    # Its model, a `ProviderSandbox` of `oncely.testing.sandbox`: for tests, the explorer and the
+    # local stack only, as "module:attribute", so that no function loads it.
     sandbox: ClassVar[str | None] = None
-    fake: ClassVar[str | None] = None
     webhook_header: ClassVar[str] = ""  # in lower case, with the signature of an event
     # The environment variable that botocore reads its address from, if it is an AWS service.
     endpoint_env_var: ClassVar[str | None] = None

@@ -33,7 +33,7 @@ def test_engine_is_a_layer_with_only_what_functions_run(prod: Assembly) -> None:
 
     assert [path.name for path in package.parent.iterdir()] == ["oncely"]
     assert not [name for name in ("cli", "testing") if (package / name).exists()]
-    assert not list(package.glob("providers/*/sandbox"))
+    assert not list(package.glob("providers/*/sandbox*"))
     assert all("engine" in function.layers for function in prod.functions.values())
 
 
@@ -58,9 +58,8 @@ def test_only_functions_that_need_provider_sdk_have_its_layer(prod: Assembly) ->
 
     assert {name: found for name, found in extra.items() if found} == {
         "PaymentsWorker/Worker": {"payments"},
-        "SyncWorker/Worker": {"sync"},
-        "Reconciler/Resolve": {"payments", "sync"},
-        "AdminPage/Repair": {"payments", "sync"},
+        "Reconciler/Resolve": {"payments"},
+        "AdminPage/Repair": {"payments"},
     }
 
 

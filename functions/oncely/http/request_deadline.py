@@ -5,38 +5,51 @@ Connecting has its own timeout; its time counts toward the deadline.
 """
 
 import io
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import NewConnectionError
 
-# One thread sends a request and reads its response.
-_REQUEST: Final = threading.local()
+from oncely.http.network import INTERNET, Network
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    network: Network
+    ends_at: float
+
+    def time_left(self, max_seconds: float | None) -> float:
+        left = self.ends_at - self.network.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request exceeded its deadline")
+        return left if max_seconds is None else min(left, max_seconds)
+
+
+# Each thread, and each greenlet of the explorer, sends one request at a time and has its own.
+_DEADLINE: Final[ContextVar[_Deadline | None]] = ContextVar("deadline", default=None)
 
 
 @contextmanager
-def request_deadline(limit: timedelta) -> Iterator[None]:
-    """Limit the total time of the requests that this thread sends in this context."""
-    _REQUEST.ends_at = time.monotonic() + limit.total_seconds()
+def request_deadline(limit: timedelta, network: Network = INTERNET) -> Iterator[None]:
+    """Limit the total time of the requests that are sent in this context."""
+    ends_at = network.monotonic() + limit.total_seconds()
+    token = _DEADLINE.set(_Deadline(network, ends_at))
     try:
         yield
     finally:
-        _REQUEST.ends_at = None
+        _DEADLINE.reset(token)
 
 
 def _time_left(max_seconds: float | None) -> float | None:
-    ends_at: float | None = getattr(_REQUEST, "ends_at", None)
-    if ends_at is None:
-        return max_seconds
-    left = ends_at - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("the request exceeded its deadline")
-    return left if max_seconds is None else min(left, max_seconds)
+    deadline = _DEADLINE.get()
+    return max_seconds if deadline is None else deadline.time_left(max_seconds)
 
 
 class _TimedReader(io.RawIOBase):
@@ -74,6 +87,18 @@ class _TimedSocket:
 
 
 class _TimedConnection(HTTPConnection):
+    def __init__(self, *args: Any, network: Network, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().__init__(*args, **named)
+        self._network = network
+
+    def _new_conn(self) -> Any:  # noqa: ANN401  # a socket
+        if self._network.open_socket is None:
+            return super()._new_conn()
+        try:
+            return self._network.open_socket(self.host, self.port or self.default_port)
+        except OSError as error:
+            raise NewConnectionError(self, f"no connection: {error}") from error
+
     def connect(self) -> None:
         super().connect()
         self.sock: Any = _TimedSocket(self.sock)
@@ -93,7 +118,9 @@ class _TimedTlsPool(HTTPSConnectionPool):
     ConnectionCls = _TimedTlsConnection
 
 
-def apply_deadline(manager: PoolManager) -> PoolManager:
-    """Make `request_deadline` apply to every request of this pool."""
-    manager.pool_classes_by_scheme = {"http": _TimedPool, "https": _TimedTlsPool}
+def apply_deadline(manager: PoolManager, network: Network = INTERNET) -> PoolManager:
+    """Make `request_deadline` apply to every request of this pool, which uses this network."""
+    # A model in this process is served without TLS: its address is given as http://.
+    plain = cast("type[HTTPConnectionPool]", partial(_TimedPool, network=network))
+    manager.pool_classes_by_scheme = {"http": plain, "https": _TimedTlsPool}
     return manager

@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from oncely.domain.errors import NotConfiguredError
+from oncely.http.network import INTERNET, Network
 from oncely.http.request_deadline import request_deadline
 from oncely.http.request_gate import UNGATED, RequestGate
 from oncely.http.requests_session import deadline_session
@@ -45,6 +46,7 @@ def connect_gateway(
     settings: BraintreeSettings,
     *,
     gate: RequestGate = UNGATED,
+    network: Network = INTERNET,
     request_timeout: timedelta = PROFILE.request_timeout,
 ) -> Any:  # noqa: ANN401  # the SDK has no types
     """Build the SDK's gateway."""
@@ -62,8 +64,8 @@ def connect_gateway(
             trusted = self.environment.ssl_certificate or True
             with (
                 gate.request() as gated,
-                deadline_session() as session,
-                request_deadline(request_timeout),
+                deadline_session(network) as session,
+                request_deadline(request_timeout, network),
             ):
                 response = session.request(
                     http_verb,

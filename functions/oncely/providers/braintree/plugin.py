@@ -106,8 +106,7 @@ class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
     profile = PROFILE
     settings_type = BraintreeSettings
     layer = "braintree"
-    sandbox = "oncely.providers.braintree.sandbox.api:BraintreeSandbox"
-    fake = "oncely.providers.braintree.fake:FakeBraintree"
+    sandbox = "oncely.providers.braintree.sandbox:BraintreeSandbox"
     preload = ("oncely.providers.braintree.payments",)
 
     def connect(self, access: ProviderAccess[BraintreeSettings]) -> "PaymentProvider":
@@ -121,7 +120,9 @@ class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
                 f"Braintree is not configured: set {self.env_var('merchant_id')} and deploy again"
             )
         return BraintreePayments(
-            gateway=connect_gateway(access.api_key, settings, gate=access.gate),
+            gateway=connect_gateway(
+                access.api_key, settings, gate=access.gate, network=access.network
+            ),
             accounts=settings.accounts,
             scope=f"braintree:{settings.environment}:{settings.merchant_id}",
         )

@@ -11,8 +11,8 @@ _REJECTED: Final = frozenset({401, 403})
 
 def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
     """Read one contact, with the scope that the jobs need."""
-    # Import HubSpot's SDK only for this check.
-    from oncely.providers.hubspot.crm import TIMEOUTS_SECONDS, hubspot_client  # noqa: PLC0415
+    # Import the HTTP library only for this check.
+    from oncely.providers.hubspot.crm import HubSpotClient  # noqa: PLC0415
     from oncely.providers.hubspot.responses import (  # noqa: PLC0415
         REQUEST_ERRORS,
         describe_error,
@@ -25,14 +25,8 @@ def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
         # The error of the HTTP library would contain the API key.
         return ApiKeyCheck(accepted=False, reason="it has characters that HTTP headers disallow")
     try:
-        response = hubspot_client(api_key, api_base=api_base).call_api(
-            CONTACTS,
-            "GET",
-            query_params=[("limit", "1")],
-            auth_settings=["oauth2"],
-            _preload_content=False,
-            _request_timeout=TIMEOUTS_SECONDS,
-        )
+        client = HubSpotClient(api_key, api_base=api_base)
+        response = client.call("GET", CONTACTS, query=(("limit", "1"),))
         parse_page(parse_body(response))
     except REQUEST_ERRORS as error:
         status = http_status(error)

@@ -1,15 +1,17 @@
-"""HubSpot's contacts through its official SDK, with one request per call."""
+"""HubSpot's contacts over HTTP, with one request per call."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
-from hubspot.crm.contacts import ApiClient, Configuration  # type: ignore[import-untyped]  # it ships no types
-from urllib3 import Retry
+from urllib3 import Retry, Timeout
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
 from oncely.http.fresh_connections import FreshConnectionPool
+from oncely.http.network import INTERNET, Network
 from oncely.http.request_deadline import request_deadline
 from oncely.http.request_gate import UNGATED, RequestGate
 from oncely.providers.hubspot.paths import (
@@ -23,6 +25,7 @@ from oncely.providers.hubspot.paths import (
 from oncely.providers.hubspot.plugin import PROFILE
 from oncely.providers.hubspot.responses import (
     REQUEST_ERRORS,
+    check_status,
     is_not_found,
     parse_body,
     parse_page,
@@ -41,8 +44,12 @@ from oncely.providers.interfaces import (
     RecordNotFound,
 )
 
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse  # missing before urllib3 2, which Lambda may bring
+
+API_BASE: Final = "https://api.hubapi.com"
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# Seconds to connect and to read, as the SDK expects them. Their sum limits the whole request.
+# Seconds to connect and to read. Their sum limits the whole request.
 TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (PROFILE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
@@ -53,19 +60,53 @@ DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
 
-def hubspot_client(
-    token: str, *, api_base: str | None = None, gate: RequestGate = UNGATED
-) -> ApiClient:
-    """Build a client that never retries a request, nor reuses a connection."""
-    configuration = Configuration(host=api_base)
-    configuration.access_token = token
-    # By default the SDK sends a read up to four times, and sleeps for any Retry-After.
-    configuration.retries = Retry(0)
-    client = ApiClient(configuration)
-    options = client.rest_client.pool_manager.connection_pool_kw
-    client.rest_client.pool_manager = FreshConnectionPool(gate, **options)
-    client.user_agent = "oncely"
-    return client
+class HubSpotClient:
+    """HubSpot's API. It never retries a request, nor reuses a connection."""
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        api_base: str | None = None,
+        gate: RequestGate = UNGATED,
+        network: Network = INTERNET,
+    ) -> None:
+        self._api_base = API_BASE if api_base is None else api_base
+        self._network = network
+        self._pool = FreshConnectionPool(gate, network=network)
+        self._headers = {
+            "Accept": "application/json",
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "User-Agent": "oncely",
+        }
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+        timeouts: tuple[float, float] = TIMEOUTS_SECONDS,
+    ) -> "BaseHTTPResponse":
+        """Send one request, and read its response. Raises one of REQUEST_ERRORS."""
+        address = f"{self._api_base}{path}"
+        connect, read = timeouts
+        with request_deadline(timedelta(seconds=connect + read), self._network):
+            response = self._pool.request(
+                method,
+                f"{address}?{urlencode(query)}" if query else address,
+                body=None if body is None else json.dumps(body),
+                headers=self._headers,
+                timeout=Timeout(connect=connect, read=read),
+                # Without it, urllib3 sends a read up to four times, and sleeps for any Retry-After.
+                retries=Retry(0),
+                preload_content=False,
+            )
+            _ = response.data  # read and cache the body within the deadline
+        check_status(response)
+        return response
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +114,11 @@ class HubSpotCrm:
     """The contacts of a HubSpot account. Archived contacts count as not found."""
 
     # Shared, because each client loads the trusted certificates.
-    client: ApiClient
+    client: HubSpotClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
     timeouts: tuple[float, float] = TIMEOUTS_SECONDS
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], datetime] = INTERNET.now
 
     @classmethod
     def from_token(
@@ -88,11 +129,13 @@ class HubSpotCrm:
         properties: Sequence[str] = (),
         id_property: str = DEFAULT_ID_PROPERTY,
         gate: RequestGate = UNGATED,
+        network: Network = INTERNET,
     ) -> "HubSpotCrm":
         return cls(
-            client=hubspot_client(token, api_base=api_base, gate=gate),
+            client=HubSpotClient(token, api_base=api_base, gate=gate, network=network),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
             id_property=id_property,
+            now=network.now,
         )
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
@@ -161,7 +204,9 @@ class HubSpotCrm:
             failure = read_error(error, self.now())
             return LookupFailed(failure.reason, failure.retry_after)
 
-    def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
+    def _get(
+        self, value: str, properties: Sequence[str], *, by: str | None = None
+    ) -> "BaseHTTPResponse":
         named = () if by is None else (("idProperty", by),)
         return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
 
@@ -172,21 +217,8 @@ class HubSpotCrm:
         *,
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401  # untyped
-        with request_deadline(timedelta(seconds=sum(self.timeouts))):
-            response = self.client.call_api(
-                path,
-                method,
-                query_params=list(query),
-                header_params={"Accept": "application/json"},
-                body=body,
-                auth_settings=["oauth2"],
-                # The raw response: the SDK's models parse an HTML page as an empty contact.
-                _preload_content=False,
-                _request_timeout=self.timeouts,
-            )
-            _ = response.data  # read and cache the body within the deadline
-        return response
+    ) -> "BaseHTTPResponse":
+        return self.client.call(method, path, query=query, body=body, timeouts=self.timeouts)
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
         # Round down: an extra contact is harmless, a missing one is not.

@@ -95,13 +95,11 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
     name = "hubspot"
     profile = PROFILE
     settings_type = HubSpotSettings
-    layer = "sync"
     sandbox = "oncely.providers.hubspot.sandbox.api:HubSpotSandbox"
-    fake = "oncely.providers.hubspot.fake:FakeCrm"
     preload = ("oncely.providers.hubspot.crm",)
 
     def connect(self, access: ProviderAccess[HubSpotSettings]) -> "Crm":
-        """Build the client from the SDK, which is only in the sync functions."""
+        """Build the client, which opens a connection for each request."""
         from oncely.providers.hubspot.crm import HubSpotCrm  # noqa: PLC0415
 
         settings = access.settings
@@ -112,6 +110,7 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
             properties=tuple(name for name in names if name),
             id_property=settings.id_property,
             gate=access.gate,
+            network=access.network,
         )
 
     def console_url(

@@ -6,10 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from ssl import SSLCertVerificationError
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hubspot.crm.contacts import ApiException  # type: ignore[import-untyped]  # ships no types
-from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
@@ -17,11 +15,24 @@ from oncely.domain.text import parse_time, time_until_next
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
 
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse  # missing before urllib3 2, which Lambda may bring
+
+
+class ErrorStatusError(Exception):
+    """A response with an error status, of HubSpot or of a proxy in front of it."""
+
+    def __init__(self, response: "BaseHTTPResponse") -> None:
+        super().__init__(f"HTTP {response.status}")
+        self.response = response
+
+
 # ValueError: the body is not text, not JSON, or not the expected object.
-REQUEST_ERRORS: Final = (ApiException, HTTPError, ValueError)
+REQUEST_ERRORS: Final = (ErrorStatusError, HTTPError, ValueError)
 # HubSpot can request a delay of a day; a queue holds a message back for this long.
 MAX_RETRY_AFTER: Final = timedelta(minutes=15)
 
+_SUCCESSES: Final = range(200, 300)
 _UNAUTHORIZED: Final = frozenset({401, 403})
 # Rate limited, locked for 2 seconds, or account in migration: rejected before processing.
 _RETRY_LATER_STATUSES: Final = frozenset({423, 429, 477})
@@ -56,7 +67,13 @@ class MalformedResponseError(ValueError):
     """A HubSpot response without the expected fields."""
 
 
-def parse_body(response: BaseHTTPResponse) -> ResponseBody:
+def check_status(response: "BaseHTTPResponse") -> None:
+    """Raise ErrorStatusError unless HubSpot reports success."""
+    if response.status not in _SUCCESSES:
+        raise ErrorStatusError(response)
+
+
+def parse_body(response: "BaseHTTPResponse") -> ResponseBody:
     """Parse the JSON object of a response, or raise ValueError."""
     return _object(json.loads(response.data))
 
@@ -89,7 +106,7 @@ def parse_page(body: ResponseBody) -> CrmPage:
     return CrmPage(tuple(parse_record(_object(one)) for one in results), next_page.get("after"))
 
 
-def write_outcome(response: BaseHTTPResponse, *, id_property: str) -> EffectOutcome | CrmConflict:
+def write_outcome(response: "BaseHTTPResponse", *, id_property: str) -> EffectOutcome | CrmConflict:
     """Parse the outcome of a write to one contact, or of a batch with one input."""
     body = parse_body(response)
     if errors := body.get("errors"):
@@ -194,7 +211,7 @@ def _rate_limit_policy(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> timedelta | None:
-    headers = getattr(error, "headers", None) or {}
+    headers = error.response.headers if isinstance(error, ErrorStatusError) else {}
     try:
         seconds = float(headers.get("Retry-After", ""))
     except ValueError:
@@ -206,13 +223,15 @@ def _retry_after(error: Exception) -> timedelta | None:
 
 def http_status(error: Exception) -> int | None:
     """Return the HTTP status of an error. Returns None if there was no response."""
-    return error.status if isinstance(error, ApiException) else None
+    return error.response.status if isinstance(error, ErrorStatusError) else None
 
 
 def _parse_error_body(error: Exception) -> ResponseBody | None:
     # None if the response is not HubSpot's, such as a proxy's.
+    if not isinstance(error, ErrorStatusError):
+        return None
     try:
-        error_body = _object(json.loads(getattr(error, "body", None) or ""))
+        error_body = parse_body(error.response)
     except ValueError:
         return None
     return error_body if _is_hubspot_error(error_body) else None

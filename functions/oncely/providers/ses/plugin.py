@@ -68,7 +68,6 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     settings_type = SesSettings
     has_api_key = False
     sandbox = "oncely.providers.ses.sandbox.api:SesSandbox"
-    fake = "oncely.providers.ses.fake:FakeMailer"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
     def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":

@@ -26,6 +26,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.errors import GateClosedError
 from oncely.domain.gate import EndpointGroup
 from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.http.network import INTERNET, Network
 from oncely.http.request_deadline import request_deadline
 from oncely.http.request_gate import UNGATED, RequestGate
 from oncely.http.requests_session import deadline_session
@@ -78,9 +79,9 @@ def is_live_key(api_key: str) -> bool | None:
 class DeadlineClient(stripe.RequestsClient):
     """An HTTP client that sends a request once, through the gate and within a deadline."""
 
-    def __init__(self, limit: timedelta, gate: RequestGate) -> None:
+    def __init__(self, limit: timedelta, gate: RequestGate, network: Network) -> None:
         seconds = limit.total_seconds()
-        self._gate = gate
+        self._gate, self._network = gate, network
         super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
         self._limit = limit
 
@@ -93,12 +94,15 @@ class DeadlineClient(stripe.RequestsClient):
         **named: Any,  # noqa: ANN401  # as inherited
     ) -> tuple[Any, int, Mapping[str, str]]:
         if getattr(self._thread_local, "session", None) is None:
-            self._thread_local.session = deadline_session()
+            self._thread_local.session = deadline_session(self._network)
         # Stripe limits the rate of each endpoint.
         endpoint = f"{method} {_INTENT_ID.sub('/{id}', urlsplit(url).path)}"
         # Workers read as well, so the gate of lookups counts all reads.
         group = EndpointGroup.LOOKUPS if method == "get" else EndpointGroup.EFFECTS
-        with self._gate.request(endpoint, group=group) as response, request_deadline(self._limit):
+        with (
+            self._gate.request(endpoint, group=group) as response,
+            request_deadline(self._limit, self._network),
+        ):
             answer = super().request(method, url, headers, post_data, **named)
             response.status = answer[1]
             return answer
@@ -110,6 +114,7 @@ def stripe_client(
     api_base: str | None = None,
     request_timeout: timedelta = PROFILE.request_timeout,
     gate: RequestGate = UNGATED,
+    network: Network = INTERNET,
 ) -> stripe.StripeClient:
     """Build a client that never retries a request."""
     # Telemetry would write a file under HOME and send metrics of the last request.
@@ -119,7 +124,7 @@ def stripe_client(
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=DeadlineClient(request_timeout, gate),
+        http_client=DeadlineClient(request_timeout, gate, network),
     )
 
 
@@ -129,11 +134,16 @@ class StripePayments(StripeRefunds):
 
     @classmethod
     def from_api_key(
-        cls, api_key: str, *, api_base: str | None = None, gate: RequestGate = UNGATED
+        cls,
+        api_key: str,
+        *,
+        api_base: str | None = None,
+        gate: RequestGate = UNGATED,
+        network: Network = INTERNET,
     ) -> "StripePayments":
         """Connect with an API key. Jobs store only its digest."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        client = stripe_client(api_key, api_base=api_base, gate=gate)
+        client = stripe_client(api_key, api_base=api_base, gate=gate, network=network)
         return cls(client, credential, is_live_key(api_key))
 
     @property

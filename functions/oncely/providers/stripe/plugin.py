@@ -133,7 +133,6 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
     test_key_prefixes = ("sk_test_", "rk_test_")
     layer = "payments"
     sandbox = "oncely.providers.stripe.sandbox.api:StripeSandbox"
-    fake = "oncely.providers.fake_payments:FakePayments"
     preload = ("oncely.providers.stripe.payments",)
     webhook_header = "stripe-signature"
 
@@ -142,7 +141,10 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
         from oncely.providers.stripe.payments import StripePayments  # noqa: PLC0415
 
         return StripePayments.from_api_key(
-            access.api_key, api_base=access.settings.api_base, gate=access.gate
+            access.api_key,
+            api_base=access.settings.api_base,
+            gate=access.gate,
+            network=access.network,
         )
 
     def responds(self, client: "StripePayments") -> bool | None:

@@ -161,7 +161,9 @@ def describe_error(error: stripe.StripeError) -> str:
     """Describe an error in one line, with the request id that Stripe's support needs."""
     status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
     request = f" (request {error.request_id})" if error.request_id else ""
-    return f"{status} {error_code(error)}: {str(error.user_message or error)[:200]}{request}"
+    # The SDK's own messages have several lines.
+    message = " ".join(str(error.user_message or error).split())
+    return f"{status} {error_code(error)}: {message[:200]}{request}"
 
 
 def error_code(error: stripe.StripeError) -> str:
