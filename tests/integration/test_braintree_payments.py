@@ -30,7 +30,7 @@ from oncely.providers.braintree.gateway import connect_gateway, parse_api_key
 from oncely.providers.braintree.payments import BraintreePayments
 from oncely.providers.braintree.plugin import SEARCH_LAG, BraintreeSettings
 from oncely.providers.braintree.responses import MAX_ORDER_ID_LENGTH, order_id_of
-from oncely.providers.braintree.sandbox.api import (
+from oncely.providers.braintree.sandbox import (
     MISSING_TOKEN,
     UNREACHABLE_TOKEN,
     BraintreeSandbox,

@@ -1,6 +1,7 @@
 """Many workers import the same contacts while these change, on a real engine."""
 
 import random
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ import pytest
 
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.text import format_time
-from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
 from oncely.run.run_job import JobRunner
@@ -27,10 +27,11 @@ START = datetime(2026, 11, 16, tzinfo=UTC)
 
 
 @dataclass
-class ChangingCrm(FakeCrm):
+class ChangingCrm:
     """Each contact changes after each of its first reads."""
 
     reads: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get_contact(self, record_id: str) -> CrmRecord:
         with self.lock:
@@ -79,6 +80,6 @@ def test_each_contact_ends_at_its_newest_version(dynamo: DynamoFixture) -> None:
     deliveries = len(messages) * WORKERS
     print(f"{CONTACTS} contacts, {deliveries} deliveries, {again} looked again")  # noqa: T201  # figures
     for contact in range(CONTACTS):
-        row: Any = world.dependencies.rows.get("records", {"record_id": f"hubspot#{contact}"})
+        row: Any = world.rows.get("records", {"record_id": f"hubspot#{contact}"})
         assert row is not None
         assert row["record"]["properties"] == {"version": str(VERSIONS - 1)}

@@ -18,14 +18,13 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
     times = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-11-16T03:00:00Z"}
     record: dict[str, Any] = {"id": "4419", "properties": odd, **times, "archived": False}
     at = datetime.fromisoformat(times["updatedAt"])
-    world.crm.contacts["4419"] = CrmRecord(
-        record_id="4419", updated_at=at, archived=False, body=record
-    )
+    fetched = CrmRecord(record_id="4419", updated_at=at, archived=False, body=record)
+    world.crm.get_contact = lambda _: fetched
     source = {"source": "hubspot", "source_id": "4419", "event_id": "1"}
 
     outcome = world.run({"job": "sync.contact", "v": 1, **source})
 
-    stored = world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
+    stored = world.rows.get("records", {"record_id": "hubspot#4419"})
     assert isinstance(outcome, Finished)
     assert len(odd) == 300
     assert stored is not None
@@ -39,8 +38,8 @@ def test_gone_contact_leaves_no_data_in_any_row(dynamo: DynamoFixture) -> None:
     event = {"job": "sync.contact", "v": 1, "source": "hubspot", "source_id": contact_id}
     world.run({**event, "event_id": "1"})
     key = {"record_id": f"hubspot#{contact_id}"}
-    assert email in repr(world.dependencies.rows.get("records", key))
-    world.crm.contacts.clear()
+    assert email in repr(world.rows.get("records", key))
+    world.crm.archive(contact_id)
 
     outcome = world.run({**event, "event_id": "2"})
 

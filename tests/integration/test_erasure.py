@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -22,13 +21,12 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration
 from oncely.ports import TableBlocked
-from oncely.providers.interfaces import CrmRecord
 from oncely.run.attempt import DecisionWriter
 from oncely.run.outcomes import Duplicate, Finished
 from oncely.search_ports import RowPage
-from oncely.testing.memory import MemoryTableGuard
 from tests.support.dynamo import DynamoFixture
 from tests.support.erasing import ErasableStack, new_bucket, s3_client
+from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import charge_message
 
 NAME, EMAIL, ADDRESS = "Änna Tester", "anna.tester@example.org", "1 Elm Street"
@@ -46,11 +44,8 @@ def contact_message(source_id: str, event: str) -> dict[str, object]:
 
 
 def add_contact(stack: ErasableStack, source_id: str, **properties: str) -> None:
-    at = stack.world.clock.now()
-    body: dict[str, Any] = {"id": source_id, "properties": properties}
-    stack.world.crm.contacts[source_id] = CrmRecord(
-        record_id=source_id, updated_at=at, archived=False, body=body
-    )
+    stack.world.crm.model.contacts.last_id = int(source_id) - 1
+    assert stack.world.crm.add(**properties) == source_id
 
 
 ANNAS_CONTACT = contact_message("4419", "e1")
@@ -240,7 +235,7 @@ def test_open_jobs_are_marked_and_drop_data_when_they_end(used: ErasableStack) -
     used.world.store.create(enqueued_row(used, waiting))
     used.queue_changes()
 
-    del used.world.crm.contacts["4419"]  # at the source first
+    used.world.crm.archive("4419")  # at the source first
     done = used.erase(ANNA)
     assert set(done.marked) == {"payment.charge:order_1005", "sync.contact:hubspot:4419:e2"}
     assert used.jobs()[JobKey("sync.contact:hubspot:4419:e2")].message == waiting
@@ -320,7 +315,7 @@ def test_copy_does_not_bring_data_back(used: ErasableStack) -> None:
 
 
 def test_undeclared_table_is_refused(used: ErasableStack) -> None:
-    used.world.guard = MemoryTableGuard(TableBlocked("the job table was restored"))
+    used.world.guard = FakeTableGuard(TableBlocked("the job table was restored"))
     with pytest.raises(InvalidRequestError, match="was restored"):
         used.erase(ANNA)
 

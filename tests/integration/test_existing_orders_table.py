@@ -172,7 +172,7 @@ def test_refund_is_authorized_through_mapped_columns(dynamo: DynamoFixture) -> N
     assert isinstance(world.run(refund_message("rma_2")), Waiting)
     assert isinstance(world.run(refund_message("rma_1")), Finished)
 
-    assert world.payments.refunded("ch_pi_1") == 800
+    assert world.payments.refunded("ch_1") == 800
     evidence = world.job("payment.refund:order_18452:rma_1").evidence
     assert any("requested by agent_9" in entry.reason for entry in evidence)
 

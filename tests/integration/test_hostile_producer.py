@@ -288,6 +288,6 @@ def test_message_does_not_overwrite_contact(rig: WorkerHarness) -> None:
         world.run(message)
 
     assert world.crm.contacts == {crm_id: genuine}
-    stored = world.dependencies.rows.get("records", {"record_id": f"hubspot#{crm_id}"})
+    stored = world.rows.get("records", {"record_id": f"hubspot#{crm_id}"})
     assert stored is not None
     assert stored["record"] == genuine.body

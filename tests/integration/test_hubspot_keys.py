@@ -30,7 +30,7 @@ def test_malformed_api_key_is_rejected_without_request(sandbox: ShippedSandbox, 
 
 
 def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ShippedSandbox) -> None:
-    sandbox.hubspot.contacts.is_daily_limit_reached = True
+    sandbox.hubspot.rules.is_daily_limit_reached = True
     assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is True
 
 

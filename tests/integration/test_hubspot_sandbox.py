@@ -89,7 +89,7 @@ def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ShippedSandbox
 
 @pytest.mark.parametrize("named", [False, True])
 def test_existing_contact_conflicts_by_format(sandbox: ShippedSandbox, *, named: bool) -> None:
-    sandbox.hubspot.contacts.reports_conflicting_property = named
+    sandbox.hubspot.rules.reports_conflicting_property = named
     record_id = sandbox.hubspot.contacts.add(email="seven@example.com")
     other = sandbox.hubspot.contacts.add(email="eight@example.com")
 
@@ -123,9 +123,9 @@ def test_rate_limit_returns_retry_after(sandbox: ShippedSandbox) -> None:
 
 
 def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ShippedSandbox) -> None:
-    sandbox.hubspot.contacts.is_daily_limit_reached = True
+    sandbox.hubspot.rules.is_daily_limit_reached = True
     spent = search(sandbox)
-    sandbox.hubspot.contacts.is_daily_limit_reached = False
+    sandbox.hubspot.rules.is_daily_limit_reached = False
 
     assert (spent.status_code, spent.json()["policyName"]) == (429, "DAILY")
     assert "Retry-After" not in spent.headers

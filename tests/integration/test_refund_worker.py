@@ -30,7 +30,7 @@ def test_refunds_are_reserved_made_and_limited(rig: WorkerHarness) -> None:
     assert statuses == [Status.FINISHED, Status.FINISHED, Status.NEEDS_REVIEW]
     assert [one.amount for one in sandbox.stripe.ledger.refunds] == [700, 500]
     charge_id = str(rig.world().order()["charge_id"])
-    row = rig.world().dependencies.rows.get("refunds", {"charge_id": charge_id})
+    row = rig.world().rows.get("refunds", {"charge_id": charge_id})
     ledger = RefundLedger.from_row(charge_id, row)
     assert list(ledger.states.values()) == [RefundState.DONE] * 2
     assert (ledger.reservations, ledger.total(RefundState.DONE)) == (2, 1200)

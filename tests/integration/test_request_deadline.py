@@ -10,7 +10,7 @@ import pytest
 
 from oncely.domain.effect_outcomes import Ambiguous, NotSent
 from oncely.domain.keys import IdempotencyKey
-from oncely.providers.hubspot.crm import HubSpotCrm, hubspot_client
+from oncely.providers.hubspot.crm import HubSpotClient, HubSpotCrm
 from oncely.providers.stripe.payments import StripePayments, stripe_client
 from tests.conformance.payment_harnesses import make_payment
 
@@ -85,7 +85,7 @@ def test_stripe_request_ends_at_deadline_when_reply_trickles(server: TricklingSe
 def test_hubspot_request_ends_at_deadline_when_reply_trickles(
     server: TricklingServer, request_hubspot: Callable[[HubSpotCrm], object], outcome: type
 ) -> None:
-    client = hubspot_client("pat-test-1", api_base=server.url)
+    client = HubSpotClient("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()
     assert isinstance(request_hubspot(crm), outcome)

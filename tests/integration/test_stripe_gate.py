@@ -1,6 +1,6 @@
 """Stripe behind the gate, over real sockets: its endpoints, its failures, and its rate limit."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -15,7 +15,6 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.testing.memory_gates import MemoryGateTable
 from tests.bench.outage_recovery import recover
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.shipped_sandbox import ShippedSandbox
@@ -33,23 +32,23 @@ CREATE_KEY, KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1")
 @dataclass
 class GatedStripe:
     sandbox: ShippedSandbox
-    table: MemoryGateTable = field(default_factory=MemoryGateTable)
 
     def __post_init__(self) -> None:
+        world = InMemoryStack()
+        self.table = world.gates
         self.gate = Gate(table=self.table, clock=SystemClock(), snapshot_age=timedelta(0))
         self.client = StripePayments.from_api_key(
             "sk_test_1", api_base=self.sandbox.url, gate=self.gate.requests(STRIPE)
         )
-        self.contract = PaymentCharge(InMemoryStack().dependencies, "stripe")
+        self.contract = PaymentCharge(world.dependencies, "stripe")
 
     def enter(self) -> None:
         assert self.gate.enter(self.contract) is None
 
     def close_lookups(self) -> None:
         now = self.gate.clock.now()
-        self.table.gates["stripe:lookups"] = GateState(
-            opened_at=now, probe_at=now + timedelta(minutes=5)
-        )
+        opened = GateState(opened_at=now, probe_at=now + timedelta(minutes=5))
+        self.table.change_circuit("stripe:lookups", GateState(), opened)
 
     def prepare(self) -> str:
         prepared = self.client.prepare(PAYMENT, idempotency_key=CREATE_KEY)
@@ -64,11 +63,11 @@ def stripe(sandbox: ShippedSandbox) -> GatedStripe:
 
 def test_charge_takes_one_slot(stripe: GatedStripe) -> None:
     stripe.enter()
-    before = stripe.table.gates["stripe:effects"]
+    before = stripe.table.read().gates["stripe:effects"]
     ref = stripe.prepare()
     outcome = stripe.client.execute(ref, PAYMENT, idempotency_key=KEY, verified=True)
     assert isinstance(outcome, Succeeded)
-    assert stripe.table.gates == {"stripe:effects": before}
+    assert stripe.table.read().gates == {"stripe:effects": before}
 
 
 def test_confirm_without_answer_behind_closed_gate_is_ambiguous(stripe: GatedStripe) -> None:
@@ -104,7 +103,7 @@ def test_outage_opens_circuit_and_probe_closes_it(stripe: GatedStripe) -> None:
         stripe.enter()
         stripe.client.prepare(PAYMENT, idempotency_key=CREATE_KEY)
     assert stripe.gate.enter(stripe.contract) is not None
-    opened = stripe.table.gates["stripe:effects"].opened_at
+    opened = stripe.table.read().gates["stripe:effects"].opened_at
     assert opened is not None
     assert not STRIPE.responds(stripe.client)
     stripe.sandbox.faults.clear()

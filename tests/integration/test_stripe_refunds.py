@@ -223,7 +223,7 @@ def test_disputed_charge_needs_review(
 def test_pending_refund_is_pending_until_it_is_decided(
     sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
 ) -> None:
-    sandbox.stripe.set_refund_status("pending")
+    sandbox.stripe.refund_status = "pending"
     refund = make_refund(charge_id)
     assert isinstance(provider.refund(refund, idempotency_key=KEY), Pending)
     (made,) = sandbox.stripe.ledger.refunds
@@ -234,7 +234,7 @@ def test_pending_refund_is_pending_until_it_is_decided(
 def test_refund_with_unexpected_status_needs_review(
     sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
 ) -> None:
-    sandbox.stripe.set_refund_status("requires_action")
+    sandbox.stripe.refund_status = "requires_action"
     found = provider.refund(make_refund(charge_id), idempotency_key=KEY)
     assert isinstance(found, Anomalous)
     assert found.reason.endswith("has the unexpected status requires_action")
@@ -288,7 +288,7 @@ def test_list_that_lacks_what_the_charge_counts_proves_nothing(
     provider.refund(other, idempotency_key=IdempotencyKey("other:1"))
     assert isinstance(provider.lookup_refund(refund), NotFound)
 
-    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+    sandbox.stripe.refund_list_lag = timedelta(hours=1)
     stale = provider.lookup_refund(refund)
     sandbox.faults.add("error_after", method="POST", path="/v1/refunds")
     unlisted = provider.refund(refund, idempotency_key=KEY)
@@ -296,20 +296,22 @@ def test_list_that_lacks_what_the_charge_counts_proves_nothing(
     assert isinstance(stale, LookupFailed)
     assert "5.00 EUR of" in stale.reason
     assert isinstance(unlisted, Ambiguous)
-    sandbox.stripe.set_refund_list_lag(timedelta(0))
+    sandbox.stripe.refund_list_lag = timedelta(0)
     assert isinstance(provider.lookup_refund(refund), Succeeded)
 
 
-def test_failed_refund_of_others_does_not_hide_a_missing_one(
-    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str
+@pytest.mark.parametrize("status", ["failed", "requires_action"])
+def test_refund_that_the_charge_may_not_count_does_not_hide_a_missing_one(
+    sandbox: ShippedSandbox, provider: StripePayments, charge_id: str, status: str
 ) -> None:
     refund = make_refund(charge_id)
     provider.refund(make_refund(charge_id, refund_id="other"), idempotency_key=KEY)
     (other,) = sandbox.stripe.ledger.refunds
     sandbox.stripe.complete_refund(other.refund_id, succeeded=False)
     (other,) = sandbox.stripe.ledger.refunds
-    sandbox.stripe.ledger.save(replace(other, created=other.created - timedelta(hours=2)))
-    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+    listed = replace(other, status=status, created=other.created - timedelta(hours=2))
+    sandbox.stripe.ledger.save(listed)
+    sandbox.stripe.refund_list_lag = timedelta(hours=1)
     assert isinstance(provider.lookup_refund(refund), NotFound)
 
     provider.refund(refund, idempotency_key=IdempotencyKey("refund:2"))
@@ -329,7 +331,7 @@ def test_already_refunded_is_no_decline_while_the_list_is_stale(
 ) -> None:
     whole = make_refund(charge_id, 1250)
     provider.refund(whole, idempotency_key=KEY)
-    sandbox.stripe.set_refund_list_lag(timedelta(hours=1))
+    sandbox.stripe.refund_list_lag = timedelta(hours=1)
 
     again = provider.refund(whole, idempotency_key=IdempotencyKey("refund:2"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from http.client import responses
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,20 @@ def now() -> datetime:
 def new_id(prefix: str) -> str:
     """Generate an id such as `pi_4f0c…`."""
     return f"{prefix}_{uuid.uuid4().hex[:24]}"
+
+
+@dataclass
+class _CountingIds:
+    drawn: dict[str, int] = field(default_factory=dict)  # by prefix
+
+    def __call__(self, prefix: str) -> str:
+        self.drawn[prefix] = self.drawn.get(prefix, 0) + 1
+        return f"{prefix}_{self.drawn[prefix]}"
+
+
+def counting_ids() -> Callable[[str], str]:
+    """Ids such as `pi_1` and `pi_2`, the same in every run."""
+    return _CountingIds()
 
 
 @dataclass(frozen=True)
@@ -66,10 +81,32 @@ class SandboxResponse:
     text: str | None = None  # instead of `body`
     content_type: str = "application/json"
 
+    @property
+    def content(self) -> bytes:
+        """The body as it is sent."""
+        text = json.dumps(self.body, default=str) if self.text is None else self.text
+        return text.encode()
+
     def with_headers(self, **more: str) -> "SandboxResponse":
         """Add headers. A `_` in a name stands for `-`."""
         named = {name.replace("_", "-"): value for name, value in more.items()}
         return replace(self, headers={**self.headers, **named})
+
+
+def encode_response(
+    response: SandboxResponse, content: bytes | None = None, *, cut: bool = False
+) -> bytes:
+    """Write a response as HTTP, with other content than its own, or cut in the middle of it."""
+    sent = response.content if content is None else content
+    headers = {
+        **response.headers,
+        "Content-Type": response.content_type,
+        "Content-Length": str(len(sent)),
+    }
+    lines = [f"HTTP/1.1 {response.status} {responses.get(response.status, '')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head + (sent[: len(sent) // 2] if cut else sent)
 
 
 def _parse_form(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:

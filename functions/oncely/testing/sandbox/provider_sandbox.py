@@ -4,16 +4,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 from oncely.provider import AnyProvider
+from oncely.testing.memory_aws.calls import MemoryClient
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import (
     NowFunction,
     SandboxHandler,
     SandboxRequest,
     SandboxResponse,
+    new_id,
     now,
 )
 from oncely.testing.sandbox.ledger import ProviderLedger
@@ -24,9 +27,14 @@ class SandboxOptions:
     """The behavior of a sandbox's providers."""
 
     clock: NowFunction = now
+    new_id: Callable[[str], str] = new_id  # with this prefix
     honors_idempotency_keys: bool = True
     key_window: timedelta | None = None  # None for the provider's own
     requests_per_second: float | None = None  # to each endpoint; None for no limit
+
+    def now(self) -> datetime:
+        """Read the clock."""
+        return self.clock()
 
 
 class ProviderSandbox(ABC):
@@ -71,6 +79,23 @@ class ProviderSandbox(ABC):
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
         """Handle the request. Everything with side effects runs inside `wrap`."""
+
+    def aws_client(self) -> MemoryClient | None:
+        """The client of its API in memory, if it is an AWS service."""
+        return None
+
+    def is_read(self, request: SandboxRequest) -> bool:
+        """Whether the request changes nothing. Some vendors post their searches."""
+        return request.method == "GET" or "search" in request.path.rpartition("/")[2]
+
+    def request_name(self, request: SandboxRequest) -> str:
+        """The method of the client that sends such a request, for schedules."""
+        for name, pattern in self.requests.items():
+            if fnmatchcase(request.method, pattern["method"]) and fnmatchcase(
+                request.path, pattern["path"]
+            ):
+                return name
+        return request.method.lower()
 
     def add_samples(self, number: int) -> list[str]:
         """Add records for jobs to read, such as contacts. Returns their ids."""

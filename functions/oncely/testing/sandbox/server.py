@@ -2,14 +2,13 @@
 
 import contextlib
 import io
-import json
 import socket
 import socketserver
 import struct
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +17,11 @@ from urllib.parse import urlsplit
 
 from oncely.provider import AnyProvider
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
-from oncely.testing.sandbox.http_messages import SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.http_messages import (
+    SandboxRequest,
+    SandboxResponse,
+    encode_response,
+)
 from oncely.testing.sandbox.ledger import RecordedEffect, RequestLedger
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions, sandbox_type
 from oncely.testing.sandbox.rate_limit import EndpointRateLimit
@@ -33,7 +36,65 @@ NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
 CONTROL_PREFIX: Final = "/_sandbox/"
 
 
-class Sandbox:
+class SandboxProviders:
+    """Providers with their faults and a ledger of requests, without a connection to them."""
+
+    def __init__(
+        self,
+        plugins: Iterable[AnyProvider] = (),
+        *,
+        seed: int = 0,
+        options: SandboxOptions | None = None,
+        models: Mapping[str, ProviderSandbox] | None = None,  # instead of the plug-ins' own
+    ) -> None:
+        self.options = options or SandboxOptions()
+        self.ledger, self.faults = RequestLedger(), FaultSet(seed=seed)
+        own = {one.name: sandbox_type(one)(self.options) for one in plugins}
+        self.providers = own if models is None else dict(models)
+        self.rate_limit = EndpointRateLimit(self.options.requests_per_second)
+
+    def effects(self) -> tuple[RecordedEffect, ...]:
+        """What really happened at the providers."""
+        return tuple(
+            replace(one, provider=name)
+            for name, provider in self.providers.items()
+            for one in provider.ledger.effects()
+        )
+
+    def provider_for(self, path: str) -> ProviderSandbox | None:
+        return next((one for one in self.providers.values() if one.serves(path)), None)
+
+    def answer(self, request: SandboxRequest) -> tuple[SandboxResponse | None, SandboxFault | None]:
+        """Handle a request, or the fault that hits it.
+
+        Returns no response if the request is not handled now: the connection is reset. How the
+        fault keeps the response from the client is up to the connection.
+        """
+        if (provider := self.provider_for(request.path)) is None:
+            return SandboxResponse(404, {"error": f"no provider serves {request.path}"}), None
+        if not self.rate_limit.admits(request):
+            self.ledger.record(request, fault=FaultKind.RATE_LIMIT.value)
+            return provider.error_response(request, status=429), None
+        fault = self.faults.next_for(request)
+        self.ledger.record(request, fault=fault.kind.value if fault else None)
+        if fault is None:
+            return provider.handle(request, wrap=lambda execute: execute()), None
+        if fault.kind in {FaultKind.DROP_BEFORE, FaultKind.ARRIVES_LATE}:
+            return None, fault
+        if fault.kind in REFUSAL_STATUSES:
+            refusal = provider.error_response(request, status=REFUSAL_STATUSES[fault.kind])
+            waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
+            return refusal.with_headers(**waits), fault
+        error = partial(provider.error_response, request, status=500)
+        return provider.handle(request, wrap=partial(fault.wrap, error=error)), fault
+
+    def perform(self, request: SandboxRequest) -> None:
+        """Handle a request whose response nobody waits for any more."""
+        if (provider := self.provider_for(request.path)) is not None:
+            provider.handle(request, wrap=lambda execute: execute())
+
+
+class Sandbox(SandboxProviders):
     """Providers at one address, used in a `with` block."""
 
     def __init__(
@@ -44,22 +105,11 @@ class Sandbox:
         seed: int = 0,
         options: SandboxOptions | None = None,
     ) -> None:
-        self.options = options or SandboxOptions()
-        self.ledger, self.faults = RequestLedger(), FaultSet(seed=seed)
-        self.providers = {one.name: sandbox_type(one)(self.options) for one in plugins}
-        self.rate_limit = EndpointRateLimit(self.options.requests_per_second)
+        super().__init__(plugins, seed=seed, options=options)
         self.generation = 0  # of connections; older ones get no responses
         self._server = _Server((HOST, port), partial(_Handler, self))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-
-    def effects(self) -> tuple[RecordedEffect, ...]:
-        """What really happened at the providers."""
-        return tuple(
-            replace(one, provider=name)
-            for name, provider in self.providers.items()
-            for one in provider.ledger.effects()
         )
 
     @property
@@ -85,9 +135,6 @@ class Sandbox:
         and the close was lost.
         """
         self.generation += 1
-
-    def provider_for(self, path: str) -> ProviderSandbox | None:
-        return next((one for one in self.providers.values() if one.serves(path)), None)
 
     def control(self, request: SandboxRequest) -> SandboxResponse:
         """Handle a request of another process. Not recorded, and never hit by a fault."""
@@ -178,47 +225,30 @@ class _Handler(BaseHTTPRequestHandler):
         if request.path.startswith(CONTROL_PREFIX):
             self._send(self._sandbox.control(request))
             return
-        if (provider := self._sandbox.provider_for(request.path)) is None:
-            self._send(SandboxResponse(404, {"error": f"no provider serves {request.path}"}))
-            return
-        if not self._sandbox.rate_limit.admits(request):
-            self._sandbox.ledger.record(request, fault=FaultKind.RATE_LIMIT.value)
-            self._send(provider.error_response(request, status=429))
-            return
-        fault = self._sandbox.faults.next_for(request)
-        self._sandbox.ledger.record(request, fault=fault.kind.value if fault else None)
-        if fault is None:
-            self._send(provider.handle(request, wrap=lambda execute: execute()))
-        else:
-            self._serve_with_fault(fault, provider, request)
+        response, fault = self._sandbox.answer(request)
+        self._deliver(request, response, fault)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  # names of the base class
 
-    def _serve_with_fault(
-        self, fault: SandboxFault, provider: ProviderSandbox, request: SandboxRequest
+    def _deliver(
+        self,
+        request: SandboxRequest,
+        response: SandboxResponse | None,
+        fault: SandboxFault | None,
     ) -> None:
-        if fault.kind is FaultKind.DROP_BEFORE:
+        if response is None:
             self._reset()
+            if fault is not None and fault.kind is FaultKind.ARRIVES_LATE:
+                fault.hang()
+                self._sandbox.perform(request)
             return
-        if fault.kind is FaultKind.ARRIVES_LATE:
-            self._reset()
-            fault.hang()
-            provider.handle(request, wrap=lambda execute: execute())
-            return
-        if fault.kind in REFUSAL_STATUSES:
-            refusal = provider.error_response(request, status=REFUSAL_STATUSES[fault.kind])
-            waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
-            self._send(refusal.with_headers(**waits))
-            return
-        error = partial(provider.error_response, request, status=500)
-        response = provider.handle(request, wrap=partial(fault.wrap, error=error))
-        match fault.kind:
+        match fault and fault.kind:
             case FaultKind.ACCEPT_THEN_DROP:
                 self._reset()
-            case FaultKind.ACCEPT_THEN_HANG:
+            case FaultKind.ACCEPT_THEN_HANG if fault is not None:
                 fault.hang()
                 self._send(response)
-            case FaultKind.ACCEPT_THEN_TRICKLE:
+            case FaultKind.ACCEPT_THEN_TRICKLE if fault is not None:
                 self._trickle(fault)
                 self._reset()
             case FaultKind.GARBLED:
@@ -238,20 +268,13 @@ class _Handler(BaseHTTPRequestHandler):
             query=address.query,
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self.rfile.read(length),
+            request_id=self._sandbox.options.new_id("req"),
         )
 
     def _send(
         self, response: SandboxResponse, *, body: bytes | None = None, cut: bool = False
     ) -> None:
-        text = json.dumps(response.body, default=str) if response.text is None else response.text
-        content = text.encode() if body is None else body
-        self.send_response(response.status)
-        for name, value in response.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", response.content_type)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if cut else content)
+        self.wfile.write(encode_response(response, body, cut=cut))
         self.wfile.flush()
         if cut:
             self.close_connection = True

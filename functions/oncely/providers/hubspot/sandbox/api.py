@@ -6,23 +6,23 @@ from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, unquote
 
 from oncely.providers.hubspot.paths import CONTACTS
-from oncely.providers.hubspot.sandbox import search
-from oncely.providers.hubspot.sandbox.contacts import (
+from oncely.providers.hubspot.sandbox.model import (
+    DEFAULT_PAGE_SIZE,
     UNIQUE_PROPERTIES,
-    HubSpotContacts,
-    check_properties,
-)
-from oncely.providers.hubspot.sandbox.errors import (
     HubSpotApiError,
-    not_found_error,
-    rate_limit_error,
-    too_large_error,
-)
-from oncely.providers.hubspot.sandbox.records import (
+    HubSpotContacts,
     HubSpotLedger,
+    HubSpotRules,
+    check_properties,
     contact_body,
     format_timestamp,
+    not_found_error,
     page_body,
+    parse_filter,
+    parse_search_page,
+    rate_limit_error,
+    sort_contacts,
+    too_large_error,
 )
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
@@ -31,7 +31,7 @@ from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOpti
 TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105  # a prefix, not a token
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105  # as above
 MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # about the limits of HubSpot's front end
-DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_BATCH_SIZE = 10, 100, 100
+MAX_PAGE_SIZE, MAX_BATCH_SIZE = 100, 100
 CONFLICT, RATE_LIMITED = 409, 429
 DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # HubSpot's names of its limits
 RETRY_AFTER: Final = "10"  # seconds: the window of the limit
@@ -66,14 +66,8 @@ class HubSpotSandbox(ProviderSandbox):
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
         self.ledger: HubSpotLedger = HubSpotLedger()
-        self.contacts = HubSpotContacts(self.ledger, options.clock)
-        self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
-            ("GET", CONTACTS, self._list),
-            ("POST", rf"{CONTACTS}/search", self._search),
-            ("POST", rf"{CONTACTS}/batch/upsert", self._upsert),
-            ("GET", rf"{CONTACTS}/([^/]+)", self._read),
-            ("PATCH", rf"{CONTACTS}/([^/]+)", self._patch),
-        ]
+        self.rules = HubSpotRules()
+        self.contacts = HubSpotContacts(self.ledger, self.rules, options.clock)
 
     def serves(self, path: str) -> bool:
         return path.startswith("/crm/")
@@ -90,7 +84,7 @@ class HubSpotSandbox(ProviderSandbox):
         try:
             _check_size(request)
             _check_credentials(request)
-            if self.contacts.is_daily_limit_reached:
+            if self.rules.is_daily_limit_reached:
                 raise rate_limit_error(DAILY_POLICY, "You have reached your daily limit.")
             response = wrap(self._with_lock(request, self._endpoint(request)))
         except HubSpotApiError as error:
@@ -98,7 +92,14 @@ class HubSpotSandbox(ProviderSandbox):
         return _with_headers(request, response)
 
     def _endpoint(self, request: SandboxRequest) -> SandboxHandler:
-        for method, pattern, endpoint in self._routes:
+        routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
+            ("GET", CONTACTS, self._list),
+            ("POST", rf"{CONTACTS}/search", self._search),
+            ("POST", rf"{CONTACTS}/batch/upsert", self._upsert),
+            ("GET", rf"{CONTACTS}/([^/]+)", self._read),
+            ("PATCH", rf"{CONTACTS}/([^/]+)", self._patch),
+        ]
+        for method, pattern, endpoint in routes:
             address = re.fullmatch(pattern, request.path)
             if address and method == request.method:
                 return endpoint(request, *map(unquote, address.groups()))
@@ -133,6 +134,7 @@ class HubSpotSandbox(ProviderSandbox):
         limit = int(_last_value(query, "limit") or DEFAULT_PAGE_SIZE)
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise HubSpotApiError(f"limit must be between 1 and {MAX_PAGE_SIZE}.")
+        limit = min(limit, self.rules.max_results or limit)
         behind = int(_last_value(query, "after") or 0)
         archived = _last_value(query, "archived") == "true"
 
@@ -150,13 +152,14 @@ class HubSpotSandbox(ProviderSandbox):
 
     def _search(self, request: SandboxRequest) -> SandboxHandler:
         document = request.params
-        matches = search.parse_filter(document.get("filterGroups", ()))
-        first, end = search.parse_page(document)
+        matches = parse_filter(document.get("filterGroups", ()))
+        first, end = parse_search_page(document)
+        end = min(end, first + (self.rules.max_results or end))
         wanted: Sequence[str] = document.get("properties") or ()
 
         def execute() -> SandboxResponse:
-            found = [one for one in self.ledger.contacts if not one.archived and matches(one)]
-            shown = search.sort_contacts(found, document.get("sorts") or ())[first:end]
+            found = [one for one in self.contacts.searchable() if matches(one)]
+            shown = sort_contacts(found, document.get("sorts") or ())[first:end]
             after = str(end) if len(found) > end else None
             page = page_body([contact_body(one, wanted) for one in shown], after=after)
             return SandboxResponse(200, {"total": len(found), **page})
@@ -189,7 +192,7 @@ class HubSpotSandbox(ProviderSandbox):
                     written, new = self.contacts.upsert(one["id"], given, by=one["idProperty"])
                     results.append({**contact_body(written, tuple(given)), "new": new})
                 except HubSpotApiError as error:
-                    if error.status == CONFLICT and not self.contacts.reports_conflicting_property:
+                    if error.status == CONFLICT and not self.rules.reports_conflicting_property:
                         raise  # the usual error covers the whole batch
                     errors.append({**error.body, "context": {"ids": [one["id"]]}})
             at = format_timestamp(request.at)

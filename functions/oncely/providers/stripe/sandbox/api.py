@@ -1,44 +1,78 @@
-"""Stripe's HTTP API: authentication, routing and idempotent replay."""
+"""Stripe's HTTP API: authentication, routing, parameters and idempotent replay."""
 
 import base64
 import binascii
 import re
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, ClassVar, Final
 
-from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError, own_error
-from oncely.providers.stripe.sandbox.events import event_for
-from oncely.providers.stripe.sandbox.idempotency_keys import KEY_WINDOW, IdempotencyKeys
-from oncely.providers.stripe.sandbox.intents import PaymentIntents
 from oncely.providers.stripe.sandbox.ledger import (
+    Charge,
     Dispute,
     IntentStatus,
     PaymentIntent,
+    RecordedRefund,
     SandboxEntry,
-    StripeLedger,
 )
-from oncely.providers.stripe.sandbox.lists import MoneyLists
-from oncely.providers.stripe.sandbox.refunds import Refunds
-from oncely.providers.stripe.sandbox.serializers import error_body
+from oncely.providers.stripe.sandbox.model import (
+    ConfirmAttempt,
+    StripeApiError,
+    StripeModel,
+    StripeValidationError,
+    not_found_error,
+    own_error,
+)
+from oncely.providers.stripe.sandbox.objects import (
+    error_body,
+    event_for,
+    intent_body,
+    list_body,
+    object_body,
+    refund_body,
+)
 from oncely.testing.sandbox.faults import FaultKind
-from oncely.testing.sandbox.http_messages import (
-    SandboxHandler,
-    SandboxRequest,
-    SandboxResponse,
-    new_id,
-)
-from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
+from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.provider_sandbox import SandboxOptions
 
 SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105  # a prefix, not a key
 READ_ONLY_KEY: Final = "sk_test_restricted_read"
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 INTENT_PATH: Final = r"/v1/payment_intents/(pi_[^/]+)"
 
+# Stripe rejects these on create unless the same call confirms.
+ONLY_WITH_CONFIRM: Final = ("off_session", "error_on_requires_action", "return_url")
+CONFIRM_PARAMS: Final = (*ONLY_WITH_CONFIRM, "payment_method", "receipt_email")
+CREATE_PARAMS: Final = (
+    *CONFIRM_PARAMS,
+    "allowed_payment_method_types",
+    "amount",
+    "automatic_payment_methods",
+    "capture_method",
+    "confirm",
+    "confirmation_method",
+    "currency",
+    "customer",
+    "description",
+    "metadata",
+    "payment_method_types",
+    "setup_future_usage",
+    "statement_descriptor_suffix",
+)
+REFUND_PARAMS: Final = ("amount", "charge", "metadata", "payment_intent", "reason")
+LIST_PARAMS: Final = ("charge", "created", "limit", "payment_intent", "starting_after")
+# Since this version, Stripe rejects lists of payment method types.
+NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
 
-class StripeSandbox(ProviderSandbox):
-    """The part of Stripe that payment jobs use."""
+CURRENCY: Final = re.compile(r"[a-z]{3}")
+MAX_AMOUNT: Final = 99_999_999
+MAX_METADATA_ENTRIES, MAX_METADATA_KEY_LENGTH, MAX_METADATA_VALUE_LENGTH = 50, 40, 500
+EXPANDABLE: Final = frozenset({"latest_charge", "payment_intent"})
+DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 100
+
+
+class StripeSandbox(StripeModel):
+    """The part of Stripe's API that payment jobs use."""
 
     requests: ClassVar = {
         "prepare": {"method": "POST", "path": "/v1/payment_intents"},
@@ -79,84 +113,10 @@ class StripeSandbox(ProviderSandbox):
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
-        clock, ledger = options.clock, StripeLedger()
-        self.ledger: StripeLedger = ledger
-        ledger.on_change = self._report
-        window = options.key_window or KEY_WINDOW
-        self._keys = (
-            IdempotencyKeys(clock, window=window) if options.honors_idempotency_keys else None
-        )
-        self._intents = PaymentIntents(ledger, clock)
-        self._refunds = Refunds(ledger, clock)
-        self._lists = lists = MoneyLists(ledger, clock)
-        self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
-            ("POST", r"/v1/payment_intents", self._intents.create),
-            ("GET", r"/v1/payment_intents", self._intents.list),
-            ("GET", INTENT_PATH, self._intents.retrieve),
-            ("POST", rf"{INTENT_PATH}/confirm", self._intents.confirm),
-            ("POST", rf"{INTENT_PATH}/cancel", self._intents.cancel),
-            ("POST", r"/v1/refunds", self._refunds.create),
-            ("GET", r"/v1/refunds", lists.refunds),
-            ("GET", r"/v1/charges", lists.charges),
-            ("GET", r"/v1/disputes", lists.disputes),
-            ("GET", r"/v1/(?:charges|refunds|disputes)/(\w+)", lists.retrieve),
-            ("GET", r"/v1/customers", lists.customers),
-        ]
-
-    def _report(self, before: SandboxEntry | None, after: SandboxEntry) -> None:
-        event = event_for(before, after, at=self.options.clock())
-        if event is not None:
-            self.on_event(event)
+        self.ledger.on_change = self._report
 
     def serves(self, path: str) -> bool:
         return path.startswith("/v1/")
-
-    def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
-        return self._intents.complete_pending(intent_id, succeeded=succeeded)
-
-    def refund(self, intent_id: str) -> None:
-        """Refund a payment in full, as a user does."""
-        body = f"payment_intent={intent_id}".encode()
-        now = self.options.clock()
-        request = SandboxRequest("POST", "/v1/refunds", now, body=body)
-        self._with_lock(self._refunds.create(request))()
-
-    def set_email(self, customer: str, email: str) -> None:
-        """Give a customer an email address."""
-        self.ledger.emails[customer] = email
-
-    def dispute(self, intent_id: str) -> None:
-        """Dispute a payment in full, as the customer's bank does."""
-        with self.ledger.lock:
-            intent = self.ledger.intent(intent_id)
-            charge = self.ledger.charge(intent.latest_charge if intent else None)
-            if charge is None:
-                raise KeyError(intent_id)
-            opened = Dispute(
-                dispute_id=new_id("dp"),
-                charge_id=charge.charge_id,
-                intent_id=intent_id,
-                amount=charge.amount,
-                currency=charge.currency,
-                created=self.options.clock(),
-            )
-            self.ledger.save(replace(charge, disputed=True), opened)
-
-    def set_refund_status(self, status: str) -> None:
-        """Let new refunds be `succeeded` or `pending`."""
-        self._refunds.status = status
-
-    def set_refund_list_lag(self, lag: timedelta) -> None:
-        """Let the list of refunds show a new one this late."""
-        self._lists.refund_lag = lag
-
-    def complete_refund(self, refund_id: str, *, succeeded: bool) -> None:
-        self._refunds.complete(refund_id, succeeded=succeeded)
-
-    def complete_pending_since(self, moment: datetime) -> None:
-        for intent in self.ledger.intents:
-            if intent.status is IntentStatus.PROCESSING and intent.created < moment:
-                self.complete_pending(intent.intent_id, succeeded=True)
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         return _with_headers(request, SandboxResponse(status, error_body(own_error(status))))
@@ -164,6 +124,7 @@ class StripeSandbox(ProviderSandbox):
     def handle(
         self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
     ) -> SandboxResponse:
+        self.complete_processed()
         try:
             _check_credentials(request)
             response = self._run_idempotent(request, self._endpoint(request), wrap)
@@ -171,11 +132,16 @@ class StripeSandbox(ProviderSandbox):
             response = SandboxResponse(error.status, error_body(error))
         return _with_headers(request, response)
 
+    def _report(self, before: SandboxEntry | None, after: SandboxEntry) -> None:
+        options = self.options
+        event = event_for(before, after, at=options.clock(), new_id=options.new_id)
+        if event is not None:
+            self.on_event(event)
+
     def _endpoint(self, request: SandboxRequest) -> Callable[[], SandboxHandler]:
-        for method, pattern, endpoint in self._routes:
-            address = re.fullmatch(pattern, request.path)
-            if address and method == request.method:
-                return lambda: endpoint(request, *address.groups())
+        for method, pattern, endpoint in self._ENDPOINTS:
+            if method == request.method and (address := pattern.fullmatch(request.path)):
+                return lambda: endpoint(self, request, *address.groups())
         message = f"Unrecognized request URL ({request.method}: {request.path})."
         raise StripeValidationError(message, status=404)
 
@@ -186,21 +152,17 @@ class StripeSandbox(ProviderSandbox):
         wrap: Callable[[SandboxHandler], SandboxResponse],
     ) -> SandboxResponse:
         key = request.idempotency_key
-        if self._keys is None or key is None or request.method != "POST":
+        if not self.honors_idempotency_keys or key is None or request.method != "POST":
             return wrap(self._with_lock(endpoint()))
         if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH:
             message = f"Idempotency keys have at most {MAX_IDEMPOTENCY_KEY_LENGTH} characters."
             raise StripeValidationError(message)
-        if stored := self._keys.begin(key, (request.method, request.path, request.params)):
-            return stored.with_headers(Idempotent_Replayed="true")
-        try:
-            response = wrap(self._with_lock(endpoint()))
-        except BaseException:  # invalid parameters, or a bug: nothing was executed under the key
-            self._keys.forget(key)
-            raise
-        response = response.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
-        self._keys.finish(key, response)
-        return response
+        first = {"Original_Request": request.request_id, "Idempotency_Key": key}
+        return self.keys.replay_or_run(
+            key,
+            (request.method, request.path, request.params),
+            lambda: wrap(self._with_lock(endpoint())).with_headers(**first),
+        )
 
     def _with_lock(self, execute: SandboxHandler) -> SandboxHandler:
         def locked() -> SandboxResponse:
@@ -211,6 +173,310 @@ class StripeSandbox(ProviderSandbox):
                     return SandboxResponse(error.status, error_body(error))
 
         return locked
+
+    # Payment intents.
+
+    def _create_intent(self, request: SandboxRequest) -> SandboxHandler:
+        params = Params(request.params, known=CREATE_PARAMS)
+        _check_method_types(request, params)
+        confirms = params.flag("confirm")
+        for name in ONLY_WITH_CONFIRM:
+            if params.text(name) and not confirms:
+                message = f"The parameter `{name}` cannot be passed unless `confirm` is true."
+                raise StripeValidationError(message, param=name)
+        if params.text("capture_method") == "manual":
+            message = "This sandbox captures automatically."
+            raise StripeValidationError(message, param="capture_method")
+        attempt = _attempt(request, params) if confirms else None
+        draft, expand = self._draft(params), params.expands("latest_charge")
+        return lambda: self._intent_response(self.create_intent(draft, attempt), expand=expand)
+
+    def _confirm_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+        params = Params(request.params, known=(*CONFIRM_PARAMS, "amount_to_confirm"))
+        attempt, expand = _attempt(request, params), params.expands("latest_charge")
+        return lambda: self._intent_response(self.confirm_intent(intent_id, attempt), expand=expand)
+
+    def _cancel_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+        params = Params(request.params, known=("cancellation_reason",))
+        reason, expand = params.text("cancellation_reason"), params.expands("latest_charge")
+        return lambda: self._intent_response(
+            self.cancel_intent(intent_id, reason=reason), expand=expand
+        )
+
+    def _retrieve_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+        expand = Params(request.params, known=("client_secret",)).expands("latest_charge")
+
+        def execute() -> SandboxResponse:
+            if (intent := self.shown_intent(intent_id)) is None:
+                raise not_found_error("payment_intent", intent_id)
+            return self._intent_response(intent, expand=expand)
+
+        return execute
+
+    def _list_intents(self, request: SandboxRequest) -> SandboxHandler:
+        params = Params(request.params, known=("customer", "limit", "starting_after"))
+        customer, after = params.text("customer"), params.text("starting_after")
+        limit, expand = params.limit(), params.expands("latest_charge")
+
+        def execute() -> SandboxResponse:
+            newest = self.ledger.intents[::-1]
+            if after:
+                newest = newest[newest.index(self.find_intent(after)) + 1 :]
+            found = [one for one in newest if customer is None or one.customer == customer]
+            shown = filter(None, (self.shown_intent(one.intent_id) for one in found))
+            items = [self._intent_body(one, expand=expand) for one in islice(shown, limit)]
+            has_more = next(shown, None) is not None
+            return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
+
+        return execute
+
+    def _draft(self, params: "Params") -> PaymentIntent:
+        method = params.text("payment_method")
+        return PaymentIntent(
+            intent_id="",
+            amount=params.amount(),
+            currency=params.currency(),
+            created=self.options.clock(),
+            status=IntentStatus.REQUIRES_CONFIRMATION
+            if method
+            else IntentStatus.REQUIRES_PAYMENT_METHOD,
+            customer=params.text("customer"),
+            payment_method=method,
+            description=params.text("description"),
+            receipt_email=params.text("receipt_email"),
+            metadata=params.metadata(),
+            redirects_allowed=_allows_redirects(params),
+        )
+
+    def _intent_response(self, intent: PaymentIntent, *, expand: bool) -> SandboxResponse:
+        return SandboxResponse(200, self._intent_body(intent, expand=expand))
+
+    def _intent_body(self, intent: PaymentIntent, *, expand: bool) -> dict[str, Any]:
+        charge = self.shown_charge(intent.latest_charge) if expand else None
+        return intent_body(intent, charge=charge)
+
+    # Charges, refunds, disputes and customers.
+
+    def _create_refund(self, request: SandboxRequest) -> SandboxHandler:
+        params = Params(request.params, known=REFUND_PARAMS)
+        amount, metadata = params.optional_amount(), params.metadata()
+        charge_id, intent_id = params.text("charge"), params.text("payment_intent")
+        if (charge_id is None) == (intent_id is None):
+            message = "One of charge or payment_intent is required, and not both."
+            raise StripeValidationError(message, code="parameter_missing", param="charge")
+
+        def execute() -> SandboxResponse:
+            refund = self.create_refund(
+                charge_id=charge_id, intent_id=intent_id, amount=amount, metadata=metadata
+            )
+            return SandboxResponse(200, refund_body(refund))
+
+        return execute
+
+    def _list_objects(self, request: SandboxRequest, kind: str) -> SandboxHandler:
+        params = Params(request.params, known=LIST_PARAMS)
+        limit, expand = params.limit(), params.expands("payment_intent")
+
+        def execute() -> SandboxResponse:
+            objects: Mapping[str, tuple[Any, ...]] = {
+                "charges": self.listed_charges(),
+                "refunds": self.listed_refunds(),
+                "disputes": self.ledger.disputes,
+            }
+            found = _selected(reversed(objects[kind]), params)
+            items = [self._object_body(one, expand=expand) for one in islice(found, limit)]
+            has_more = next(found, None) is not None
+            return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
+
+        return execute
+
+    def _retrieve_object(
+        self, request: SandboxRequest, kind: str, object_id: str
+    ) -> SandboxHandler:
+        expand = Params(request.params, known=()).expands("payment_intent")
+
+        def execute() -> SandboxResponse:
+            by_id: Mapping[str, Callable[[str], Charge | RecordedRefund | Dispute | None]] = {
+                "charges": self.ledger.charge,
+                "refunds": self.ledger.refund,
+                "disputes": self.ledger.dispute,
+            }
+            if (found := by_id[kind](object_id)) is None:
+                raise not_found_error(kind.removesuffix("s"), object_id)
+            return SandboxResponse(200, self._object_body(found, expand=expand))
+
+        return execute
+
+    def _list_customers(self, request: SandboxRequest) -> SandboxHandler:
+        params = Params(request.params, known=("email", "limit"))
+        email, limit = params.required("email"), params.limit()
+        found = [one for one, known in self.ledger.emails.items() if known == email]
+        items = [{"id": one, "object": "customer", "email": email} for one in found[:limit]]
+        page = list_body(items, url=request.path, has_more=len(found) > limit)
+        return lambda: SandboxResponse(200, page)
+
+    def _object_body(
+        self, one: Charge | RecordedRefund | Dispute, *, expand: bool
+    ) -> dict[str, Any]:
+        shown = (self.shown_charge(one.charge_id) or one) if isinstance(one, Charge) else one
+        body = object_body(shown)
+        intent = self.ledger.intent(one.intent_id) if expand and one.intent_id else None
+        return {**body, "payment_intent": intent_body(intent)} if intent else body
+
+    # Each endpoint validates its parameters and returns what to execute.
+    _ENDPOINTS: ClassVar[tuple[tuple[str, re.Pattern[str], Callable[..., SandboxHandler]], ...]] = (
+        ("POST", re.compile(r"/v1/payment_intents"), _create_intent),
+        ("GET", re.compile(r"/v1/payment_intents"), _list_intents),
+        ("GET", re.compile(INTENT_PATH), _retrieve_intent),
+        ("POST", re.compile(rf"{INTENT_PATH}/confirm"), _confirm_intent),
+        ("POST", re.compile(rf"{INTENT_PATH}/cancel"), _cancel_intent),
+        ("POST", re.compile(r"/v1/refunds"), _create_refund),
+        ("GET", re.compile(r"/v1/(charges|refunds|disputes)"), _list_objects),
+        ("GET", re.compile(r"/v1/(charges|refunds|disputes)/(\w+)"), _retrieve_object),
+        ("GET", re.compile(r"/v1/customers"), _list_customers),
+    )
+
+
+class Params:
+    """The parameters of one request, with typed accessors."""
+
+    def __init__(self, values: Mapping[str, Any], *, known: Iterable[str]) -> None:
+        self._values = values
+        for name in values:
+            if name not in {*known, "expand"}:
+                message = f"Received unknown parameter: {name}"
+                raise StripeValidationError(message, code="parameter_unknown", param=name)
+
+    def text(self, name: str) -> str | None:
+        if (value := self._values.get(name)) is None:
+            return None
+        if not isinstance(value, str):
+            raise StripeValidationError(f"Invalid string: {value}", param=name)
+        if not value:
+            message = f"You passed an empty string for '{name}'."
+            raise StripeValidationError(message, code="parameter_invalid_empty", param=name)
+        return value
+
+    def required(self, name: str) -> str:
+        if (value := self.text(name)) is None:
+            message = f"Missing required param: {name}."
+            raise StripeValidationError(message, code="parameter_missing", param=name)
+        return value
+
+    def optional_amount(self, name: str = "amount") -> int | None:
+        return self.amount(name) if self.has_any(name) else None
+
+    def amount(self, name: str = "amount") -> int:
+        return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
+
+    def limit(self) -> int:
+        value = self.text("limit") or str(DEFAULT_PAGE_SIZE)
+        return self._integer("limit", value, maximum=MAX_PAGE_SIZE)
+
+    def currency(self) -> str:
+        value = self.required("currency")
+        if not CURRENCY.fullmatch(value):
+            raise StripeValidationError(f"Invalid currency: {value}.", param="currency")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.text(name)
+        if value not in {None, "true", "false"}:
+            raise StripeValidationError(f"Invalid boolean: {value}", param=name)
+        return value == "true"
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        value = self._values.get(name) or {}
+        if not isinstance(value, dict):
+            raise StripeValidationError(f"Invalid object: {name}", param=name)
+        return value
+
+    def has_any(self, *names: str) -> bool:
+        return any(name in self._values for name in names)
+
+    def metadata(self) -> dict[str, str]:
+        entries = self.mapping("metadata")
+        fits = len(entries) <= MAX_METADATA_ENTRIES and all(
+            isinstance(value, str)
+            and len(name) <= MAX_METADATA_KEY_LENGTH
+            and len(value) <= MAX_METADATA_VALUE_LENGTH
+            for name, value in entries.items()
+        )
+        if not fits:
+            message = "Metadata has at most 50 keys of 40 characters, with values of 500."
+            raise StripeValidationError(message, param="metadata")
+        return dict(entries)
+
+    def created(self) -> tuple[float, float]:
+        """The first time of a list, and the first time after it."""
+        given = self.mapping("created")
+        if unknown := set(given) - {"gte", "lt"}:
+            raise StripeValidationError(f"Invalid range: {min(unknown)}", param="created")
+        return float(given.get("gte", 0)), float(given.get("lt", "inf"))
+
+    def expands(self, name: str) -> bool:
+        wanted = {one.removeprefix("data.") for one in self._values.get("expand", [])}
+        if unknown := wanted - EXPANDABLE:
+            message = f"This property cannot be expanded ({min(unknown)})."
+            raise StripeValidationError(message, param="expand")
+        return name in wanted
+
+    @staticmethod
+    def _integer(name: str, value: str, *, maximum: int) -> int:
+        if not re.fullmatch(r"-?\d+", value):
+            message = f"Invalid integer: {value}"
+        elif int(value) < 1:
+            message = "This value must be greater than or equal to 1."
+        elif int(value) > maximum:
+            message = f"This value must be at most {maximum}."
+        else:
+            return int(value)
+        raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
+
+
+def _attempt(request: SandboxRequest, params: Params) -> ConfirmAttempt:
+    return ConfirmAttempt(
+        idempotency_key=request.idempotency_key,
+        payment_method=params.text("payment_method"),
+        off_session=params.flag("off_session"),
+        error_on_requires_action=params.flag("error_on_requires_action"),
+        return_url=params.text("return_url"),
+        amount=params.optional_amount("amount_to_confirm"),
+    )
+
+
+def _allows_redirects(params: Params) -> bool:
+    automatic = params.mapping("automatic_payment_methods")
+    named = params.has_any("allowed_payment_method_types", "payment_method_types")
+    return not named and automatic.get("allow_redirects", "always") != "never"
+
+
+def _check_method_types(request: SandboxRequest, params: Params) -> None:
+    version = request.headers.get("stripe-version", NO_METHOD_TYPES_SINCE)
+    if params.has_any("payment_method_types") and version >= NO_METHOD_TYPES_SINCE:
+        message = "`payment_method_types` is no longer supported."
+        code = "payment_method_types_no_longer_supported"
+        raise StripeValidationError(message, code=code, param="payment_method_types")
+    if params.has_any("allowed_payment_method_types") and params.has_any(
+        "automatic_payment_methods"
+    ):
+        message = "`allowed_payment_method_types` excludes `automatic_payment_methods`."
+        raise StripeValidationError(message, param="allowed_payment_method_types")
+
+
+def _selected(newest: Iterable[Any], params: Params) -> Iterator[Any]:
+    first, last = params.created()
+    charge, intent = params.text("charge"), params.text("payment_intent")
+    after = params.text("starting_after")
+    for one in newest:
+        if after is not None:
+            after = None if one.object_id == after else after
+        elif (
+            first <= one.created.timestamp() < last
+            and charge in {None, one.charge_id}
+            and intent in {None, one.intent_id}
+        ):
+            yield one
 
 
 def _check_credentials(request: SandboxRequest) -> None:

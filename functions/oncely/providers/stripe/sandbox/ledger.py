@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
+from oncely.testing.sandbox.http_messages import NowFunction
 from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect
 
 
@@ -129,9 +130,12 @@ SandboxEntry: TypeAlias = PaymentIntent | Charge | RecordedRefund | Dispute
 class StripeLedger(ProviderLedger):
     """What happened at Stripe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: NowFunction) -> None:
         super().__init__()
         self.on_change: Callable[[SandboxEntry | None, SandboxEntry], None] = lambda _, __: None
+        self._clock = clock
+        # The versions of each intent and when they were saved, for reads that lag.
+        self._versions: dict[str, list[tuple[datetime, PaymentIntent]]] = {}
         self._intents: dict[str, PaymentIntent] = {}
         self._charges: dict[str, Charge] = {}
         self._refunds: dict[str, RecordedRefund] = {}
@@ -175,6 +179,22 @@ class StripeLedger(ProviderLedger):
         with self.lock:
             return self._intents.get(intent_id)
 
+    def intent_at(self, intent_id: str, moment: datetime) -> PaymentIntent | None:
+        """The intent as it was then. Returns None if there was none yet."""
+        with self.lock:
+            versions = self._versions.get(intent_id, ())
+            return next((one for at, one in reversed(versions) if at <= moment), None)
+
+    def refund(self, refund_id: str) -> RecordedRefund | None:
+        with self.lock:
+            return self._refunds.get(refund_id)
+
+    def dispute(self, dispute_id: str) -> Dispute | None:
+        return next((one for one in self.disputes if one.dispute_id == dispute_id), None)
+
+    def refunds_of(self, charge_id: str) -> tuple[RecordedRefund, ...]:
+        return tuple(one for one in self.refunds if one.charge_id == charge_id)
+
     def charge(self, charge_id: str | None) -> Charge | None:
         with self.lock:
             return self._charges.get(charge_id) if charge_id else None
@@ -191,6 +211,8 @@ class StripeLedger(ProviderLedger):
             case PaymentIntent():
                 before = self._intents.get(entry.intent_id)
                 self._intents[entry.intent_id] = entry
+                versions = self._versions.setdefault(entry.intent_id, [])
+                versions.append((self._clock(), entry))
             case Charge():
                 before = self._charges.get(entry.charge_id)
                 self._charges[entry.charge_id] = entry

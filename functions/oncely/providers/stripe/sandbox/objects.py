@@ -1,10 +1,9 @@
-"""Stripe's JSON of payment intents, charges, refunds, disputes, lists and errors."""
+"""Stripe's JSON: its objects, lists, errors and events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.providers.stripe.sandbox.errors import StripeApiError
 from oncely.providers.stripe.sandbox.ledger import (
     PROCESSING_METHODS,
     Charge,
@@ -13,10 +12,18 @@ from oncely.providers.stripe.sandbox.ledger import (
     IntentStatus,
     PaymentIntent,
     RecordedRefund,
+    SandboxEntry,
 )
+from oncely.providers.stripe.sandbox.model import StripeApiError
 
 # The time to respond to a dispute.
 RESPONSE_TIME: Final = timedelta(days=7)
+_INTENT_EVENTS: Final = {
+    IntentStatus.PROCESSING: "payment_intent.processing",
+    IntentStatus.SUCCEEDED: "payment_intent.succeeded",
+    IntentStatus.CANCELED: "payment_intent.canceled",
+    IntentStatus.REQUIRES_PAYMENT_METHOD: "payment_intent.payment_failed",
+}
 
 
 def _seconds(moment: datetime | None) -> int | None:
@@ -118,6 +125,17 @@ def dispute_body(dispute: Dispute) -> dict[str, Any]:
     }
 
 
+def object_body(one: Charge | RecordedRefund | Dispute) -> dict[str, Any]:
+    """Serialize a charge, a refund or a dispute."""
+    match one:
+        case Charge():
+            return charge_body(one)
+        case RecordedRefund():
+            return refund_body(one)
+        case Dispute():
+            return dispute_body(one)
+
+
 def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
     """Serialize a page of a list."""
     return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
@@ -128,3 +146,30 @@ def error_body(error: StripeApiError) -> dict[str, Any]:
     fields = {name: value for name, value in error.fields.items() if value is not None}
     intent = {"payment_intent": intent_body(error.intent)} if error.intent else {}
     return {"error": {"message": error.message, **fields, **intent}}
+
+
+def event_for(
+    before: SandboxEntry | None, after: SandboxEntry, *, at: datetime, new_id: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """Return the event of a change. Returns None if Oncely does not read such events."""
+    match before, after:
+        case PaymentIntent(status=old), PaymentIntent(status=new) if old is not new:
+            type_, body = _INTENT_EVENTS.get(new), intent_body(after)
+        case Charge(amount_refunded=old), Charge(amount_refunded=new) if new > old:
+            type_, body = "charge.refunded", charge_body(after)
+        case RecordedRefund(status=old), RecordedRefund(status="failed") if old != "failed":
+            type_, body = "refund.failed", refund_body(after)
+        case None, Dispute():
+            type_, body = "charge.dispute.created", dispute_body(after)
+        case _:
+            return None
+    if type_ is None:
+        return None
+    return {
+        "id": new_id("evt"),
+        "object": "event",
+        "type": type_,
+        "created": _seconds(at),
+        "livemode": False,
+        "data": {"object": body},
+    }

@@ -1,1 +1,0 @@
-"""Braintree's XML API in the local sandbox."""
