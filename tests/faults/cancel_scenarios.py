@@ -8,13 +8,14 @@ from typing import Any, Final
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.providers.fake_payments import FakePayments
+from oncely.providers.stripe.sandbox.model import CONFIRMABLE
 from oncely.testing import FinalState, Scenario
 from oncely.testing.scenario import PlannedRepair
 from oncely.testing.tasks import START
 from tests.faults import expectations
 from tests.faults.expectations import KEY
-from tests.faults.repair_scenarios import CHARGE_REVIEW, LateConfirmPayments, count_late
+from tests.faults.providers import LateConfirmation, add_intent, stripe
+from tests.faults.repair_scenarios import CHARGE_REVIEW, count_late
 
 
 def cancels(*seconds: float) -> tuple[PlannedRepair, ...]:
@@ -36,14 +37,14 @@ RETRIED: Final = replace(
 
 def check_never_cancelled_and_charged(ended: FinalState) -> Iterator[str]:
     yield from expectations.check_order_matches_charges(ended)
-    job, charges = ended.job(KEY), expectations.payments_in(ended).charges
+    job, charges = ended.job(KEY), expectations.charges_in(ended)
     if job is not None and job.status.is_cancelled and charges:
         yield f"the job is cancelled, and the customer was charged {charges}"
     if job is not None and job.status.is_cancelled:
         open_ones = [
-            one.ref
-            for one in expectations.payments_in(ended).intents.values()
-            if one.ref == job.provider_ref and one.status == "requires_confirmation"
+            one.intent_id
+            for one in expectations.payments_in(ended).ledger.intents
+            if one.intent_id == job.provider_ref and one.status in CONFIRMABLE
         ]
         if open_ones:
             yield f"the job is cancelled, and {open_ones} can still be confirmed"
@@ -51,9 +52,7 @@ def check_never_cancelled_and_charged(ended: FinalState) -> Iterator[str]:
 
 def cancel_scenarios(charging: Callable[..., Scenario], enqueued: Job) -> tuple[Scenario, ...]:
     """`enqueued` is the row of a job that no worker has claimed."""
-
-    def payments(_: object) -> FakePayments:
-        return FakePayments(honors_idempotency_keys=False)
+    payments = stripe(honors_idempotency_keys=False)
 
     checked: dict[str, Any] = {"check": check_never_cancelled_and_charged}
     late: dict[str, Any] = {**checked, "count_effects": count_late, "jobs": (RETRIED,)}
@@ -71,7 +70,7 @@ def cancel_scenarios(charging: Callable[..., Scenario], enqueued: Job) -> tuple[
         ),
         charging(
             "cancelled-late-confirm",
-            lambda clock: LateConfirmPayments(wall=clock),
+            stripe(LateConfirmation, seed=add_intent),
             repairs=cancels(0, 64, 200),
             duplicate_messages=0,  # the row sends its message
             **late,

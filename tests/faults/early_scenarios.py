@@ -12,13 +12,14 @@ from oncely.domain.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_push import SyncPush
-from oncely.providers.fake_payments import FakePayments
-from oncely.providers.ses.fake import FakeMailer
-from oncely.testing import FinalState, ProviderSpec, Scenario, effect_calls
-from oncely.testing.memory import MemoryBusinessRows
+from oncely.providers.ses.sandbox.api import SesSandbox
+from oncely.testing import FinalState, Scenario
+from oncely.testing.rows import BusinessRows
 from oncely.testing.scenario import RestoreMode
 from tests.faults import expectations
 from tests.faults.expectations import CONTACT, KEY, ORDER
+from tests.faults.providers import stripe
+from tests.faults.receipt_scenarios import count_sent
 from tests.support.orders import order_row
 
 CHARGE: Mapping[str, Json] = {"job": "payment.charge", "v": 1, **ORDER}
@@ -45,38 +46,38 @@ class ShortGracePush(SyncPush):
     policy = replace(SyncPush.policy, limits=SHORT_GRACE)
 
 
-def no_rows(_: MemoryBusinessRows) -> None:
+def no_rows(_: BusinessRows) -> None:
     return
 
 
-def add_order(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def add_order(rows: BusinessRows) -> Iterable[Mapping[str, object]]:
     rows.put("orders", ORDER, order_row())
     return [CHARGE]
 
 
-def pay_order(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def pay_order(rows: BusinessRows) -> Iterable[Mapping[str, object]]:
     rows.put("orders", ORDER, order_row(status="paid", charge_id="ch_1"))
     return [RECEIPT]
 
 
-def put_record(rows: MemoryBusinessRows, version: int) -> None:
+def put_record(rows: BusinessRows, version: int) -> None:
     record = {"version": version, "record": {"properties": {"email": "7@e.org"}}}
     rows.put("records", CONTACT, record)
 
 
-def reach_version(rows: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def reach_version(rows: BusinessRows) -> Iterable[Mapping[str, object]]:
     put_record(rows, 7)
     return [{**PUSH, "version": 7}]
 
 
-def send_other_messages(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def send_other_messages(_: BusinessRows) -> Iterable[Mapping[str, object]]:
     return [WRONG, REWORDED]
 
 
 def check_no_valid_message_is_parked(ended: FinalState) -> Iterator[str]:
     """A review that sent nothing remains only if the business rows never arrived."""
-    has_rows = bool(ended.store.business_rows.rows)
-    for job in ended.store.jobs.values():
+    has_rows = any(True for _ in ended.rows.all())
+    for job in ended.jobs.values():
         if has_rows and job.nothing_sent:
             yield f"{job.job_key} is in review, and its valid message did not run it"
         if job.nothing_sent and (job.was_claimed or job.status is not Status.NEEDS_REVIEW):
@@ -85,7 +86,7 @@ def check_no_valid_message_is_parked(ended: FinalState) -> Iterator[str]:
 
 def check_charge(ended: FinalState) -> Iterator[str]:
     yield from check_no_valid_message_is_parked(ended)
-    if ended.store.business_rows.get("orders", ORDER):
+    if ended.rows.get("orders", ORDER):
         yield from expectations.check_order_matches_charges(ended)
 
 
@@ -100,9 +101,7 @@ def early_scenarios(
     charging: Callable[..., Scenario], pushing: Callable[..., Scenario], wrong_row: Job
 ) -> tuple[Scenario, ...]:
     """The order, the payment or the version arrives at any time, with its own message."""
-
-    def payments(_: object) -> FakePayments:
-        return FakePayments(honors_idempotency_keys=False)
+    payments = stripe(honors_idempotency_keys=False)
 
     early = {"seed_rows": no_rows, "edit": add_order, "check": check_charge}
     wrong = {
@@ -118,7 +117,7 @@ def early_scenarios(
             "early-committed",
             payments,
             ShortGraceCharge,
-            fixed_prefix="r1:table.get>edit",
+            fixed_prefix="r1:orders.get_item>edit",
             **early,
         ),
         charging("early-reviewed", payments, ShortGraceCharge, fixed_prefix="r2:end>edit", **early),
@@ -136,7 +135,7 @@ def early_scenarios(
         charging(
             "wrong-refused",
             payments,
-            fixed_prefix="w1:table.get>edit",
+            fixed_prefix="w1:orders.get_item>edit",
             duplicate_messages=1,
             **wrong,
         ),
@@ -144,10 +143,8 @@ def early_scenarios(
             name="receipt.send/early",
             contracts=(ShortGraceReceipt,),
             message=RECEIPT,
-            providers=lambda _: {
-                "ses": ProviderSpec(target=FakeMailer(), effect_calls=effect_calls("send"))
-            },
-            count_effects=lambda ended: len(ended.providers["ses"].sent),
+            providers=lambda options: {"ses": SesSandbox(options)},
+            count_effects=count_sent,
             seed_rows=lambda rows: rows.put("orders", ORDER, order_row()),
             edit=pay_order,
             check=check_no_valid_receipt_is_parked,
@@ -163,15 +160,15 @@ def early_scenarios(
 
 
 def check_no_valid_receipt_is_parked(ended: FinalState) -> Iterator[str]:
-    order = ended.store.business_rows.get("orders", ORDER) or {}
-    for job in ended.store.jobs.values():
+    order = ended.rows.get("orders", ORDER) or {}
+    for job in ended.jobs.values():
         if order.get("status") == "paid" and job.nothing_sent:
             yield f"{job.job_key} is in review, and its valid message did not run it"
 
 
 def check_push(ended: FinalState) -> Iterator[str]:
     yield from expectations.check_pushed_version(ended)
-    record = ended.store.business_rows.get("records", CONTACT) or {}
-    for job in ended.store.jobs.values():
+    record = ended.rows.get("records", CONTACT) or {}
+    for job in ended.jobs.values():
         if record.get("version") == 7 and job.nothing_sent:  # the version pushed
             yield f"{job.job_key} is in review, and its valid message did not run it"

@@ -5,12 +5,12 @@ from typing import Final
 
 from oncely.domain.erasure_log import Person
 from oncely.jobs.sync_contact import SyncContact
-from oncely.providers.fake_payments import FakePayments
 from oncely.testing import FinalState, Scenario
 from oncely.testing.erasing import personal_data_left
 from oncely.testing.scenario import RestoreMode
 from tests.faults.expectations import KEY
-from tests.faults.gone_scenarios import CrmSpec, VanishingCrm, event
+from tests.faults.gone_scenarios import CrmModels, event
+from tests.faults.providers import DECLINED, NewStripe, VanishingHubSpot, stripe
 
 CUSTOMER: Final = "cus_anna"
 ANNA: Final = Person(customer_id=CUSTOMER, records=(("hubspot", "1"),))
@@ -36,26 +36,28 @@ def check_charge_erased(ended: FinalState) -> Iterable[str]:
 def erasure_scenarios(
     charging: Callable[..., Scenario],
     seed_order: Callable[..., None],
-    seeded: CrmSpec,
+    seeded: CrmModels,
 ) -> tuple[Scenario, ...]:
     # She is erased at the source first, just after a worker has fetched her contact.
     contact = Scenario(
         name="sync.contact/erased",
         contracts=(SyncContact,),
         message=event("e", record={"id": "1", "properties": {**_PROPERTIES}}),
-        providers=lambda clock: seeded(clock, lambda crm: crm.add(**_PROPERTIES), VanishingCrm),
+        providers=lambda options: seeded(
+            options, lambda crm: crm.add(**_PROPERTIES), VanishingHubSpot
+        ),
         erases=ANNA,
         # The record is erased, so what is left does not tell whether it was imported.
         count_effects=lambda _: 1,
         check=check_nothing_left,
         duplicate_messages=1,
-        fixed_prefix="w1:store.compare_and_swap>erase",
+        fixed_prefix="w1:jobs.transact_write_items>erase",
     )
 
-    def erased_charge(name: str, payments: FakePayments, **more: object) -> Scenario:
+    def erased_charge(name: str, payments: NewStripe, **more: object) -> Scenario:
         return charging(
             name,
-            lambda _: FakePayments(declines=payments.declines),
+            payments,
             seed_rows=lambda rows: seed_order(rows, customer_id=CUSTOMER),
             erases=ANNA,
             check=check_charge_erased,
@@ -65,14 +67,12 @@ def erasure_scenarios(
 
     return (
         contact,
-        erased_charge("erased", FakePayments()),
-        erased_charge("erased-with-receipt", FakePayments(), receipts=True),
-        erased_charge("erased-declined", FakePayments(declines=True)),
+        erased_charge("erased", stripe()),
+        erased_charge("erased-with-receipt", stripe(), receipts=True),
+        erased_charge("erased-declined", stripe(acts_as=DECLINED)),
         # The late worker reports to a row that a sweep has ended and that was erased then.
-        erased_charge(
-            "erased-late", FakePayments(), fixed_prefix="w1:store.compare_and_swap#2>sweep"
-        ),
+        erased_charge("erased-late", stripe(), fixed_prefix="w1:jobs.transact_write_items>sweep"),
         # An archiver has read the log, and writes when the tables are erased.
-        erased_charge("erased-archiving", FakePayments(), fixed_prefix="h1:history.put>erase"),
-        erased_charge("erased-restored", FakePayments(), restore=RestoreMode.LAGGING),
+        erased_charge("erased-archiving", stripe(), fixed_prefix="h1:s3.put_object>erase"),
+        erased_charge("erased-restored", stripe(), restore=RestoreMode.LAGGING),
     )

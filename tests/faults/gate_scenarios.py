@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from oncely.providers.fake_payments import FakePayments
 from oncely.testing import FinalState, Scenario
 from oncely.testing.scenario import GateClosing
 from tests.faults.expectations import KEY, check_order_matches_charges
+from tests.faults.providers import stripe
 
 
 def check_hold_only_delays(ended: FinalState) -> Iterator[str]:
@@ -18,9 +18,7 @@ def check_hold_only_delays(ended: FinalState) -> Iterator[str]:
 
 def gate_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
     """The first and the second half of a run, and the sweep of an unknown job."""
-
-    def payments(_: object) -> FakePayments:
-        return FakePayments()
+    payments = stripe()
 
     return tuple(
         charging(

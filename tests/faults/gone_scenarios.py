@@ -1,25 +1,28 @@
 """Contacts that leave the CRM, or return, while their other events are processed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.domain.effect_outcomes import Json, NotSent
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.keys import JobKey
 from oncely.domain.text import format_time
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
-from oncely.ports import Clock
-from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.interfaces import CrmRecord, RecordNotFound
-from oncely.testing import FinalState, ProviderSpec, Scenario
-from oncely.testing.memory import MemoryBusinessRows
+from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
+from oncely.providers.hubspot.sandbox.model import HubSpotContacts
+from oncely.testing import FinalState, Scenario
+from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.tasks import START
-from tests.faults.expectations import CONTACT, PUSH_KEY
+from tests.faults.expectations import CONTACT, PUSH_KEY, contacts_in, writes_in
+from tests.faults.providers import ReturningHubSpot, VanishingHubSpot
 
 EARLIER: Final = START - timedelta(hours=1)
-CrmSpec = Callable[[Clock, Callable[[FakeCrm], object], type[FakeCrm]], Mapping[str, ProviderSpec]]
+CrmModels = Callable[
+    [SandboxOptions, Callable[[HubSpotContacts], object], type[HubSpotSandbox]],
+    Mapping[str, ProviderSandbox],
+]
 
 
 def event(name: str, **more: Json) -> dict[str, Json]:
@@ -40,40 +43,17 @@ FORGED_RECORD: Final[dict[str, Json]] = {
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
 
-@dataclass
-class VanishingCrm(FakeCrm):
-    """Its contact is deleted just after the first read."""
-
-    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        answer = super().get_contact(record_id)
-        self.contacts.pop(record_id, None)
-        return answer
-
-
-@dataclass
-class ReturningCrm(FakeCrm):
-    """Its contact is missing at the first read, and restored just after it."""
-
-    is_back: bool = False
-
-    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        if self.is_back:
-            return super().get_contact(record_id)
-        self.is_back = True
-        return RecordNotFound()
-
-
-def seed_stored(rows: MemoryBusinessRows, version: int = 1) -> None:
+def seed_stored(rows: BusinessRows, version: int = 1) -> None:
     source = {"source": "hubspot", "source_id": "1", "source_updated_at": format_time(EARLIER)}
     data = {"record": OLD_RECORD, "checksum": "of the old record", "gone": False}
     rows.put("records", CONTACT, {**source, **data, "version": version, "imported_version": 1})
 
 
-def fetch_again(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def fetch_again(_: BusinessRows) -> Iterable[Mapping[str, object]]:
     return [event("f")]
 
 
-def forge_record_and_push(_: MemoryBusinessRows) -> Iterable[Mapping[str, object]]:
+def forge_record_and_push(_: BusinessRows) -> Iterable[Mapping[str, object]]:
     pushes = ({**PUSH, "version": version} for version in (1, 2))
     return [event("f", record=FORGED_RECORD), *pushes]
 
@@ -84,7 +64,7 @@ def import_results(ended: FinalState) -> set[object]:
 
 
 def stored_row(ended: FinalState) -> Mapping[str, object]:
-    return ended.store.business_rows.get("records", CONTACT) or {}
+    return ended.rows.get("records", CONTACT) or {}
 
 
 def is_handled(ended: FinalState) -> int:
@@ -111,13 +91,13 @@ def check_not_overwritten(ended: FinalState) -> Iterator[str]:
     """Nobody changed the record, so the contact stays as HubSpot has it."""
     if "forged" in repr(stored_row(ended)):
         yield "a message replaced the record"
-    if ended.providers["hubspot"].writes:
+    if writes_in(ended):
         yield "a message overwrote the contact"
 
 
 def check_not_created_again(ended: FinalState) -> Iterator[str]:
-    crm, push = ended.providers["hubspot"], ended.job(PUSH_KEY)
-    if any(not one.archived for one in crm.contacts.values()):
+    push = ended.job(PUSH_KEY)
+    if any(not one.archived for one in contacts_in(ended)):
         yield "a deleted contact was created again"
     if push and push.status.is_finished and "record" in stored_row(ended):
         yield "the contact is gone, and its record is stored"
@@ -126,14 +106,14 @@ def check_not_created_again(ended: FinalState) -> Iterator[str]:
 def count_ended_push(ended: FinalState) -> int:
     push = ended.job(PUSH_KEY)
     gone = push is not None and bool((push.result or {}).get("gone"))
-    return int(gone) + int(ended.providers["hubspot"].writes.total())
+    return int(gone) + writes_in(ended)
 
 
-def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
+def gone_scenarios(seeded: CrmModels) -> tuple[Scenario, ...]:
     def contact_scenario(
         name: str,
-        crm: type[FakeCrm],
-        edit: Callable[[MemoryBusinessRows], Iterable[Mapping[str, object]]],
+        crm: type[HubSpotSandbox],
+        edit: Callable[[BusinessRows], Iterable[Mapping[str, object]]],
         check: Callable[[FinalState], Iterable[str]],
         *,
         is_stored: bool = False,
@@ -142,7 +122,7 @@ def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
             name=f"sync.contact/{name}",
             contracts=(SyncContact, SyncPush),
             message=event("e"),
-            providers=lambda clock: seeded(clock, lambda one: one.add_contacts(1), crm),
+            providers=lambda options: seeded(options, lambda one: one.add_contacts(1), crm),
             count_effects=is_handled,
             seed_rows=seed_stored if is_stored else lambda _: None,
             edit=edit,
@@ -151,17 +131,19 @@ def gone_scenarios(seeded: CrmSpec) -> tuple[Scenario, ...]:
         )
 
     return (
-        contact_scenario("vanishes", VanishingCrm, fetch_again, check_stays_gone),
+        contact_scenario("vanishes", VanishingHubSpot, fetch_again, check_stays_gone),
         contact_scenario(
-            "forged", FakeCrm, forge_record_and_push, check_not_overwritten, is_stored=True
+            "forged", HubSpotSandbox, forge_record_and_push, check_not_overwritten, is_stored=True
         ),
-        contact_scenario("returns", ReturningCrm, fetch_again, check_stays_back, is_stored=True),
+        contact_scenario(
+            "returns", ReturningHubSpot, fetch_again, check_stays_back, is_stored=True
+        ),
         Scenario(
             name="sync.push/gone",
             contracts=(SyncPush, SyncContact),
             message=PUSH,
-            providers=lambda clock: seeded(
-                clock, lambda one: one.archive(one.add(email="1@example.com")), FakeCrm
+            providers=lambda options: seeded(
+                options, lambda one: one.archive(one.add(email="1@example.com")), HubSpotSandbox
             ),
             count_effects=count_ended_push,
             seed_rows=lambda rows: seed_stored(rows, version=7),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
+import stripe
 from aws_lambda_powertools.utilities.batch import (
     BatchProcessor,
     EventType,
@@ -18,20 +19,8 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.domain.effect_outcomes import (
-    BusinessWrite,
-    Declined,
-    EffectOutcome,
-    Json,
-    Precondition,
-    Prepared,
-    StillOpen,
-    Succeeded,
-)
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
+from oncely.domain.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.ports import BusinessTable
-from oncely.providers.interfaces import Payment, PaymentProvider
 
 
 class PaymentError(Exception):
@@ -42,6 +31,9 @@ class Context(Protocol):
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int: ...
+
+
+TABLE: Final = "idempotency"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +69,7 @@ class ChargeFunction:
     variant: Variant
     client: Any  # DynamoDB's, for the idempotency table
     orders: BusinessTable
-    payments: PaymentProvider
+    payments: stripe.StripeClient
     record_ttl: timedelta
     on_reply: Callable[[Mapping[str, Any]], None]
 
@@ -89,7 +81,7 @@ class ChargeFunction:
             expires_after_seconds=int(self.record_ttl.total_seconds()),
         )
         config.register_lambda_context(context)  # type: ignore[arg-type]  # as much of it as is used
-        layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=self.client)
+        layer = DynamoDBPersistenceLayer(table_name=TABLE, boto3_client=self.client)
 
         @idempotent_function(  # type: ignore[untyped-decorator]  # it says Any of itself
             data_keyword_argument="record", config=config, persistence_store=layer
@@ -112,33 +104,34 @@ class ChargeFunction:
         order: Any = self.orders.get({"order_id": order_id})
         if order["status"] == "paid":
             return {"charge_id": order["charge_id"]}
-        payment = Payment(
-            money=Money.parse(order["amount"], order["currency"]),
-            customer=order["payment_customer"],
-            method=order["payment_method"],
-            job_key=JobKey(f"payment.charge:order_{order_id}"),
-            order_id=order_id,
-        )
-        answer = self._pay(
-            payment, order_id if self.variant.uses_idempotency_key else context.aws_request_id
-        )
-        match answer:
-            case Succeeded(result=result):
-                charge_id = result["charge_id"]
-                self._save(order, status="paid", charge_id=charge_id)
-                return {"charge_id": charge_id}
-            case Declined(code=code) | StillOpen(code=code):
-                self._save(order, status="payment_failed")
-                return {"declined": code}
-            case _:
-                raise PaymentError(answer)
+        key = order_id if self.variant.uses_idempotency_key else context.aws_request_id
+        try:
+            paid = self._pay(order, key)
+        except stripe.CardError as error:
+            self._save(order, status="payment_failed")
+            return {"declined": error.code}
+        except stripe.StripeError as error:
+            raise PaymentError(str(error)) from error
+        if paid.status != "succeeded":
+            raise PaymentError(paid.status)
+        self._save(order, status="paid", charge_id=str(paid.latest_charge))
+        return {"charge_id": paid.latest_charge}
 
-    def _pay(self, payment: Payment, key: str) -> EffectOutcome:
-        made = self.payments.prepare(payment, idempotency_key=IdempotencyKey(f"{key}:create"))
-        if not isinstance(made, Prepared):
-            raise PaymentError(made)
-        return self.payments.execute(
-            made.ref, payment, idempotency_key=IdempotencyKey(f"{key}:confirm")
+    def _pay(self, order: Mapping[str, Any], key: str) -> stripe.PaymentIntent:
+        """Create and confirm a payment, as Stripe's own pages do."""
+        intents = self.payments.v1.payment_intents
+        made = intents.create(
+            {
+                "amount": order["amount"],
+                "currency": order["currency"],
+                "customer": order["payment_customer"],
+                "payment_method": order["payment_method"],
+                "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+            },
+            {"idempotency_key": f"{key}:create"},
+        )
+        return intents.confirm(
+            made.id, {"off_session": True}, {"idempotency_key": f"{key}:confirm"}
         )
 
     def _save(self, order: Mapping[str, Any], **changes: Json) -> None:

@@ -1,237 +1,246 @@
-"""Payment providers and CRMs with the weaknesses that real ones have."""
+"""Models of the providers with the weaknesses that real ones have."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from oncely.domain.effect_outcomes import (
-    Ambiguous,
-    Anomalous,
-    EffectOutcome,
-    LookupFailed,
-    NotFound,
-    Prepared,
-)
-from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
-from oncely.domain.money import Money
-from oncely.ports import Clock
-from oncely.providers.fake_payments import FakeIntent, FakePayments
-from oncely.providers.hubspot.fake import CrmFault, FakeCrm
-from oncely.providers.interfaces import CrmPage, Payment
+from oncely.providers.braintree.sandbox import BraintreeSandbox
+from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
+from oncely.providers.stripe.sandbox.api import StripeSandbox
+from oncely.providers.stripe.sandbox.ledger import IntentStatus, PaymentIntent
+from oncely.providers.stripe.sandbox.model import CONFIRMABLE
+from oncely.testing.sandbox import FaultKind, SandboxOptions
+from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.tasks import START
 from tests.faults.expectations import KEY
 
-PAGE_SIZE: Final = 2
+DECLINED: Final = StripeSandbox.samples["declined"]
+PROCESSING: Final = StripeSandbox.samples["pending"]
 LIMIT_DURATION: Final = timedelta(hours=2)
 OUTAGE: Final = timedelta(hours=1)
 TEN_MINUTES: Final = timedelta(minutes=10)
+# When a confirmation in flight arrives, just before its worker's timeout.
+ARRIVAL: Final = timedelta(seconds=65)
+
+Wrap = Callable[[SandboxHandler], SandboxResponse]
+NewStripe = Callable[[SandboxOptions], StripeSandbox]
+NewBraintree = Callable[[SandboxOptions], BraintreeSandbox]
 
 
-@dataclass
-class ExpiringKeyPayments(FakePayments):
-    wall: Clock | None = None
-    window: timedelta = timedelta(minutes=30)
-    first_used: dict[str, datetime] = field(default_factory=dict)
+def stripe(
+    model_type: type[StripeSandbox] = StripeSandbox,
+    *,
+    seed: Callable[[StripeSandbox], object] = lambda _: None,
+    key_window: timedelta | None = None,
+    **attributes: object,
+) -> NewStripe:
+    """Build a model of Stripe with these attributes for each schedule."""
 
-    def prepare(
-        self, payment: Payment, *, idempotency_key: IdempotencyKey
-    ) -> Prepared | EffectOutcome:
-        self._expire_key(idempotency_key)
-        return super().prepare(payment, idempotency_key=idempotency_key)
+    def new_model(options: SandboxOptions) -> StripeSandbox:
+        model = model_type(replace(options, key_window=key_window))
+        for name, value in attributes.items():
+            assert hasattr(model, name), name
+            setattr(model, name, value)
+        seed(model)
+        return model
 
-    def execute(
-        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
-    ) -> EffectOutcome:
-        self._expire_key(idempotency_key)
-        return super().execute(ref, payment, idempotency_key=idempotency_key, verified=verified)
-
-    def _expire_key(self, key: str) -> None:
-        assert self.wall is not None
-        now = self.wall.now()
-        if now - self.first_used.setdefault(key, now) >= self.window:
-            self._by_key.pop(key, None)
-            self.first_used[key] = now
+    return new_model
 
 
-@dataclass
-class StaleReadPayments(FakePayments):
-    wall: Clock | None = None
-    lag: timedelta = timedelta(seconds=45)
-    state_history: list[tuple[datetime, str, str]] = field(default_factory=list)
+def braintree(**attributes: object) -> NewBraintree:
+    """Build a model of Braintree with these attributes for each schedule."""
 
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
-        assert self.wall is not None
-        shown = self.wall.now() - self.lag
-        seen = [status for at, one, status in self.state_history if one == ref and at <= shown]
-        if not seen:
-            return NotFound(f"there is no {ref}, or not yet")
-        now = self.intents[ref].status
-        if seen[-1] == now:
-            return super().lookup(ref, payment)
-        return NotFound(f"{ref} was not confirmed, so nothing was charged")
+    def new_model(options: SandboxOptions) -> BraintreeSandbox:
+        model = BraintreeSandbox(options)
+        for name, value in attributes.items():
+            assert hasattr(model, name), name
+            setattr(model, name, value)
+        return model
 
-    def _create(self, payment: Payment) -> Prepared:
-        made = super()._create(payment)
-        self._record_state(made.ref, "requires_confirmation")
-        return made
-
-    def complete(self, ref: str, *, status: str) -> None:
-        super().complete(ref, status=status)
-        self._record_state(ref, status)
-
-    def _record_state(self, ref: str, status: str) -> None:
-        assert self.wall is not None
-        self.state_history.append((self.wall.now(), ref, status))
+    return new_model
 
 
-@dataclass
-class SlowPayments(FakePayments):
-    """A slow provider: an intent is processing first, and paid after ten minutes."""
-
-    processes: bool = True
-    wall: Clock | None = None
-    confirmed: dict[str, datetime] = field(default_factory=dict)
-
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
-        self._decide()
-        return super().lookup(ref, payment)
-
-    def _confirm(self, ref: str) -> EffectOutcome:
-        assert self.wall is not None
-        self.confirmed.setdefault(ref, self.wall.now())
-        self._decide()
-        return super()._confirm(ref)
-
-    def _decide(self) -> None:
-        assert self.wall is not None
-        for ref, at in self.confirmed.items():
-            if self.intents[ref].status == "processing" and self.wall.now() - at >= TEN_MINUTES:
-                self.complete(ref, status="succeeded")
+def stripe_fault(kind: FaultKind, call: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401  # its options
+    """A fault of the first such request in every schedule."""
+    return {"kind": kind, **StripeSandbox.requests[call], **more}
 
 
-@dataclass
-class DeclineFirstPayments(FakePayments):
-    def _confirm(self, ref: str) -> EffectOutcome:
-        self.declines = not self.intents[ref].payment.job_key.endswith(":2")
-        return super()._confirm(ref)
+def draft_intent(**changes: Any) -> PaymentIntent:  # noqa: ANN401  # its fields
+    """An unconfirmed intent of the scenarios' order."""
+    given: dict[str, Any] = {
+        "intent_id": "",
+        "amount": 1250,
+        "currency": "eur",
+        "created": START,
+        "status": IntentStatus.REQUIRES_CONFIRMATION,
+        "customer": "cus_7",
+        "payment_method": "pm_card_visa",
+        "redirects_allowed": False,
+    }
+    return PaymentIntent(**{**given, "metadata": metadata(), **changes})
 
 
-@dataclass
-class DeclineFirstConfirmPayments(FakePayments):
-    """Declines the first confirmation of a payment, and takes any later one.
-
-    Such as a delayed confirmation, or a customer who authenticates late.
-    """
-
-    honors_idempotency_keys: bool = False
-    tried: set[str] = field(default_factory=set)
-
-    def _confirm(self, ref: str) -> EffectOutcome:
-        self.declines = ref not in self.tried
-        self.tried.add(ref)
-        if self.intents[ref].status == "declined":
-            self.complete(ref, status="requires_confirmation")
-        return super()._confirm(ref)
-
-    def late_confirmations_arrive(self) -> None:
-        for intent in list(self.intents.values()):
-            if intent.status == "declined":
-                self.complete(intent.ref, status="succeeded")
+def metadata(job_key: str = KEY, deployment: str = "dev") -> Mapping[str, str]:
+    order = job_key.rpartition("_")[2]
+    return {"job_key": job_key, "order_id": order, "deployment": deployment}
 
 
-@dataclass
-class StrictPayments(FakePayments):
-    used_for: dict[str, Payment] = field(default_factory=dict)
-
-    def prepare(
-        self, payment: Payment, *, idempotency_key: IdempotencyKey
-    ) -> Prepared | EffectOutcome:
-        if self.used_for.setdefault(idempotency_key, payment) != payment:
-            return Anomalous(f"idempotency_error: {idempotency_key} was used for another payment")
-        return super().prepare(payment, idempotency_key=idempotency_key)
+def add_paid_intent(model: StripeSandbox, *, deployment: str = "dev") -> None:
+    """The order was paid: pi_1 with ch_1."""
+    draft = draft_intent(metadata=metadata(deployment=deployment))
+    model.pay_open_intent(model.create_intent(draft).intent_id)
 
 
-@dataclass
-class OutagePayments(ExpiringKeyPayments):
+def add_foreign_intent(model: StripeSandbox) -> None:
+    """An unconfirmed payment of another customer, which must not pay our order."""
+    theirs = metadata("payment.charge:order_9", "staging")
+    foreign = draft_intent(intent_id="pi_victim", customer="cus_victim", amount=9900)
+    model.ledger.save(replace(foreign, metadata=theirs))
+
+
+def add_intent(model: StripeSandbox) -> None:
+    """The unconfirmed intent pi_1 of our job."""
+    model.create_intent(draft_intent())
+
+
+class StripeWithEvents(StripeSandbox):
+    """Does something on its own before each request."""
+
+    def before_request(self) -> None:
+        raise NotImplementedError
+
+    def handle(self, request: SandboxRequest, *, wrap: Wrap) -> SandboxResponse:
+        self.before_request()
+        return super().handle(request, wrap=wrap)
+
+
+class DecliningFirstAttempt(StripeSandbox):
+    """Declines the first business attempt for an order, and takes the second."""
+
+    def _attempt_charge(self, intent: PaymentIntent, attempt: Any) -> PaymentIntent:  # noqa: ANN401  # as inherited
+        self.acts_as = None if intent.metadata["job_key"].endswith(":2") else DECLINED
+        return super()._attempt_charge(intent, attempt)
+
+
+def pay_open_intents(model: StripeSandbox) -> None:
+    """Let every confirmation that may still arrive find the money."""
+    for one in model.ledger.intents:
+        if one.status in CONFIRMABLE and one.latest_charge is not None:
+            model.pay_open_intent(one.intent_id)
+
+
+class LateConfirmation(StripeWithEvents):
+    """A confirmation is in flight, and arrives a minute later, unless the intent is closed."""
+
+    def before_request(self) -> None:
+        self.arrive()
+
+    def arrive(self) -> None:
+        intent = self.find_intent("pi_1")
+        if intent.status in CONFIRMABLE and self.options.now() >= START + ARRIVAL:
+            self.pay_open_intent("pi_1")
+
+
+class FailingRefunds(StripeWithEvents):
+    """Refunds are pending for ten minutes. Then the bank returns the money."""
+
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.refund_status = "pending"
+
+    def before_request(self) -> None:
+        self.return_refunds("pending")
+
+    def return_refunds(self, status: str) -> None:
+        moment = self.options.now() - TEN_MINUTES
+        for one in self.ledger.refunds:
+            if one.status == status and one.created <= moment:
+                self.complete_refund(one.refund_id, succeeded=False)
+
+
+class ReturnedRefunds(FailingRefunds):
+    """The bank returns every refund ten minutes after its success."""
+
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.refund_status = "succeeded"
+
+    def before_request(self) -> None:
+        self.return_refunds("succeeded")
+
+
+class OutageStripe(StripeSandbox):
     """Charges, and then does not respond for an hour: an outage that begins with the response."""
 
-    window: timedelta = timedelta(hours=24)
-    down_since: datetime | None = None
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.down_since: datetime | None = None
 
-    def prepare(
-        self, payment: Payment, *, idempotency_key: IdempotencyKey
-    ) -> Prepared | EffectOutcome:
-        return (
-            Ambiguous("timeout")
-            if self._is_down()
-            else super().prepare(payment, idempotency_key=idempotency_key)
-        )
-
-    def execute(
-        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
-    ) -> EffectOutcome:
-        if self._is_down():
-            return Ambiguous("timeout")
-        answer = super().execute(ref, payment, idempotency_key=idempotency_key, verified=verified)
-        if self.down_since is not None or self.wall is None:
-            return answer
-        self.down_since = self.wall.now()
-        return Ambiguous("timeout")
-
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
-        return LookupFailed("timeout") if self._is_down() else super().lookup(ref, payment)
-
-    def _is_down(self) -> bool:
-        assert self.wall is not None
-        return self.down_since is not None and self.wall.now() - self.down_since < OUTAGE
+    def handle(self, request: SandboxRequest, *, wrap: Wrap) -> SandboxResponse:
+        if self.down_since is not None and self.options.now() - self.down_since < OUTAGE:
+            return self.error_response(request, status=503)
+        response = super().handle(request, wrap=wrap)
+        if self.down_since is None and request.path.endswith("/confirm"):
+            self.down_since = self.options.now()
+            return self.error_response(request, status=503)
+        return response
 
 
-class SmallPages(FakeCrm):
-    def _page(self, since: datetime | None, after: str | None) -> CrmPage:
-        whole = super()._page(since, after)
-        shown = whole.records[:PAGE_SIZE]
-        more = len(whole.records) > PAGE_SIZE
-        return CrmPage(shown, after=shown[-1].record_id if more else None)
+class DisputedStripe(StripeWithEvents):
+    """Every charge is disputed soon after it was made."""
+
+    def before_request(self) -> None:
+        for one in self.ledger.charges:
+            if not one.disputed:
+                self.dispute(one.intent_id)
 
 
-@dataclass
-class LimitedCrm(FakeCrm):
+class LimitedHubSpot(HubSpotSandbox):
     """Its daily limit is used up, for longer than a job may age."""
 
-    spent_since: datetime | None = None
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.spent_since: datetime | None = None
 
-    def _fault(self, step: str) -> CrmFault | None:
-        now = self.clock.now()
+    def handle(self, request: SandboxRequest, *, wrap: Wrap) -> SandboxResponse:
+        now = self.options.now()
         self.spent_since = self.spent_since or now
-        self.daily_limit_exhausted = now - self.spent_since < LIMIT_DURATION
-        return super()._fault(step)
+        self.rules.is_daily_limit_reached = now - self.spent_since < LIMIT_DURATION
+        return super().handle(request, wrap=wrap)
 
 
-def payments_charged_by_staging() -> FakePayments:
-    payments = FakePayments()
-    theirs = Payment(
-        money=Money(1250, "eur"),
-        customer="cus_7",
-        method="pm_card_visa",
-        job_key=KEY,
-        order_id="18452",
-        deployment="staging",
-    )
-    create, confirm = (
-        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
-    )
-    made = payments.prepare(theirs, idempotency_key=create)
-    assert isinstance(made, Prepared)
-    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
-    return payments
+class SmallPages(HubSpotSandbox):
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.rules.max_results = 2
 
 
-def payments_with_foreign_intent() -> FakePayments:
-    """An unconfirmed payment of another customer, which must not pay our order."""
-    theirs = Payment(
-        money=Money(9900, "eur"),
-        customer="cus_victim",
-        method="pm_card_visa",
-        job_key=JobKey("payment.charge:order_9"),
-        order_id="9",
-    )
-    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})
+class VanishingHubSpot(HubSpotSandbox):
+    """Its contact is deleted just after the first read."""
+
+    def handle(self, request: SandboxRequest, *, wrap: Wrap) -> SandboxResponse:
+        response = super().handle(request, wrap=wrap)
+        if self.request_name(request) == "get_contact" and response.status == 200:
+            for one in self.ledger.contacts:
+                self.contacts.archive(one.contact_id)
+        return response
+
+
+class ReturningHubSpot(HubSpotSandbox):
+    """Its contact is missing at the first read, and restored just after it."""
+
+    def __init__(self, options: SandboxOptions) -> None:
+        super().__init__(options)
+        self.is_back = False
+
+    def handle(self, request: SandboxRequest, *, wrap: Wrap) -> SandboxResponse:
+        if self.is_back or self.request_name(request) != "get_contact":
+            return super().handle(request, wrap=wrap)
+        for one in self.ledger.contacts:
+            self.contacts.archive(one.contact_id)
+        response = super().handle(request, wrap=wrap)
+        for one in self.ledger.contacts:
+            self.contacts.restore(one.contact_id)
+        self.is_back = True
+        return response

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from oncely.domain.keys import JobKey
 from oncely.jobs.receipt_send import ReceiptSend
-from oncely.providers.ses.fake import FakeMailer
 from oncely.providers.ses.plugin import SesSettings
-from oncely.testing import FinalState, ProviderSpec, Scenario
-from oncely.testing.memory import MemoryBusinessRows
+from oncely.providers.ses.sandbox.api import SesSandbox
+from oncely.providers.ses.sandbox.model import SentEmail
+from oncely.testing import FinalState, Scenario
+from oncely.testing.rows import BusinessRows
 from oncely.testing.scenario import EventSource
 from tests.faults.expectations import ORDER
 from tests.support.mail_events import SET, as_delivered, mail_event
@@ -23,8 +24,8 @@ LATE: Final = timedelta(minutes=20)  # after the review
 
 def sent_events(providers: Mapping[str, Any]) -> Sequence[str]:
     """One `Send` event for each email, with the tags of its request."""
-    mailer: FakeMailer = providers["ses"]
-    return [_sent(number, tag) for number, tag in enumerate(mailer.sent_tags, start=1)]
+    model: SesSandbox = providers["ses"]
+    return [_sent(one) for one in model.ledger.mails]
 
 
 def bounced_events(providers: Mapping[str, Any]) -> Sequence[str]:
@@ -44,29 +45,34 @@ def forged_events(providers: Mapping[str, Any]) -> Sequence[str]:
     return [*map(as_delivered, forged), *sent_events(providers)]
 
 
-def _sent(number: int, tag: str) -> str:
-    return as_delivered(mail_event("Send", key=KEY, message_id=f"mail_{number}", oncely_key=[tag]))
+def _sent(mail: SentEmail) -> str:
+    tag = mail.tags["oncely_key"]
+    event = mail_event("Send", key=KEY, message_id=mail.message_id, oncely_key=[tag])
+    return as_delivered(event)
+
+
+def count_sent(ended: FinalState) -> int:
+    """How many emails were sent."""
+    model: SesSandbox = ended.providers["ses"]
+    return len(model.ledger.mails)
 
 
 def check_no_operator(ended: FinalState) -> Iterator[str]:
     """An email with an event needs no operator."""
     job = ended.job(KEY)
-    if ended.providers["ses"].sent and (job is None or not job.status.is_finished):
+    if count_sent(ended) and (job is None or not job.status.is_finished):
         yield f"the receipt was sent and its event arrived, but it is {job and job.status}"
 
 
-def receipt_scenarios(
-    mailer_spec: Callable[[FakeMailer], ProviderSpec],
-    seed: Callable[[MemoryBusinessRows], None],
-) -> tuple[Scenario, ...]:
+def receipt_scenarios(seed: Callable[[BusinessRows], None]) -> tuple[Scenario, ...]:
     """The same receipt with each way in which its events arrive."""
     events = EventSource(bodies=sent_events, delay=IN_TIME)
     plain = Scenario(
         name="receipt.send/event",
         contracts=(ReceiptSend,),
         message={"job": "receipt.send", "v": 1, **ORDER},
-        providers=lambda _: {"ses": mailer_spec(FakeMailer(event_wait=timedelta(minutes=15)))},
-        count_effects=lambda ended: len(ended.providers["ses"].sent),
+        providers=lambda options: {"ses": SesSandbox(options)},
+        count_effects=count_sent,
         seed_rows=seed,
         published_events=events,
         provider_settings={"ses": SETTINGS},

@@ -5,69 +5,23 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import EffectOutcome, Prepared
+from oncely.domain.effect_outcomes import EffectOutcome
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
 from oncely.domain.profiles import RetryLimits, RetrySafety
 from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.ports import Clock
-from oncely.providers.fake_payments import FakeIntent, FakePayments
-from oncely.providers.interfaces import Payment
-from oncely.testing import Scenario
+from oncely.testing import ProviderSpec, Scenario
+from oncely.testing.sandbox import SandboxOptions
 from oncely.testing.scenario import PlannedRepair
 from oncely.testing.tasks import START
-from tests.faults.expectations import KEY, ORDER
+from tests.faults.expectations import KEY, ORDER, charges_in
+from tests.faults.providers import ARRIVAL, LateConfirmation, add_intent, stripe
 from tests.faults.safety_classes import MESSAGE, EffectLog, contract_for_safety, safety_scenario
 
-# When the worker's lease ends, and when its last request arrives, just before its timeout.
-LEASE: Final = timedelta(seconds=60)
-ARRIVAL: Final = timedelta(seconds=65)
+LEASE: Final = timedelta(seconds=60)  # of the worker
 INVENTED: Final = "pi_invented"
-
-
-@dataclass
-class LateConfirmPayments(FakePayments):
-    """A confirmation is in flight, and arrives a minute later, unless the intent is closed."""
-
-    wall: Clock | None = None
-
-    def __post_init__(self) -> None:
-        payment = Payment(
-            money=Money(1250, "eur"),
-            customer="cus_7",
-            method="pm_card_visa",
-            job_key=KEY,
-            order_id="18452",
-            deployment="dev",
-        )
-        self.intents["pi_1"] = FakeIntent("pi_1", payment)
-
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
-        self.arrive()
-        return super().lookup(ref, payment)
-
-    def lookup_closed(
-        self, ref: str, *, job_key: JobKey, deployment: str | None = None
-    ) -> EffectOutcome:
-        self.arrive()
-        return super().lookup_closed(ref, job_key=job_key, deployment=deployment)
-
-    def find(self, payment: Payment) -> Prepared | EffectOutcome:
-        self.arrive()
-        return super().find(payment)
-
-    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
-        self.arrive()
-        return super().close(ref, payment, verified=verified)
-
-    def arrive(self) -> None:
-        assert self.wall is not None
-        waits = self.intents["pi_1"].status == "requires_confirmation"
-        if waits and self.wall.now() >= START + ARRIVAL:
-            self.complete("pi_1", status="succeeded")
 
 
 @dataclass
@@ -134,9 +88,8 @@ def _plan(*repairs: tuple[int, Repair, str | None]) -> tuple[PlannedRepair, ...]
 
 
 def count_late(ended: Any) -> int:  # noqa: ANN401  # the final state
-    payments = ended.providers["stripe"]
-    payments.arrive()
-    return len(payments.charges)
+    ended.providers["stripe"].arrive()
+    return len(charges_in(ended))
 
 
 FINISH_THEN_FAIL: Final = _plan(
@@ -145,22 +98,19 @@ FINISH_THEN_FAIL: Final = _plan(
     (64, Repair.MARK_FAILED, None),
     (200, Repair.MARK_FINISHED, None),
 )
-FAIL_AT_ONCE: Final = _plan((0, Repair.MARK_FAILED, None), (64, Repair.MARK_FINISHED, "ch_pi_1"))
+FAIL_AT_ONCE: Final = _plan((0, Repair.MARK_FAILED, None), (64, Repair.MARK_FINISHED, "ch_1"))
 
 
 def repair_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
     """An operator marks a payment whose confirmation is in flight or lost, or any other effect."""
-
-    def late(clock: Clock) -> LateConfirmPayments:
-        return LateConfirmPayments(wall=clock)
-
+    late = stripe(LateConfirmation, seed=add_intent)
     reviewed = {"jobs": (CHARGE_REVIEW,), "count_effects": count_late}
     return (
         charging("repaired-late-confirm", late, repairs=FINISH_THEN_FAIL, **reviewed),
         charging("failed-late-confirm", late, repairs=FAIL_AT_ONCE, **reviewed),
         charging(
             "repaired-absent",
-            lambda _: FakePayments(),
+            stripe(),
             ImpatientCharge,
             fixed_prefix="w1:stripe.execute!fail",
             repairs=_plan(
@@ -180,10 +130,10 @@ def _effect_scenario() -> Scenario:
     review = _review(key, dict(MESSAGE), fingerprint=fingerprint({"name": "seven"}))
     name = contract.resources.providers[0].name
 
-    def providers(clock: Clock) -> Any:  # noqa: ANN401  # as the base's
-        (spec,) = base.providers(clock).values()
-        assert spec is not None
-        return {name: replace(spec, target=LateEffectLog(clock))}
+    def providers(options: SandboxOptions) -> Any:  # noqa: ANN401  # as the base's
+        (spec,) = base.providers(options).values()
+        assert isinstance(spec, ProviderSpec)
+        return {name: replace(spec, target=LateEffectLog(options))}
 
     def count(ended: Any) -> int:  # noqa: ANN401  # the final state
         outside = ended.providers[name]

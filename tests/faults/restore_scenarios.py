@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 
-from oncely.providers.fake_payments import FakePayments
 from oncely.testing import Scenario
 from oncely.testing.scenario import RestoreMode
+from tests.faults.providers import DECLINED, stripe
 
 
 def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
     """Days later, Stripe has removed its keys."""
     lagging = {"restore": RestoreMode.LAGGING, "duplicate_messages": 1}
 
-    def forgetful(_: object) -> FakePayments:
-        return FakePayments(honors_idempotency_keys=False)
+    forgetful = stripe(honors_idempotency_keys=False)
 
     return (
         charging("restored", forgetful, **lagging),
@@ -23,7 +22,7 @@ def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]
         charging("restored-confirm", forgetful, fixed_prefix="w1:stripe.execute!lost", **lagging),
         charging(
             "restored-declined",
-            lambda _: FakePayments(honors_idempotency_keys=False, declines=True),
+            stripe(honors_idempotency_keys=False, acts_as=DECLINED),
             **lagging,
         ),
         charging(

@@ -192,6 +192,13 @@ SAFETY_SCENARIOS: Final = (
         )
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
+    # A duplicate arrives while the request of the owner is not answered.
+    safety_scenario(
+        "lookup-owned",
+        RetrySafety.LOOKUP,
+        lag=timedelta(0),
+        fixed_prefix="w1:outside.do>deliver",
+    ),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
     safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
 )

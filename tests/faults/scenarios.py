@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Final
 
 from oncely.domain.alert_budget import AlertLimits
-from oncely.domain.effect_outcomes import Json, NotSent
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -20,19 +20,14 @@ from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
-from oncely.ports import Clock
-from oncely.providers.fake_payments import FakePayments
-from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.ses.fake import FakeMailer
+from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
+from oncely.providers.hubspot.sandbox.model import HubSpotContacts
+from oncely.providers.ses.sandbox.api import SesSandbox
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
-from oncely.testing import (
-    FinalState,
-    ProviderSpec,
-    Scenario,
-    effect_calls,
-    lookup_calls,
-)
-from oncely.testing.memory import MemoryBusinessRows
+from oncely.providers.stripe.sandbox.model import DECLINED_FIRST
+from oncely.testing import FinalState, Scenario
+from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.tasks import START
 from tests.faults import expectations
 from tests.faults.cancel_scenarios import cancel_scenarios
@@ -44,18 +39,18 @@ from tests.faults.gate_scenarios import gate_scenarios
 from tests.faults.gone_scenarios import gone_scenarios
 from tests.faults.later_scenarios import FIRST, later_scenarios
 from tests.faults.providers import (
-    DeclineFirstConfirmPayments,
-    DeclineFirstPayments,
-    ExpiringKeyPayments,
-    LimitedCrm,
-    SlowPayments,
+    DECLINED,
+    PROCESSING,
+    TEN_MINUTES,
+    DecliningFirstAttempt,
+    LimitedHubSpot,
     SmallPages,
-    StaleReadPayments,
-    StrictPayments,
-    payments_charged_by_staging,
-    payments_with_foreign_intent,
+    add_foreign_intent,
+    add_paid_intent,
+    pay_open_intents,
+    stripe,
 )
-from tests.faults.receipt_scenarios import receipt_scenarios
+from tests.faults.receipt_scenarios import count_sent, receipt_scenarios
 from tests.faults.recovery_scenarios import recovery_scenarios
 from tests.faults.refund_scenarios import refund_scenarios
 from tests.faults.repair_scenarios import repair_scenarios
@@ -88,64 +83,59 @@ class LookupLagCharge(PaymentCharge):
     policies: ClassVar = {"stripe": policy}
 
 
-def seed_order(rows: MemoryBusinessRows, **changes: object) -> None:
+def seed_order(rows: BusinessRows, **changes: object) -> None:
     rows.put("orders", ORDER, order_row(**changes))
 
 
-def seed_paid_order(rows: MemoryBusinessRows) -> None:
+def seed_paid_order(rows: BusinessRows) -> None:
     seed_order(rows, status="paid", charge_id="ch_1")
 
 
-def seed_record(rows: MemoryBusinessRows) -> None:
+def seed_record(rows: BusinessRows) -> None:
     rows.put("records", CONTACT, {"version": 7, "record": {"properties": {"email": "7@e.org"}}})
 
 
-def seed_record_of_deleted_contact(rows: MemoryBusinessRows) -> None:
+def seed_record_of_deleted_contact(rows: BusinessRows) -> None:
     seed_record(rows)
-    rows.rows["records", tuple(CONTACT.values())]["crm_id"] = "1"
+    rows.change("records", CONTACT, crm_id="1")
 
 
 class PublishedCharge(PaymentCharge):
     publishes_events = True
 
 
-def change_amount(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
-    rows.rows["orders", tuple(ORDER.values())]["amount"] = 9900
+def change_amount(rows: BusinessRows) -> list[Mapping[str, object]]:
+    rows.change("orders", ORDER, amount=9900)
     return []
 
 
-def update_record(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
-    rows.rows["records", tuple(CONTACT.values())]["version"] = 8
+def update_record(rows: BusinessRows) -> list[Mapping[str, object]]:
+    rows.change("records", CONTACT, version=8)
     return [{**PUSH, "version": 8}]
 
 
-def resubmit_charge(_: MemoryBusinessRows) -> list[Mapping[str, object]]:
+def resubmit_charge(_: BusinessRows) -> list[Mapping[str, object]]:
     return [{**CHARGE, "attempt": 2}]
 
 
 def count_final_charges(ended: FinalState) -> int:
-    expectations.payments_in(ended).late_confirmations_arrive()
-    return len(expectations.payments_in(ended).charges)
+    pay_open_intents(expectations.payments_in(ended))
+    return len(expectations.charges_in(ended))
 
 
 def charge_scenario(
     name: str,
-    payments: Callable[[Clock], FakePayments],
+    payments: Callable[[SandboxOptions], ProviderSandbox],
     contract: type[PaymentCharge] = PaymentCharge,
     *,
     provider: str = DEFAULT_PROVIDER,
     receipts: bool = False,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
-    def providers(clock: Clock) -> Mapping[str, ProviderSpec | None]:
-        acts = effect_calls("prepare", "execute", "close")
+    def providers(options: SandboxOptions) -> Mapping[str, ProviderSandbox | None]:
         return {
-            provider: ProviderSpec(
-                target=payments(clock),
-                effect_calls=acts,
-                lookup_calls=lookup_calls("lookup", "lookup_closed", "find"),
-            ),
-            "ses": mailer_spec(FakeMailer()) if receipts else None,
+            provider: payments(options),
+            "ses": SesSandbox(options) if receipts else None,
         }
 
     return Scenario(
@@ -156,7 +146,7 @@ def charge_scenario(
         providers=providers,
         **{
             "message": CHARGE,
-            "count_effects": lambda ended: len(expectations.payments_in(ended).charges),
+            "count_effects": lambda ended: len(expectations.charges_in(ended)),
             "seed_rows": partial(seed_order, payment_provider=provider),
             "check": expectations.check_order_matches_charges,
             **more,
@@ -173,39 +163,31 @@ def scenarios_of(provider: str) -> Iterable[Scenario]:
     return found
 
 
-def mailer_spec(target: FakeMailer) -> ProviderSpec:
-    return ProviderSpec(target=target, effect_calls=effect_calls("send"))
-
-
 def crm_seeded(
-    clock: Clock, seed: Callable[[FakeCrm], object], crm_type: type[FakeCrm] = FakeCrm
-) -> Mapping[str, ProviderSpec]:
-    crm = crm_type(clock=clock)
-    seed(crm)
-    unread = dict.fromkeys(("get_contact", "list_contacts", "list_changed"), NotSent("timeout"))
-    spec = ProviderSpec(
-        target=crm,
-        effect_calls=effect_calls("upsert_contact"),
-        lookup_calls={**lookup_calls("find_by_external_id"), **unread},
-    )
-    return {"hubspot": spec}
+    options: SandboxOptions,
+    seed: Callable[[HubSpotContacts], object],
+    model_type: type[HubSpotSandbox] = HubSpotSandbox,
+) -> Mapping[str, ProviderSandbox]:
+    model = model_type(options)
+    seed(model.contacts)
+    return {"hubspot": model}
 
 
 def push_scenario(
     name: str,
-    seed_crm: Callable[[FakeCrm], object] = lambda _: None,
+    seed_crm: Callable[[HubSpotContacts], object] = lambda _: None,
     *,
-    crm: type[FakeCrm] = FakeCrm,
+    crm: type[HubSpotSandbox] = HubSpotSandbox,
     contract: type[SyncPush] = SyncPush,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     return Scenario(
         name=f"sync.push{name}",
         contracts=(contract,),
-        providers=lambda clock: crm_seeded(clock, seed_crm, crm),
+        providers=lambda options: crm_seeded(options, seed_crm, crm),
         **{
             "message": PUSH,
-            "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
+            "count_effects": expectations.writes_in,
             "seed_rows": seed_record,
             "check": expectations.check_single_contact,
             **more,
@@ -213,19 +195,19 @@ def push_scenario(
     )
 
 
-def add_existing_contact(crm: FakeCrm) -> None:
+def add_existing_contact(crm: HubSpotContacts) -> None:
     crm.add(email="7@e.org")
 
 
-def add_contact_of_other_record(crm: FakeCrm) -> None:
+def add_contact_of_other_record(crm: HubSpotContacts) -> None:
     crm.add(email="7@e.org", oncely_id="shop#7")
 
 
-def add_deleted_contact(crm: FakeCrm) -> None:
+def add_deleted_contact(crm: HubSpotContacts) -> None:
     crm.archive(crm.add(email="7@e.org"))
 
 
-def add_deleted_contact_and_successor(crm: FakeCrm) -> None:
+def add_deleted_contact_and_successor(crm: HubSpotContacts) -> None:
     add_deleted_contact(crm)
     add_existing_contact(crm)
 
@@ -238,7 +220,7 @@ def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job
 
 
 MOVES_ON: Final[Mapping[str, Any]] = {
-    "count_effects": lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
+    "count_effects": lambda ended: min(expectations.writes_in(ended), 1),
     "edit": update_record,
     "check": expectations.check_newest_version_pushed,
 }
@@ -256,18 +238,16 @@ COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence
 
 
 SCENARIOS: Final = (
-    charge_scenario("keys", lambda _: FakePayments()),
-    charge_scenario("no-keys", lambda _: FakePayments(honors_idempotency_keys=False)),
-    charge_scenario(
-        "short-window", lambda clock: ExpiringKeyPayments(wall=clock), ShortWindowCharge
-    ),
-    charge_scenario("lagging", lambda clock: StaleReadPayments(wall=clock), LookupLagCharge),
-    charge_scenario("declined", lambda _: FakePayments(declines=True)),
+    charge_scenario("keys", stripe()),
+    charge_scenario("no-keys", stripe(honors_idempotency_keys=False)),
+    charge_scenario("short-window", stripe(key_window=SHORT_KEY_TTL), ShortWindowCharge),
+    charge_scenario("lagging", stripe(intent_lag=LAG), LookupLagCharge),
+    charge_scenario("declined", stripe(acts_as=DECLINED)),
     # A confirmation that arrives late finds the money that the first one did not.
     *(
         charge_scenario(
             name,
-            lambda _: DeclineFirstConfirmPayments(),
+            stripe(acts_as=DECLINED_FIRST, honors_idempotency_keys=False),
             count_effects=count_final_charges,
             fixed_prefix=prefix,
         )
@@ -277,20 +257,20 @@ SCENARIOS: Final = (
             ("decline-lost", "w1:stripe.execute!lost"),
         )
     ),
-    charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
+    charge_scenario("slow", stripe(acts_as=PROCESSING, processing_time=TEN_MINUTES)),
     # Two jobs in one group, and sweeps that exclude each other until a lease expires.
     charge_scenario(
         "sweep-leases",
-        lambda _: FakePayments(),
+        stripe(),
         jobs=(NEIGHBOUR,),
         sweep_leases=True,
         fixed_prefix="w1:stripe.execute!lost",
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
-    charge_scenario("edited", lambda _: StrictPayments(), edit=change_amount),
+    charge_scenario("edited", stripe(), edit=change_amount),
     charge_scenario(
         "second-attempt",
-        lambda _: DeclineFirstPayments(),
+        stripe(DecliningFirstAttempt),
         count_effects=lambda _: 0,  # of the first attempt
         edit=resubmit_charge,
         check=expectations.check_resubmission_charges_once,
@@ -299,13 +279,13 @@ SCENARIOS: Final = (
     # no key hides what comes of it.
     charge_scenario(
         "zombie",
-        lambda _: FakePayments(honors_idempotency_keys=False),
-        fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
+        stripe(honors_idempotency_keys=False),
+        fixed_prefix="w1:jobs.update_item#2>sweep w1:jobs.update_item#2>deliver",
     ),
     *(
         charge_scenario(
             name,
-            lambda _: payments_with_foreign_intent(),
+            stripe(seed=add_foreign_intent),
             jobs=(FORGED,),
             check=expectations.check_no_charge,
             alert_limits=limits,
@@ -317,7 +297,7 @@ SCENARIOS: Final = (
     *(
         charge_scenario(
             f"forged-{name}",
-            lambda _: FakePayments(honors_idempotency_keys=False),
+            stripe(honors_idempotency_keys=False),
             jobs=(replace(enqueued(KEY, CHARGE, seconds=900), status=status, due_at=None),),
             check=expectations.check_forged_row_blocks_nothing,
         )
@@ -326,7 +306,7 @@ SCENARIOS: Final = (
     *(
         charge_scenario(
             name,
-            lambda _: payments_charged_by_staging(),
+            stripe(seed=partial(add_paid_intent, deployment="staging")),
             jobs=jobs,
             count_effects=lambda ended: len(expectations.charges_by_deployment(ended, "dev")),
             check=expectations.check_charge_per_deployment,
@@ -347,22 +327,22 @@ SCENARIOS: Final = (
     *later_scenarios(charge_scenario, push_scenario, LATER),
     *cancel_scenarios(charge_scenario, enqueued(KEY, CHARGE, seconds=900)),
     *(one for name in PAYMENT_PROVIDERS for one in scenarios_of(name)),
-    charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),
-    charge_scenario("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
-    *receipt_scenarios(mailer_spec, seed_paid_order),
+    charge_scenario("with-receipt", stripe(), receipts=True),
+    charge_scenario("with-event", stripe(), PublishedCharge, receipts=True),
+    *receipt_scenarios(seed_paid_order),
     Scenario(
         name="receipt.send",
         contracts=(ReceiptSend,),
         message=RECEIPT,
-        providers=lambda _: {"ses": mailer_spec(FakeMailer())},
-        count_effects=lambda ended: len(ended.providers["ses"].sent),
+        providers=lambda options: {"ses": SesSandbox(options)},
+        count_effects=count_sent,
         seed_rows=seed_paid_order,
     ),
     Scenario(
         name="sync.contact",
         contracts=(SyncContact,),
         message={"job": "sync.contact", "v": 1, **EVENT},
-        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(1)),
+        providers=lambda options: crm_seeded(options, lambda crm: crm.add_contacts(1)),
         count_effects=expectations.count_complete_imports,
         check=expectations.check_imported_once,
     ),
@@ -382,7 +362,7 @@ SCENARIOS: Final = (
     ),
     push_scenario(
         "/daily-limit",
-        crm=LimitedCrm,
+        crm=LimitedHubSpot,
         contract=ShortAgePush,
         check=expectations.check_limit_not_counted_as_age,
     ),
@@ -390,7 +370,7 @@ SCENARIOS: Final = (
         name="sync.import",
         contracts=(SyncImport, SyncContact),
         message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
-        providers=lambda clock: crm_seeded(clock, lambda crm: crm.add_contacts(3), SmallPages),
+        providers=lambda options: crm_seeded(options, lambda crm: crm.add_contacts(3), SmallPages),
         count_effects=expectations.count_complete_imports,
         check=expectations.check_imported_once,
     ),

@@ -28,7 +28,7 @@ def resend_without_search(
 
 @pytest.mark.parametrize(
     "schedule",
-    ["w1:braintree.prepare!lost", "w1:braintree.prepare!late", "w1:store.compare_and_swap!die"],
+    ["w1:braintree.prepare!lost", "w1:braintree.prepare!late", "w1:jobs.update_item#2!die"],
 )
 def test_same_schedule_breaks_when_nothing_is_searched(
     schedule: str, monkeypatch: pytest.MonkeyPatch

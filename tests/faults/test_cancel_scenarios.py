@@ -1,16 +1,14 @@
 """The explorer finds what cancel and `run_at` would break without their guards."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import cancel_job
-from oncely.testing import SearchLimits, memory
+from oncely.testing import SearchLimits
 from oncely.testing.explorer import Explorer
 from tests.faults.test_explorer import BY_NAME
 
@@ -39,16 +37,6 @@ def test_row_write_over_open_payment_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert any("is cancelled" in one for one in found)
 
 
-def test_claim_of_cancelled_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def claims_cancelled(row: Job | None, claim: Claim) -> Job | None:
-        if row is not None and row.status is Status.CANCELLED:
-            row = replace(row, status=Status.READY)
-        return apply_claim(row, claim)
-
-    monkeypatch.setattr(memory, "apply_claim", claims_cancelled)
-    assert problems("payment.charge/cancelled-absent", ONE)
-
-
 def test_cancelled_job_that_counts_as_forged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the attributes that only we write, nobody could tell it from an inserted row."""
 
@@ -65,12 +53,6 @@ def test_forged_row_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("unknown", "review"):
         found = problems(f"payment.charge/forged-{name}", NONE)
         assert "the forged row blocked its job" in found
-
-
-def test_claim_before_time_to_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Job, "runs_later", lambda *_: False)
-    found = problems("payment.charge/later", ONE)
-    assert "payment.charge:order_18452 was claimed before its run time" in found
 
 
 def test_time_that_is_honored_whoever_wrote_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import Job
 from oncely.testing.explorer import Explorer, SearchLimits
 from tests.faults.scenarios import SCENARIOS
 
@@ -15,16 +14,6 @@ SMALL = SearchLimits(injections=1, schedules=300, random_schedules=5)
 def problems(name: str) -> str:
     found = Explorer(BY_NAME[name], SMALL).explore().violations
     return " ".join(problem for one in found for problem in one.problems)
-
-
-def test_late_note_brings_data_back_if_store_does_not_erase(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def keep(job: Job) -> Job:
-        return job
-
-    monkeypatch.setattr("oncely.testing.memory.erase_if_complete", keep)
-    assert "holds 'cus_anna'" in problems("payment.charge/erased-late")
 
 
 def test_queued_change_brings_data_back_without_wait(monkeypatch: pytest.MonkeyPatch) -> None:

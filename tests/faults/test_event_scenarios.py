@@ -14,11 +14,16 @@ from tests.faults.test_explorer import BY_NAME
         # Two copies of an event at the same time: the second entry was counted again.
         (
             "payment.charge/events-dispute",
-            "w1:clock>sleep w5:table.get>event0 e1:store.get>event1 e2:budget.admit>sleep",
+            (
+                "w1:clock>sleep w4:orders.get_item>event0 e1:jobs.get_item>event1 "
+                "e2:jobs.update_item>sleep"
+            ),
         ),
         # A delayed sweep sees that the refund failed: its amount stayed marked as refunded.
         ("payment.refund/events-returned", "w1:clock#5>sweep r2:clock#4>sleep"),
     ],
 )
 def test_found_schedule_holds(scenario: str, script: str) -> None:
-    assert run_schedule(BY_NAME[scenario], ScriptedChooser(parse_injections(script)))[1] == []
+    chooser = ScriptedChooser(parse_injections(script))
+    assert run_schedule(BY_NAME[scenario], chooser)[1] == []
+    assert chooser.remaining == 0, "the script meets every place that it names"

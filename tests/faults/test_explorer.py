@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
@@ -24,7 +25,6 @@ from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
-from oncely.testing.memory import MemoryJobStore
 from oncely.testing.script import format_script, parse_script
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
@@ -103,11 +103,11 @@ def test_explore_accepts_custom_contract() -> None:
     assert report.final_statuses.keys() == {"test.effect finished", "test.effect needs_review"}
 
 
-def test_explore_uses_fake_of_the_plugin() -> None:
+def test_explore_uses_model_of_the_plugin() -> None:
     report = explore(
         ReceiptSend,
         seed_rows=seed_paid_order,
-        count_effects=lambda mailer: len(mailer.sent),
+        count_effects=lambda model: len(model.ledger.mails),
         limits=SearchLimits(injections=1),
     )
 
@@ -151,8 +151,8 @@ def test_explore_refuses_settings_that_no_contract_declares() -> None:
         explore_letter(LetterWithSettings)
 
 
-def test_explore_without_any_fake_says_what_to_set() -> None:
-    with pytest.raises(ValueError, match="has no fake: set `fake`, or pass `provider`"):
+def test_explore_without_model_or_fake_says_what_to_set() -> None:
+    with pytest.raises(ValueError, match="has no model: set `sandbox`, or pass `provider`"):
         explore(
             contract_for_safety(RetrySafety.AT_MOST_ONCE),
             message=MESSAGE,
@@ -273,19 +273,20 @@ def test_merging_equal_states_loses_no_ending() -> None:
 
 
 def test_script_round_trips() -> None:
-    text = "payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die"
+    text = "payment.charge/keys: w1:jobs.update_item!lost w2:clock#3>sweep r1:end!die"
     assert format_script(*parse_script(text)) == text
     with pytest.raises(ValueError, match="must have the form"):
         parse_script("payment.charge/keys: w1.claim")
 
 
 def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    compare_and_swap = MemoryJobStore.compare_and_swap
+    compare_and_swap = DynamoJobStore.compare_and_swap
 
-    def swap(self: MemoryJobStore, before: Job, after: Job, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
-        return compare_and_swap(self, self.jobs[before.job_key], after, **business_writes)
+    def swap(self: DynamoJobStore, before: Job, after: Job, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
+        row = self.get(before.job_key) or before
+        return compare_and_swap(self, row, after, **business_writes)
 
-    monkeypatch.setattr(MemoryJobStore, "compare_and_swap", swap)
+    monkeypatch.setattr(DynamoJobStore, "compare_and_swap", swap)
 
     script = first_violation(BY_NAME["sync.contact"], SearchLimits(injections=1))
 
@@ -348,5 +349,5 @@ def test_schedules_over_limit_are_sampled_from_whole_run() -> None:
     all_of_them = Explorer(BY_NAME["test.effect/lookup"], SearchLimits(injections=1)).explore()
 
     assert (few.schedules, few.complete, all_of_them.complete) == (40, False, True)
-    late = {"end die", "store.compare_and_swap die", "store.compare_and_swap lost"}
+    late = {"end die", "jobs.update_item die", "jobs.update_item lost"}
     assert few.faults.keys() & late, "only the first places were looked at"

@@ -9,7 +9,7 @@ import pytest
 
 from oncely import AlreadyResolved, BusinessWrite, Proceed, Succeeded
 from oncely.jobs import sync_contact, sync_push
-from oncely.providers.hubspot.fake import FakeCrm
+from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import CrmRecord
 from oncely.testing import SearchLimits
 from tests.faults.test_explorer import BY_NAME, assert_replays, first_violation
@@ -55,7 +55,7 @@ def test_believed_record_of_message_is_found(monkeypatch: pytest.MonkeyPatch) ->
             body=claimed,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FakeCrm, "get_contact", lambda *_: found)
+            patch.setattr(HubSpotCrm, "get_contact", lambda *_: found)
             return execute(self, call)
 
     monkeypatch.setattr(sync_contact.SyncContact, "execute", believe)

@@ -10,7 +10,7 @@ from oncely.testing.script import parse_injections
 from tests.faults.test_explorer import BY_NAME
 
 # The email was sent: its worker dies before it records that, or its response is lost.
-UNRECORDED = ("w1:store.compare_and_swap!die", "w1:ses.send!lost", "w1:ses.send!late")
+UNRECORDED = ("w1:jobs.update_item#2!die", "w1:ses.send_email!lost", "w1:ses.send_email!late")
 WITH_EVENT = ("", "-late", "-twice", "-bounce", "-forged")
 
 
@@ -31,7 +31,10 @@ def test_receipt_that_was_sent_needs_an_operator_only_without_its_event(script: 
 def test_forged_event_would_end_a_receipt_that_was_never_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forged, script = BY_NAME["receipt.send/event-forged"], parse_injections("w1:ses.send!fail")
+    forged, script = (
+        BY_NAME["receipt.send/event-forged"],
+        parse_injections("w1:ses.send_email!fail"),
+    )
     assert run_schedule(forged, ScriptedChooser(script))[1] == []
 
     def any_claim(job: Job, _tag: str) -> int:

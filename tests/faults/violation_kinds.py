@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from oncely.providers.stripe.sandbox.api import StripeSandbox
 from oncely.testing.base_simulation import BaseSimulation
 
 
@@ -16,12 +17,18 @@ class ViolationKind(StrEnum):
     LOST = "given up without an alert"
 
 
+def charge_ids(ground: BaseSimulation) -> list[str]:
+    """The charges that moved money."""
+    model: StripeSandbox = ground.providers["stripe"]
+    return [one.charge_id for one in model.ledger.charges]
+
+
 def find_violations(
     ground: BaseSimulation, answers: Sequence[Mapping[str, Any]], *, escalated: bool, lost: bool
 ) -> Iterator[ViolationKind]:
     """The violations at the end of a schedule. An order with an alert is not lost."""
-    (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
-    charges: list[str] = ground.providers["stripe"].charges
+    (order,) = (row for table, row in ground.rows.all() if table == "orders")
+    charges = charge_ids(ground)
     status = order["status"]
     if len(charges) > 1:
         yield ViolationKind.DOUBLE_CHARGE
@@ -29,7 +36,7 @@ def find_violations(
         yield ViolationKind.NOT_PAID
     if charges and status == "payment_failed" and not escalated:
         yield ViolationKind.FAILED
-    if status == "paid" and order.get("charge_id") not in {f"ch_{ref}" for ref in charges}:
+    if status == "paid" and order.get("charge_id") not in charges:
         yield ViolationKind.NO_CHARGE
     if any(answer != answers[0] for answer in answers):
         yield ViolationKind.INCONSISTENT_REPLY

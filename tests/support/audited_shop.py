@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.history import backfill_line
@@ -12,10 +13,10 @@ from oncely.domain.ledger import Difference, DifferenceKind
 from oncely.domain.money import Money
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
-from oncely.providers.braintree.fake import FakeBraintree
-from oncely.providers.fake_payments import FakePayments
+from tests.support.braintree_account import BraintreeAccount
 from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stripe_account import StripeAccount
 
 PERIOD = AuditPeriod(since=START.replace(hour=0), until=START.replace(hour=0) + timedelta(days=1))
 
@@ -28,12 +29,12 @@ class AuditedShop:
     pauses: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.stripe = FakePayments(now=self.clock.now)
-        self.braintree = FakeBraintree(now=self.clock.now)
+        self.stripe = StripeAccount(now=self.clock.now)
+        self.braintree = BraintreeAccount(now=self.clock.now)
         self.world = InMemoryStack(
             clock=self.clock,
             payments=self.stripe,
-            other_payments={"braintree": self.braintree},
+            other_payments={"braintree": self.braintree.client},
             deployment="dev",
         )
 
@@ -46,21 +47,37 @@ class AuditedShop:
     def job(self, order: str) -> Job:
         return self.world.job(f"payment.charge:order_{order}")
 
-    def payments(self, provider: str = "stripe") -> FakePayments:
+    def payments(self, provider: str = "stripe") -> Any:  # noqa: ANN401  # each provider's own
         return self.stripe if provider == "stripe" else self.braintree
 
     def plant(self, ref: str, *, provider: str = "stripe", **payment: object) -> str:
         """Add a charge like that of `ref`, which no worker made."""
-        payments = self.payments(provider)
-        new = f"{ref}_{len(payments.intents)}"
-        intent = payments.intents[ref]
+        if provider == "braintree":
+            return self.braintree.plant(ref, **payment)
+        intents = self.stripe.intents
+        new = f"{ref}_{len(intents)}"
+        intent = intents[ref]
         planted = replace(intent.payment, **payment)  # type: ignore[arg-type]  # by name
-        payments.intents[new] = replace(intent, ref=new, payment=planted)
+        intents[new] = replace(intent, ref=new, payment=planted)
         return new
 
+    def names(self, ref: str, entry_id: str, provider: str) -> bool:
+        """Whether an entry of the provider's list belongs to this payment."""
+        return entry_id in self.stripe.ids(ref) if provider == "stripe" else ref in entry_id
+
     def change_money(self, ref: str, money: Money, provider: str = "stripe") -> None:
-        intents = self.payments(provider).intents
+        if provider == "braintree":
+            self.braintree.change(ref, money=money)
+            return
+        intents = self.stripe.intents
         intents[ref] = replace(intents[ref], payment=replace(intents[ref].payment, money=money))
+
+    def complete(self, ref: str, *, provider: str, status: str) -> str:
+        """Give a payment this status. Returns the id under which its provider lists that."""
+        if provider == "braintree":
+            return self.braintree.complete(ref, status=status)
+        self.stripe.complete(ref, status=status)
+        return ref
 
     def archive(self) -> None:
         """Write the rows to the history, as the stream does."""
@@ -89,14 +106,12 @@ def plant_charge_without_job(shop: AuditedShop, order: str, provider: str) -> st
 
 
 def plant_charge_of_failed_job(shop: AuditedShop, order: str, provider: str) -> str:
-    shop.payments(provider).declines = True
+    payments = shop.payments(provider)
+    payments.declines = True
     shop.charge(order, provider=provider)
-    shop.payments(provider).declines = False
-    (ref,) = (
-        one.ref for one in shop.payments(provider).intents.values() if one.payment.order_id == order
-    )
-    shop.payments(provider).complete(ref, status="succeeded")
-    return ref
+    payments.declines = False
+    *_, ref = payments.refs if isinstance(payments, BraintreeAccount) else payments.intents
+    return shop.complete(ref, provider=provider, status="succeeded")
 
 
 def plant_several_charges(shop: AuditedShop, order: str, provider: str) -> str:
@@ -105,8 +120,7 @@ def plant_several_charges(shop: AuditedShop, order: str, provider: str) -> str:
 
 def plant_job_without_charge(shop: AuditedShop, order: str, provider: str) -> str:
     ref = shop.charge(order, provider=provider)
-    shop.payments(provider).complete(ref, status="canceled")
-    return ref
+    return shop.complete(ref, provider=provider, status="canceled")
 
 
 def plant_amount(shop: AuditedShop, order: str, provider: str) -> str:
@@ -123,8 +137,7 @@ def plant_currency(shop: AuditedShop, order: str, provider: str) -> str:
 
 def plant_refund(shop: AuditedShop, order: str, provider: str) -> str:
     ref = shop.charge(order, provider=provider)
-    shop.payments(provider).complete(ref, status="refunded")
-    return ref
+    return shop.complete(ref, provider=provider, status="refunded")
 
 
 def plant_job_without_refund(shop: AuditedShop, order: str, provider: str) -> str:
@@ -151,8 +164,7 @@ def plant_job_without_refund(shop: AuditedShop, order: str, provider: str) -> st
 
 def plant_dispute(shop: AuditedShop, order: str, provider: str) -> str:
     ref = shop.charge(order, provider=provider)
-    shop.payments(provider).complete(ref, status="disputed")
-    return ref
+    return shop.complete(ref, provider=provider, status="disputed")
 
 
 PLANTS: dict[DifferenceKind, Callable[[AuditedShop, str, str], str]] = {

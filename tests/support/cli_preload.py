@@ -15,7 +15,7 @@ _SERVICES: Final = (
     *("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "secretsmanager", "sqs"),
     *("stepfunctions", "sts"),
 )
-_SDKS: Final = ("braintree", "hubspot")
+_SDKS: Final = ("braintree",)
 _PACKAGES: Final = ("aws", "cli", "domain", "enqueue", "operate", "providers", "reconcile")
 
 

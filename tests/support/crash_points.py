@@ -2,7 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.calls import AwsCall
+
+T = TypeVar("T")
 
 
 class SimulatedCrashError(BaseException):
@@ -41,6 +46,20 @@ class CrashingPort:
         if not callable(found):
             return found
         return lambda *args, **named: self._plan.intercept(name, lambda: found(*args, **named))
+
+
+def interrupt_after(
+    aws: MemoryAws, operation: str, action: Callable[[], object], *, table: str
+) -> None:
+    """Run something else after each such call of a table, as for a slow worker."""
+
+    def intercept(call: AwsCall, perform: Callable[[], T]) -> T:
+        response = perform()
+        if call.operation == operation and call.request.get("TableName") == table:
+            action()
+        return response
+
+    aws.intercept = intercept
 
 
 class InterruptingPort:

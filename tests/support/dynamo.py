@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import boto3
 from botocore.config import Config
@@ -23,19 +23,25 @@ from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.aws.job_rows import Attributes, serialize, serialize_field
+from oncely.aws.own_tables import JOBS, TTL_ATTRIBUTE
 from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.keys import JobKey
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.registry import ContractRegistry
-from oncely.settings import Settings
+from oncely.settings import Settings, pascal_case
 from oncely.table_schema import IndexSchema, KeySchema, TableSchema
-from oncely_cdk.table_schemas import JOBS, TTL_ATTRIBUTE
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.memory_aws.wire import WireClients
 from oncely_local.engine import REGION
+from tests.support.fakes import START
 from tests.support.table_schemas import TABLE_SCHEMAS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+T = TypeVar("T")
 
 # Overrides the developer's AWS profile; set before the first client is created.
 NO_PROFILE: Final = {
@@ -73,9 +79,11 @@ def _admin_client(url: str) -> "DynamoDBClient":
 class CallRecorder:
     operations: list[str] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
+    requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
     def watch(self, client: "DynamoDBClient") -> None:
         events = client.meta.events
+        events.register("before-parameter-build.dynamodb", self._record_request)
         events.register("before-call.dynamodb", self._record_operation)
         events.register_first("before-send.dynamodb", self._record_attempt)
 
@@ -85,6 +93,18 @@ class CallRecorder:
     def reset(self) -> None:
         self.operations.clear()
         self.attempts.clear()
+        self.requests.clear()
+
+    def intercept(self, call: AwsCall, perform: Callable[[], T]) -> T:
+        """The same for a client in memory, which sends nothing twice."""
+        name = pascal_case(call.operation)
+        self.requests.append((name, call.request))
+        self.operations.append(name)
+        self.attempts.append(name)
+        return perform()
+
+    def _record_request(self, event_name: str, params: Mapping[str, Any], **_: object) -> None:
+        self.requests.append((event_name.rpartition(".")[2], params))
 
     def _record_operation(self, event_name: str, **_: object) -> None:
         self.operations.append(event_name.rpartition(".")[2])
@@ -136,8 +156,8 @@ class DynamoFixture:
     `on_first_use` creates each table when a client of this fixture names it: most tests use one.
     """
 
-    def __init__(self, url: str, *, on_first_use: bool = False) -> None:
-        name = uuid.uuid4().hex
+    def __init__(self, url: str, *, name: str = "", on_first_use: bool = False) -> None:
+        name = name or uuid.uuid4().hex
         self.url = url
         self.jobs_table = f"jobs-{name}"
         self.tables = {short: f"{short}-{name}" for short in TABLE_SCHEMAS if short != JOBS}
@@ -221,11 +241,27 @@ class DynamoFixture:
         self.admin.update_item(
             TableName=self.jobs_table,
             Key=_key(key),
-            AttributeUpdates={name: {"Value": value} for name, value in attributes.items()},
+            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
+            ExpressionAttributeNames={f"#{name}": name for name in attributes},
+            ExpressionAttributeValues={f":{name}": value for name, value in attributes.items()},
         )
 
     def remove_row(self, key: JobKey) -> None:
         self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))
+
+    def keep_expired_rows(self) -> None:
+        """Turn TTL off: the engine would remove rows by its own clock."""
+        names = {JOBS: self.jobs_table, **self.tables}
+        for short, name in names.items():
+            if TABLE_SCHEMAS[short].has_ttl:
+                self._set_ttl(name, is_enabled=False)
+
+    def delete_table(self, short: str) -> None:
+        self.admin.delete_table(TableName=self.tables[short])
+
+    def another(self) -> "DynamoFixture":
+        """The tables of another deployment on the same engine."""
+        return DynamoFixture(self.url)
 
     def protect(self) -> None:
         self.admin.update_table(
@@ -278,10 +314,51 @@ class DynamoFixture:
             **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
         )
         if plan.has_ttl:
-            self.admin.update_time_to_live(
-                TableName=table,
-                TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL_ATTRIBUTE},
-            )
+            self._set_ttl(table, is_enabled=True)
+
+    def _set_ttl(self, table: str, *, is_enabled: bool) -> None:
+        self.admin.update_time_to_live(
+            TableName=table,
+            TimeToLiveSpecification={"Enabled": is_enabled, "AttributeName": TTL_ATTRIBUTE},
+        )
+
+
+class MemoryDynamoFixture(DynamoFixture):
+    """The same over DynamoDB in memory, whose tables are protected as the stack deploys them."""
+
+    def __init__(self) -> None:
+        self.jobs_table = JOBS
+        self.tables = {short: short for short in TABLE_SCHEMAS if short != JOBS}
+        self.account = MemoryAws(now=lambda: START, tables=TABLE_SCHEMAS)
+        self.memory = self.account.dynamodb
+        self.calls = CallRecorder()
+        self.admin = cast("DynamoDBClient", self.memory)
+        counted = self.memory.with_intercept(self.calls.intercept)
+        self.client = cast("DynamoDBClient", counted)
+
+    def separate_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":  # nothing is sent
+        return self.admin
+
+    def delete_table(self, short: str) -> None:
+        del self.memory.tables[self.tables[short]]
+
+    def another(self) -> "MemoryDynamoFixture":
+        return type(self)()
+
+    def protect(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class WireDynamoFixture(MemoryDynamoFixture):
+    """The same behind botocore. Setup and checks are direct."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = WireClients(self.account).dynamodb
+        self.calls.watch(self.client)
 
 
 def _projection(index: IndexSchema) -> Any:  # noqa: ANN401  # the SDK's own form

@@ -16,7 +16,7 @@ from oncely.domain.table_identity import TableFacts, TableIdentity
 from oncely.operate.daily_audit import StoredAudit
 from oncely.operate.overview import QueuedMessages, Series
 from oncely.operate.rejects import StoredReject
-from oncely.ports import Alert
+from oncely.ports import Alert, TableOpen, TableState
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 T1 = TableIdentity(deployment="dev", table_id="T1")
@@ -99,6 +99,14 @@ class FakeBus:
             raise UnavailableError("the event bus does not respond")
         self.changes.append((job.job_key, change))
         self.on_change()
+
+
+@dataclass
+class FakeTableGuard:
+    state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
+
+    def check(self) -> TableState:
+        return self.state
 
 
 @dataclass

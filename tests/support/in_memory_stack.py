@@ -2,12 +2,17 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from oncely.app import App
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.own_tables import GATES, JOBS
+from oncely.aws.ports import AwsPorts
 from oncely.contract import AnyContract, providers_of
 from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.jobs import Job
@@ -19,58 +24,50 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.repairer import Repairer
 from oncely.ports import (
-    BusinessTable,
-    Clock,
-    EventBus,
-    GateTable,
     JobStore,
     MessageSender,
-    Notifier,
     TableGuard,
     TableOpen,
 )
 from oncely.provider import AnyProvider, Provider, ProviderSettings
-from oncely.providers.fake_payments import FakePayments
-from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.ses.fake import FakeMailer
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
 from oncely.registry import ContractRegistry
-from oncely.run.budgeted_notifier import AlertBudget
 from oncely.run.outcomes import RunOutcome
 from oncely.run.review_alerts import ReviewAlerter
 from oncely.run.run_job import JobRunner
 from oncely.settings import Settings
-from oncely.testing.bulk_runs import MemoryBulkRuns
-from oncely.testing.finished_jobs import MemoryFinishedJobs
-from oncely.testing.history import MemoryErasureLog, MemoryHistory
-from oncely.testing.memory import (
-    MemoryAlertBudget,
-    MemoryDueIndex,
-    MemoryJobIndex,
-    MemoryJobInserter,
-    MemoryJobStore,
-    MemorySweepLeases,
-    MemoryTableGuard,
-)
-from oncely.testing.memory_gates import MemoryGateTable
-from oncely.testing.row_scan import MemoryRowScan
+from oncely.testing.memory_aws.account import MemoryAws
+from tests.support.crm import InProcessCrm
 from tests.support.fakes import (
     FakeBus,
     FakeClock,
     FakeIdentityTable,
     FakeMessageSender,
     FakeNotifier,
+    FakeTableGuard,
     MemoryMetrics,
     MemoryQueueDepths,
     MemoryRejects,
     SequentialTokens,
 )
+from tests.support.mail import MemoryMail
 from tests.support.orders import order_row, refund_request
+from tests.support.stored_rows import (
+    ARCHIVE,
+    InspectableStore,
+    StoredBulkRuns,
+    StoredErasureLog,
+    StoredHistory,
+    StoredRows,
+    new_account,
+)
+from tests.support.stripe_account import StripeAccount
 
 ROW_RETENTION = timedelta(days=90)
 UNLIMITED = ProviderSettings(effects_per_second=math.inf, lookups_per_second=math.inf)
+GENERATION = "table-1"
 TABLE_RETENTION = timedelta(days=400)
 RESOURCES = [contract.resources for contract in SHIPPED_JOBS]
 SETTINGS = Settings(
@@ -81,6 +78,7 @@ SETTINGS = Settings(
     alert_topic_arn="alerts",
     rejects_queue_url="rejects",
     queue_url="payments",
+    archive_bucket=ARCHIVE,
     batch_concurrency=5,
     max_receive_count=5,
     tables={name: name for one in RESOURCES for name in one.table_names},
@@ -92,7 +90,9 @@ T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
 
 
-class BusinessRows(Protocol):
+class BusinessTables(Protocol):
+    """Business rows by their table, such as those on an engine."""
+
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None: ...
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
@@ -115,7 +115,7 @@ class BusinessRows(Protocol):
 
 @dataclass(frozen=True)
 class _Table:
-    rows: BusinessRows
+    rows: BusinessTables
     name: str
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
@@ -136,99 +136,61 @@ class _Table:
         return self.rows.delete_partition(self.name, partition, sort=sort, dry_run=dry_run)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FakePorts:
-    """The ports of one stack in memory. Tests provide sweeps, sources and rejects."""
+class InMemoryPorts(AwsPorts):
+    """The ports that are deployed, over AWS in memory, except those that a test provides."""
 
-    store: JobStore
-    rows: BusinessRows
-    clients: Mapping[str, Any]  # by plug-in name; None: not configured
-    sender: MessageSender
-    clock: Clock
-    new_token: Callable[[], str]
-    notifier: Notifier
-    alert_budget: AlertBudget
-    event_bus: EventBus
-    table_guard: TableGuard
-    gate: Gate
-    gate_table: GateTable
-    job_index: Any
-    due_index: Any
-    finished_jobs: Any
-    job_inserter: Any
-    row_scan: Any
-    history_reader: Any
-    history_store: Any
-    erasure_log: Any
-    erasable_archive: Any
-    table_identity: Any
-    sweep_leases: Any = field(default_factory=MemorySweepLeases)
-    table_generation: Any = lambda _arn=None: "table-1"
-    sweeps: Any = None
-    message_source: Any = None
-    reject_queue: Any = None
-    reject_archive: Any = None
-    user_directory: Any = None
-    audit_reports: Any = None
-    stored_rejects: Any = field(default_factory=MemoryRejects)
-    hourly_metrics: Any = field(default_factory=MemoryMetrics)
-    queue_depths: Any = field(default_factory=MemoryQueueDepths)
-    bulk_runs: Any = field(default_factory=MemoryBulkRuns)
+    def __init__(
+        self,
+        settings: Settings,
+        aws: MemoryAws,
+        *,
+        store: JobStore,
+        rows: BusinessTables | None,  # instead of the tables of the account
+        clients: Mapping[str, Any],  # by plug-in name; None: not configured
+        sender: MessageSender,
+        **ports: object,
+    ) -> None:
+        super().__init__(settings, aws.clients)
+        self.jitter = lambda: 0.0
+        self.new_identity = lambda: "fresh"
+        self.store, self.sender = store, sender
+        self._rows, self._providers = rows, clients
+        # Each stands for the cached property with its name.
+        vars(self).update(ports, _job_store=store)
 
-    def jitter(self) -> float:
-        return 0.0
-
-    def new_identity(self) -> str:
-        return "fresh"
-
-    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
-        pass
-
-    def table(self, name: str) -> BusinessTable:
-        return _Table(self.rows, name)
-
-    def erasable_table(self, name: str) -> _Table:
-        return _Table(self.rows, name)
-
-    def retention(self, table: str) -> timedelta:
-        return TABLE_RETENTION
-
-    def job_store(self) -> JobStore:
-        return self.store
-
-    def secret(self, name: str) -> str:
-        return f"secret of {name}"
+    def table(self, name: str) -> Any:  # noqa: ANN401  # of the account, or of the test
+        return super().table(name) if self._rows is None else _Table(self._rows, name)
 
     def job_settings(self, settings_type: type[S]) -> S:
         return settings_type()
 
-    def access_log_key(self) -> str:
-        return "key of the access log"
-
-    def message_sender(self, queue: str) -> MessageSender:
+    def message_sender(self, queue: str) -> Any:  # noqa: ANN401  # of the test
+        del queue
         return self.sender
 
+    @cached_property
+    def stored_rejects(self) -> Any:  # noqa: ANN401  # of the account, or of the test
+        return self.reject_archive
+
     def provider(self, plugin: Provider[T, Any]) -> T:
-        client: T = self.clients[plugin.name]
+        client: T = self._providers[plugin.name]
         return client
 
     def is_configured(self, plugin: AnyProvider) -> bool:
-        return self.clients.get(plugin.name) is not None
+        return self._providers.get(plugin.name) is not None
 
 
 @dataclass(kw_only=True)
 class InMemoryStack:
-    store: Any = field(default_factory=MemoryJobStore)
-    rows: BusinessRows | None = None
-    payments: Any = field(default_factory=FakePayments)
+    store: Any = None  # the shipped one, unless a test provides another
+    rows: Any = None  # those of the account, unless a test provides others
+    payments: Any = field(default_factory=StripeAccount)
     other_payments: Mapping[str, Any] = field(default_factory=dict)  # by plug-in name
-    crm: Any = field(default_factory=FakeCrm)
-    mail: Any = field(default_factory=FakeMailer)
+    crm: Any = None  # by default, HubSpot with the clock of this stack
+    mail: Any = field(default_factory=MemoryMail)
     bus: FakeBus = field(default_factory=FakeBus)
     clock: FakeClock = field(default_factory=FakeClock)
-    gates: MemoryGateTable = field(default_factory=MemoryGateTable)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
-    budget: Any = field(default_factory=MemoryAlertBudget)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     contracts: tuple[type[AnyContract], ...] = SHIPPED_JOBS
     tokens: SequentialTokens = field(default_factory=SequentialTokens)
@@ -236,23 +198,34 @@ class InMemoryStack:
     deployment: str | None = None  # the identity that rows and provider keys carry
     guard: TableGuard | None = None  # set by a test that blocks the table
     identity_table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
-    history: MemoryHistory = field(default_factory=MemoryHistory)
-    bulk_runs: MemoryBulkRuns = field(default_factory=MemoryBulkRuns)
 
     def __post_init__(self) -> None:
-        if self.rows is None:
-            self.rows = self.store.business_rows
-        self.erasure_log = MemoryErasureLog()
+        if isinstance(self.store, InspectableStore):
+            self.aws: MemoryAws = self.store.aws
+        else:
+            self.aws = new_account(lambda: self.clock.now(), self.contracts)  # noqa: PLW0108  # a test may replace the clock
+        self.store = self.store or InspectableStore(self.aws)
+        self.rows = self.rows or StoredRows(self.aws.dynamodb)
+        clients = self.aws.clients
+        self.gates = DynamoGateTable(clients.dynamodb, GATES)
+        self.budget: Any = DynamoAlertBudget(clients.dynamodb, JOBS)
+        self.history = StoredHistory(clients.s3, ARCHIVE)
+        self.erasure_log = StoredErasureLog(clients.s3, ARCHIVE)
+        self.bulk_runs = StoredBulkRuns(clients.s3, ARCHIVE)
+        if self.crm is None:
+            self.crm = InProcessCrm(self.clock)
+        for one in (self.payments, *self.other_payments.values()):
+            if isinstance(one, StripeAccount):
+                one.now = one.now or self.clock.now
 
     @property
-    def dependencies(self) -> FakePorts:
+    def dependencies(self) -> InMemoryPorts:
         return self.ports()
 
-    def ports(self, *, provider: Any = None, **changes: Any) -> FakePorts:  # noqa: ANN401  # ports by name
-        assert self.rows is not None
+    def ports(self, *, provider: Any = None, **changes: Any) -> InMemoryPorts:  # noqa: ANN401  # ports by name
         given: dict[str, Any] = {
             "store": self.store,
-            "rows": self.rows,
+            "rows": None if isinstance(self.rows, StoredRows) else self.rows,
             "clients": {
                 **self.other_payments,
                 "stripe": provider or self.payments,
@@ -261,6 +234,11 @@ class InMemoryStack:
             },
             "sender": self.outbox,
             "clock": self.clock,
+            "access_log_key": lambda: "key of the access log",
+            "secret": lambda name: f"secret of {name}",
+            "stored_rejects": MemoryRejects(),
+            "hourly_metrics": MemoryMetrics(),
+            "queue_depths": MemoryQueueDepths(),
             "new_token": self.tokens,
             "notifier": self.alerts,
             "alert_budget": self.budget,
@@ -268,19 +246,24 @@ class InMemoryStack:
             "table_guard": self.table_guard,
             "gate": self.gate,
             "gate_table": self.gates,
-            "job_index": MemoryJobIndex(self.store),
-            "due_index": MemoryDueIndex(self.store, budget=self.budget),
-            "finished_jobs": MemoryFinishedJobs(self.store),
-            "job_inserter": MemoryJobInserter(changes.get("store", self.store)),
-            "row_scan": MemoryRowScan(self.store),
-            "history_reader": self.history,
-            "history_store": self.history,
-            "erasure_log": self.erasure_log,
-            "erasable_archive": self.history,
             "table_identity": self.identity_table,
-            "bulk_runs": self.bulk_runs,
+            "table_generation": lambda _arn=None: GENERATION,
         }
-        return FakePorts(**{**given, **changes})
+        return InMemoryPorts(self.settings, self.aws, **{**given, **changes})
+
+    @property
+    def settings(self) -> Settings:
+        queue = self.contracts[0].resources.queue if self.contracts else None
+        above = {"second_operator_above": self.second_operator_above}
+        tables = {name: name for one in self.contracts for name in one.resources.table_names}
+        retention = dict.fromkeys((*SETTINGS.tables, *tables), TABLE_RETENTION.days)
+        changes = {
+            "queue_name": queue,
+            "tables": {**SETTINGS.tables, **tables},
+            "table_retention_days": retention,
+            **above,
+        }
+        return SETTINGS.model_copy(update=changes)
 
     @property
     def gate(self) -> Gate:
@@ -293,14 +276,12 @@ class InMemoryStack:
         )
 
     def app(self, **changes: Any) -> App:  # noqa: ANN401  # ports by name
-        queue = self.contracts[0].resources.queue if self.contracts else None
-        above = {"second_operator_above": self.second_operator_above}
-        settings = SETTINGS.model_copy(update={"queue_name": queue, **above})
-        return App(settings, self.registry, self.ports(**changes))
+        ports = self.ports(**changes)
+        return App(ports.settings, self.registry, ports)
 
     @property
     def table_guard(self) -> TableGuard:
-        return self.guard or MemoryTableGuard(TableOpen(deployment=self.deployment))
+        return self.guard or FakeTableGuard(TableOpen(deployment=self.deployment))
 
     @property
     def registry(self) -> ContractRegistry:
@@ -363,24 +344,28 @@ class InMemoryStack:
                 self.run(self.outbox.sent.pop(0))
         return self.job(key)
 
+    def write_history(self) -> None:
+        """Write a line of every row, as it is now."""
+        self.app().backfill.run(generation=GENERATION)
+
     def job(self, key: JobKey | str) -> Job:
         found = self.store.get(JobKey(key))
         assert isinstance(found, Job), f"there is no row of {key}"
         return found
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
-        self.dependencies.rows.put("orders", {"order_id": order_id}, order_row(**changes))
+        self.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
     def request_refund(
         self, refund_id: str = "rma_1", *, order_id: str = "18452", **changes: object
     ) -> dict[str, object]:
         """Write the shop's request for a refund. Returns the message that names it."""
         key = {"order_id": order_id, "refund_id": refund_id}
-        self.dependencies.rows.put("refund_requests", key, refund_request(**changes))
+        self.rows.put("refund_requests", key, refund_request(**changes))
         return refund_message(refund_id, order_id=order_id)
 
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
-        row = self.dependencies.rows.get("orders", {"order_id": order_id})
+        row: Mapping[str, object] | None = self.rows.get("orders", {"order_id": order_id})
         assert row is not None, f"there is no order {order_id}"
         return row
 

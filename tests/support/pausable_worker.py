@@ -17,8 +17,8 @@ from oncely.domain import profiles
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
 from oncely.run import attempt, claim_request
-from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
+from tests.support.fakes import FakeTableGuard
 
 # A call may start until 1 s before the deadline; that leaves a busy machine time to get there.
 DEADLINE: Final = timedelta(seconds=2.5)
@@ -54,7 +54,7 @@ def main(body: str) -> None:
     app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
     clock = app.ports.clock
-    runner = replace(app.job_runner, store=store, guard=MemoryTableGuard())
+    runner = replace(app.job_runner, store=store, guard=FakeTableGuard())
     signal(type(runner.run(body, deadline=clock.now() + DEADLINE)).__name__)
 
 

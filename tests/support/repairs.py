@@ -5,8 +5,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairOutcome, RepairRequest
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 KEY = JobKey("payment.charge:order_18452")
 OPERATOR = "ada@example.com"

@@ -4,7 +4,7 @@ from typing import Any
 
 from oncely.contract import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.providers.braintree.sandbox.api import BraintreeSandbox
+from oncely.providers.braintree.sandbox import BraintreeSandbox
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.ses.sandbox.api import SesSandbox
 from oncely.providers.stripe.sandbox.api import StripeSandbox

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from oncely.aws.job_rows import serialize_job
+from oncely.aws.s3_erasure_log import S3ErasureLog
 from oncely.aws.s3_history import S3HistoryStore
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
 from oncely.publish.archive_history import HistoryWriter
-from oncely.testing.history import MemoryErasureLog
 from tests.support.fakes import FakeClock
+from tests.support.stored_rows import ARCHIVE, new_account
 from tests.unit.samples import NOW
 
 
@@ -28,7 +29,8 @@ class FakeS3:
 
     def writer(self) -> HistoryWriter:
         client: Any = self
-        return HistoryWriter(S3HistoryStore(client, "archive"), MemoryErasureLog(), FakeClock())
+        log = S3ErasureLog(new_account().clients.s3, ARCHIVE)
+        return HistoryWriter(S3HistoryStore(client, "archive"), log, FakeClock())
 
     def lines(self) -> list[HistoryLine]:
         return [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 settings.register_profile("unit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("unit")

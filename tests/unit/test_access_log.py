@@ -19,12 +19,12 @@ from oncely.domain.lifecycle import Status
 from oncely.handlers import read_jobs, repair_jobs
 from oncely.operate.page_access import TextDigester
 from oncely.telemetry import telemetry
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.provider_fault import ProviderFault
 from tests.docs.pages import page
 from tests.support.fakes import MemoryAuditReports
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import world_with_review_job
+from tests.support.stored_rows import InspectableStore
 from tests.unit.job_view_fixtures import KEY, many_reviews
 
 ADA: Final = "ada@example.com"
@@ -113,7 +113,7 @@ def repair_body(key: str = KEY, **changes: object) -> str:
 REQUESTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "job": ("GET /api/job", {"key": KEY}),
     "search": ("GET /api/find", {"q": CUSTOMER}),
-    "search at providers": ("GET /api/resolve", {"q": "ch_pi_1"}),
+    "search at providers": ("GET /api/resolve", {"q": "ch_1"}),
     "lookup": ("GET /api/lookup", {"key": KEY}),
     "list": ("GET /api/jobs", {"status": "unknown"}),
     "export": ("GET /api/export", {"status": "unknown"}),
@@ -184,7 +184,7 @@ def test_each_shown_job_is_logged_with_actor(what: str, admin: Page, lines: Line
 def test_list_logs_every_job_it_shows(monkeypatch: pytest.MonkeyPatch, lines: Lines) -> None:
     world = many_reviews(30)
     unreadable = JobKey("payment.charge:order_29")
-    world.store.unreadable.add(unreadable)
+    world.store.make_unreadable(unreadable)
     admin = Page(world, monkeypatch)
 
     listed = json.loads(admin.call("GET /api/jobs", status="needs_review", limit="20")["body"])
@@ -343,7 +343,7 @@ def test_repair_that_cannot_be_logged_is_not_done() -> None:
 def test_stack_trace_does_not_quote_typed_text(
     route: str, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
-    class Failing(MemoryJobStore):
+    class Failing(InspectableStore):
         def get(self, key: JobKey) -> Job | None:
             raise UnavailableError(f"the row of {key} is not available now")
 

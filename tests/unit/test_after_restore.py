@@ -24,37 +24,36 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.ports import TableBlocked, TableOpen
-from oncely.providers.fake_payments import FakePayments
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
-from oncely.testing.memory import MemoryTableGuard
-from oncely.testing.provider_fault import ProviderFault
-from tests.support.fakes import START
+from tests.support.fakes import START, FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
+from tests.support.stripe_account import StripeAccount
 from tests.unit.errand_contract import MESSAGE, make_errand
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def world_after_restore(payments: FakePayments) -> InMemoryStack:
+def world_after_restore(payments: StripeAccount) -> InMemoryStack:
     """The row is lost, but Stripe still has the payment."""
     world = InMemoryStack(payments=payments, deployment="dev")
     until = world.clock.now() + timedelta(days=18)
-    world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
+    world.guard = FakeTableGuard(TableOpen(deployment="dev", replays_until=until))
     world.add_order()
     return world
 
 
-def payments_charged_before(**faults: ProviderFault) -> FakePayments:
+def payments_charged_before(**faults: ProviderFault) -> StripeAccount:
     before = InMemoryStack(deployment="dev")
     before.add_order()
     for step, fault in faults.items():
         before.payments.fail_next(step, fault)
     before.run(charge_message())
-    payments: FakePayments = before.payments
-    payments.honors_idempotency_keys = False  # Stripe has removed them
-    payments.calls.clear()
+    payments: StripeAccount = before.payments
+    payments.model.honors_idempotency_keys = False  # Stripe has removed them
+    payments.forget_calls()
     return payments
 
 
@@ -64,7 +63,7 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
     outcome = world.run(charge_message())
 
     assert isinstance(outcome, Finished)
-    assert outcome.result["charge_id"] == "ch_pi_1"
+    assert outcome.result["charge_id"] == "ch_1"
     assert world.payments.charges == ["pi_1"]
     assert world.job(KEY).provider_ref == "pi_1"
     assert world.order()["status"] == "paid"
@@ -79,14 +78,14 @@ def test_replay_continues_with_prepared_payment() -> None:
 
 @pytest.mark.parametrize(("days", "lookups"), [(0, ["find"]), (19, [])])
 def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str]) -> None:
-    world = world_after_restore(FakePayments())
+    world = world_after_restore(StripeAccount())
     world.clock.advance(days=days)
     assert isinstance(world.run(charge_message()), Finished)
     assert [step for step, _ in world.payments.calls] == [*lookups, "prepare", "execute"]
 
 
 def test_job_retries_later_when_payments_cannot_be_listed() -> None:
-    world = world_after_restore(FakePayments())
+    world = world_after_restore(StripeAccount())
     world.payments.fail_next("find", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
@@ -98,7 +97,7 @@ def test_job_retries_later_when_payments_cannot_be_listed() -> None:
 
 
 def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
-    world = world_after_restore(FakePayments())
+    world = world_after_restore(StripeAccount())
     world.add_order(status="paid", charge_id="ch_1")
 
     world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
@@ -108,7 +107,7 @@ def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
 
 
 def test_declined_job_fails_on_replay() -> None:
-    before = InMemoryStack(deployment="dev", payments=FakePayments(declines=True))
+    before = InMemoryStack(deployment="dev", payments=StripeAccount(declines=True))
     before.add_order()
     assert isinstance(before.run(charge_message()), Failed)
     world = world_after_restore(before.payments)
@@ -153,7 +152,7 @@ def test_reconciler_finds_payment_of_row_without_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("charge_id", "status"), [("ch_pi_1", Status.FINISHED), ("ch_by_hand", Status.NEEDS_REVIEW)]
+    ("charge_id", "status"), [("ch_1", Status.FINISHED), ("ch_by_hand", Status.NEEDS_REVIEW)]
 )
 def test_surviving_order_keeps_its_payment(charge_id: str, status: Status) -> None:
     world = world_after_restore(payments_charged_before())
@@ -253,9 +252,9 @@ def test_verdict_lookup_finds_payment_whose_reference_was_lost(*, is_blocked: bo
     world = world_after_restore(payments_charged_before())
     add_restored_row(world, fence=1, **IN_REVIEW)
     if is_blocked:
-        world.guard = MemoryTableGuard(TableBlocked("the table was restored"))
+        world.guard = FakeTableGuard(TableBlocked("the table was restored"))
     answer = str(world.app().verdict_lookup.look_up(KEY))
-    assert answer == "Stripe lookup: succeeded, charged 12.50 EUR as ch_pi_1"
+    assert answer == "Stripe lookup: succeeded, charged 12.50 EUR as ch_1"
 
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
@@ -274,7 +273,7 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
 
 
 def test_repair_applies_when_job_never_reached_provider() -> None:
-    world = world_after_restore(FakePayments())
+    world = world_after_restore(StripeAccount())
     add_restored_row(world, fence=1, **IN_REVIEW)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED

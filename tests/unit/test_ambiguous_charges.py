@@ -4,9 +4,9 @@ import pytest
 
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import AwaitingResolution, Finished, NotAttempted, Unknown
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
 
@@ -32,7 +32,7 @@ def test_absent_charge_is_retried_under_next_key_number(world: InMemoryStack) ->
 
 
 def test_saved_payment_is_reused(world: InMemoryStack) -> None:
-    world.payments.honors_idempotency_keys = False
+    world.payments.model.honors_idempotency_keys = False
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
 
     world.run(charge_message())
@@ -116,7 +116,7 @@ def test_charge_needs_review_when_order_is_cancelled(unknown_charge: InMemorySta
 
     job = unknown_charge.job(KEY)
     assert job.status is Status.NEEDS_REVIEW
-    assert (job.result or {})["charge_id"] == "ch_pi_1"
+    assert (job.result or {})["charge_id"] == "ch_1"
     assert unknown_charge.order()["status"] == "cancelled"
     assert isinstance(unknown_charge.run(charge_message()), AwaitingResolution)
 

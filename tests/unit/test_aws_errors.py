@@ -296,4 +296,8 @@ def test_only_translator_knows_errors_of_botocore() -> None:
         "functions/oncely/aws/errors.py",
         "functions/oncely/cli/errors.py",  # explains how to sign in
         "functions/oncely/providers/ses/mailer.py",  # a provider's response is an outcome
+        # They raise what botocore raises.
+        "functions/oncely/providers/ses/sandbox/model.py",
+        "functions/oncely/testing/memory_aws/calls.py",
+        "functions/oncely/testing/memory_aws/wire.py",
     }

@@ -30,11 +30,11 @@ from oncely.operate.repair_request import (
 from oncely.ports import TableOpen
 from oncely.run.outcomes import Cancelled, Duplicate, Finished, RunOutcome
 from oncely.run.process_batch import Ack, action_for
-from oncely.testing.memory import MemoryTableGuard
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.crash_points import InterruptingPort
+from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -163,7 +163,7 @@ def test_other_repair_of_absent_key_is_not_found(world: InMemoryStack) -> None:
 
 def test_absent_key_is_not_cancelled_after_restore(world: InMemoryStack) -> None:
     until = world.clock.now() + timedelta(days=18)
-    world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
+    world.guard = FakeTableGuard(TableOpen(deployment="dev", replays_until=until))
     assert isinstance(cancel(world), NotAllowed)
     assert world.store.jobs == {}
 
@@ -312,7 +312,7 @@ def test_restored_mail_that_may_be_sent_is_not_cancelled() -> None:
     world.add_order(status="paid", charge_id="ch_1")
     world.enqueuer().enqueue(RECEIPT)
     until = world.clock.now() + timedelta(days=18)
-    world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
+    world.guard = FakeTableGuard(TableOpen(deployment="dev", replays_until=until))
     outcome = cancel(world, RECEIPT_KEY)
     assert isinstance(outcome, NotAllowed)
     assert "cannot be asked" in outcome.reason

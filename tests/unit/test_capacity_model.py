@@ -14,7 +14,7 @@ from tests.bench.capacity import (
     write_units,
 )
 
-Item = dict[str, Any]
+Row = dict[str, Any]
 PLAN = TableSchema(
     name="jobs",
     key=KeySchema(partition="id"),
@@ -25,7 +25,7 @@ PLAN = TableSchema(
 )
 
 
-def item(**more: str) -> Item:
+def item(**more: str) -> Row:
     return {name: {"S": value} for name, value in {"id": "1", **more}.items()}
 
 
@@ -80,7 +80,7 @@ def test_failed_write_costs_as_much_as_item() -> None:
         (item(shard="1"), item(shard="2"), {}),  # never in the index
     ],
 )
-def test_index_units_follow_entry_changes(before: Item, after: Item, units: dict[str, int]) -> None:
+def test_index_units_follow_entry_changes(before: Row, after: Row, units: dict[str, int]) -> None:
     assert write_units(PLAN, before, after) == {TABLE: 1, **units}
 
 

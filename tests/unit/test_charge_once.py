@@ -2,9 +2,9 @@
 
 import pytest
 
+from oncely.domain.effect_outcomes import Declined
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
@@ -14,7 +14,7 @@ def test_successful_charge_finishes_job_and_pays_order(world: InMemoryStack) -> 
     outcome = world.run(charge_message())
 
     assert isinstance(outcome, Finished)
-    assert outcome.result["charge_id"] == world.order()["charge_id"] == "ch_pi_1"
+    assert outcome.result["charge_id"] == world.order()["charge_id"] == "ch_1"
     assert world.order()["status"] == "paid"
     assert "charge_requested_at" not in world.order()
     job = world.job(KEY)
@@ -39,7 +39,9 @@ def test_reference_is_saved_before_money_moves(world: InMemoryStack) -> None:
 
 
 def test_card_declined_on_prepare_fails_order(world: InMemoryStack) -> None:
-    world.payments.fail_next("prepare", ProviderFault.DECLINED)
+    # As Braintree does. Stripe declines only a confirmation.
+    declined = Declined("card_declined: generic_decline", code="card_declined")
+    world.payments.prepare = lambda *_, **__: declined
     assert isinstance(world.run(charge_message()), Failed)
     assert world.order()["status"] == "payment_failed"
     assert "charge_requested_at" not in world.order(), "else every sweep would find it"

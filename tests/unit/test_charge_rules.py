@@ -55,7 +55,7 @@ def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> Non
 
 def test_claim_saves_provider_account_as_key_scope(world: InMemoryStack) -> None:
     world.run(charge_message())
-    assert world.job(KEY).key_scope == world.payments.account
+    assert world.job(KEY).key_scope == world.payments.key_scope()
 
 
 def test_charge_is_proved_absent_without_saved_payment() -> None:

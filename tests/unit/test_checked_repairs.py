@@ -29,9 +29,8 @@ from oncely.operate.repair_request import (
     ProviderUnavailable,
     Repaired,
 )
-from oncely.providers.fake_payments import FakeIntent
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -40,6 +39,7 @@ from tests.support.repairs import (
     repair_job,
     world_with_review_job,
 )
+from tests.support.stripe_account import StripeIntent
 from tests.unit.errand_contract import KEY as ERRAND
 from tests.unit.errand_contract import MESSAGE, errand_type
 from tests.unit.samples import make_job
@@ -48,22 +48,22 @@ RECEIPT = JobKey("receipt.send:order_18452")
 NOT_DONE = ProviderFault.TIMEOUT_BEFORE
 
 
-@pytest.mark.parametrize("reference", ["pi_1", "ch_pi_1"])
+@pytest.mark.parametrize("reference", ["pi_1", "ch_1"])
 def test_confirmed_payment_is_recorded_as_the_provider_reports_it(reference: str) -> None:
     world = world_with_review_job()
 
     outcome = repair_job(world, Repair.MARK_FINISHED, reference=reference)
 
     assert isinstance(outcome, Repaired)
-    assert str(outcome.details) == "Stripe lookup: succeeded, charged 12.50 EUR as ch_pi_1"
+    assert str(outcome.details) == "Stripe lookup: succeeded, charged 12.50 EUR as ch_1"
     job = world.job(KEY)
     assert (job.provider_ref, job.marked_by) == ("pi_1", None)
-    assert (job.result or {})["charge_id"] == world.order()["charge_id"] == "ch_pi_1"
+    assert (job.result or {})["charge_id"] == world.order()["charge_id"] == "ch_1"
     entry = job.evidence[-1].reason
     assert entry == f"{REASON} (reference {reference}); {outcome.details}"
     view = world.inspector().get(KEY)
     assert view is not None
-    assert view.headline == "Charged once: 12.50 EUR (ch_pi_1)."
+    assert view.headline == "Charged once: 12.50 EUR (ch_1)."
 
 
 @pytest.mark.parametrize("reference", ["pi_invented", "ch_by_hand", "PI_1"])
@@ -76,7 +76,7 @@ def test_invented_reference_is_refused_with_both_sides(reference: str) -> None:
     assert isinstance(outcome, Contradicted)
     assert outcome.reason == (
         f"you say that it is done, as {reference}; Stripe lookup: succeeded, charged 12.50 EUR as "
-        "ch_pi_1. Next: the provider calls it ch_pi_1 or pi_1: check which one you saw"
+        "ch_1. Next: the provider calls it ch_1 or pi_1: check which one you saw"
     )
     assert is_unchanged(world, before)
     assert world.order() == order
@@ -112,7 +112,7 @@ def test_invented_reference_of_forged_row_is_refused() -> None:
 def test_foreign_payment_of_forged_row_is_refused(changes: Any) -> None:  # noqa: ANN401  # fields
     world = world_with_review_job(NOT_DONE)
     theirs = replace(world.payments.intents["pi_1"].payment, **changes)
-    world.payments.intents["pi_victim"] = FakeIntent("pi_victim", theirs, "succeeded")
+    world.payments.intents["pi_victim"] = StripeIntent("pi_victim", theirs, "succeeded")
     forge_reference(world, "pi_victim")
     before = world.job(KEY)
 
@@ -151,13 +151,13 @@ def test_payment_disputed_since_may_be_marked_as_paid() -> None:
     world.payments.complete("pi_1", status="disputed")
     assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="pi_1"), Repaired)
     assert "is disputed" in world.job(KEY).evidence[-1].reason
-    assert world.order()["charge_id"] == "ch_pi_1"
+    assert world.order()["charge_id"] == "ch_1"
 
 
 def test_second_charge_must_be_refunded_before_mark_finished() -> None:
     world = world_with_review_job()
     own = world.payments.intents["pi_1"].payment
-    world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
+    world.payments.intents["pi_2"] = StripeIntent("pi_2", own, "succeeded")
 
     refused = repair_job(world, Repair.MARK_FINISHED, reference="pi_1")
     world.payments.complete("pi_2", status="refunded")
@@ -220,7 +220,7 @@ def test_reference_that_row_lost_is_found_first(repair: Repair) -> None:
 def forge_victim(world: InMemoryStack) -> None:
     own = world.payments.intents["pi_1"].payment
     other = replace(own, job_key=JobKey("payment.charge:order_9"))
-    world.payments.intents["pi_victim"] = FakeIntent("pi_victim", other, "canceled")
+    world.payments.intents["pi_victim"] = StripeIntent("pi_victim", other, "canceled")
     forge_reference(world, "pi_victim")
 
 
@@ -253,7 +253,9 @@ def test_mark_failed_does_not_record_foreign_reference(
 ) -> None:
     world = world_with_review_job(NOT_DONE)
     forge(world)
-    world.payments.intents.pop("pi_1")
+    own = world.payments.intents["pi_1"]
+    of_other = replace(own.payment, job_key=JobKey("payment.charge:order_9"))
+    world.payments.intents["pi_1"] = replace(own, payment=of_other)
     named = world.job(KEY).provider_ref
 
     assert isinstance(repair_job(world, Repair.MARK_FAILED, reference=named), Contradicted)
@@ -263,7 +265,7 @@ def test_mark_failed_does_not_record_foreign_reference(
 def test_payment_of_other_deployment_is_not_ours_whatever_the_row_says() -> None:
     world = world_with_review_job()
     own = replace(world.payments.intents["pi_1"].payment, deployment="staging")
-    world.payments.intents["pi_1"] = FakeIntent("pi_1", own, "succeeded")
+    world.payments.intents["pi_1"] = StripeIntent("pi_1", own, "succeeded")
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
     world.deployment = "dev"
 
@@ -276,7 +278,7 @@ def test_payment_of_other_deployment_is_not_ours_whatever_the_row_says() -> None
 def test_forged_reference_is_not_believed_without_order() -> None:
     world = world_with_review_job()
     forge_reference(world, "pi_invented")
-    world.store.business_rows.rows.clear()
+    world.rows.clear()
     assert isinstance(repair_job(world, Repair.MARK_FAILED), BusinessRowConflict)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.own_tables import JOBS_SCHEMA
 from oncely.cli.health_checks.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
 from oncely.cli.health_checks.tables import JOB_INDEXES
 from oncely.domain.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
 from oncely.provider import ApiKeyCheck
 from oncely_cdk.guardrails import VISIBILITY_FACTOR
-from oncely_cdk.table_schemas import JOBS_SCHEMA
 from tests.support.cli import run_cli
 from tests.support.fake_aws_account import (
     FakeAwsAccount,
@@ -163,7 +163,7 @@ def many_jobs_in_review(account: FakeAwsAccount) -> None:
     account.world.run_to_review("nobody")
     (review,) = account.world.store.jobs.values()
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(MAX_COUNT)]
-    account.world.store.jobs |= {key: replace(review, job_key=key) for key in keys}
+    account.world.store.jobs.update({key: replace(review, job_key=key) for key in keys})
 
 
 def forgotten_job(account: FakeAwsAccount) -> None:

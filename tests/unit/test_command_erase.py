@@ -143,7 +143,7 @@ def test_project_without_job_types_of_stack_is_refused(world: InMemoryStack) -> 
 
 
 def test_unreadable_row_is_reported(world: InMemoryStack) -> None:
-    world.store.unreadable.add(JobKey(KEY))
+    world.store.make_unreadable(JobKey(KEY))
     result = erase_cli(world, "--customer", "customer_7", "--yes")
     assert result.exit_code == ExitCode.ACTION_NEEDED
     assert f"Not erased: {KEY}" in result.output.replace("\n", " ")

@@ -7,9 +7,9 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.operate import job_queries as inspect
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.cli import HOSTILE, FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
 
@@ -22,6 +22,7 @@ def paid(world: InMemoryStack) -> FakeStackConnection:
     """A paid order whose message was delivered three times."""
     for _ in range(3):
         world.run(charge_message())
+    world.write_history()
     return FakeStackConnection(world)
 
 
@@ -172,8 +173,9 @@ def test_printed_command_targets_same_stack(paid: FakeStackConnection) -> None:
 
 def test_long_list_is_read_page_by_page(paid: FakeStackConnection) -> None:
     one = paid.world.job(KEY)
-    keys = [JobKey(f"payment.charge:order_{number}") for number in range(10_000)]
-    paid.world.store.jobs |= {key: replace(one, job_key=key) for key in keys}
+    keys = [JobKey(f"payment.charge:order_{number}") for number in range(1_000)]
+    paid.world.store.jobs.update({key: replace(one, job_key=key) for key in keys})
+    paid.world.write_history()
 
     result = run_cli("list", "--status", "finished", "--json", "--limit", "250", connection=paid)
 
@@ -185,6 +187,7 @@ def test_hostile_customer_input_is_printed_as_text() -> None:
     world.add_order(HOSTILE, customer_id=HOSTILE)
     world.run(charge_message(HOSTILE))
     (key,) = world.store.jobs
+    world.write_history()
     stack = FakeStackConnection(world)
 
     for words in (("find", HOSTILE), ("show", key), ("list", "--status", "finished")):

@@ -21,7 +21,7 @@ REGISTRY = Path("functions/oncely/jobs/shipped.py")
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy to write into."""
-    skipped = shutil.ignore_patterns("__pycache__", "sandbox")
+    skipped = shutil.ignore_patterns("__pycache__")
     for folder in ("functions", "infra"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=skipped)
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)

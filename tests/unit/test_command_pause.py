@@ -3,10 +3,11 @@
 import json
 from datetime import timedelta
 
+from oncely.aws.own_tables import GATES
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.health_checks.gates import check_gates
-from oncely.domain.gate import GateSnapshot, GateState
-from oncely.testing.memory_gates import MemoryGateTable
+from oncely.domain.gate import GateState
+from oncely.testing.memory_aws.dynamodb import Item
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 
@@ -30,7 +31,7 @@ def test_pause_and_resume_are_recorded_with_identity() -> None:
         "changed": True,
         "reason": "",
     }
-    entries = connection.world.gates.pauses["payment.charge"].entries
+    entries = connection.world.gates.read().pauses["payment.charge"].entries
     assert [one.actor for one in entries] == ["operator:ada@example.com"] * 2
 
 
@@ -39,7 +40,7 @@ def test_repeated_pause_changes_nothing() -> None:
     run_cli("pause", "payments", *REASON, connection=connection)
     again = run_cli("pause", "payments", *REASON, connection=connection)
     assert "queue:payments is paused already." in again.stdout
-    assert len(connection.world.gates.pauses["queue:payments"].entries) == 1
+    assert len(connection.world.gates.read().pauses["queue:payments"].entries) == 1
 
 
 def test_unknown_target_is_refused() -> None:
@@ -51,7 +52,8 @@ def test_unknown_target_is_refused() -> None:
 def test_gates_shows_open_circuit_and_nothing_held() -> None:
     connection = FakeStackConnection()
     assert "Nothing is on hold." in run_cli("gates", connection=connection).stdout
-    connection.world.gates.gates["stripe:effects"] = GateState(opened_at=START, probe_at=START)
+    circuit = GateState(opened_at=START, probe_at=START)
+    connection.world.gates.change_circuit("stripe:effects", GateState(), circuit)
     shown = run_cli("gates", connection=connection).stdout
     assert "stripe:effects has not responded since 2026-11-16T03:00:00.000Z." in shown
 
@@ -62,7 +64,8 @@ def test_doctor_warns_about_pauses_and_open_circuits() -> None:
     assert {one.status for one in check_gates(deployed)} == {"ok"}
 
     run_cli("pause", "stripe", *REASON, connection=connection)
-    connection.world.gates.gates["stripe:lookups"] = GateState(opened_at=START, probe_at=START)
+    circuit = GateState(opened_at=START, probe_at=START)
+    connection.world.gates.change_circuit("stripe:lookups", GateState(), circuit)
 
     paused, opened = check_gates(deployed)
     assert (paused.status, opened.status) == ("warning", "warning")
@@ -72,12 +75,9 @@ def test_doctor_warns_about_pauses_and_open_circuits() -> None:
 
 
 def test_doctor_names_gate_that_cannot_be_read() -> None:
-    class Forged(MemoryGateTable):
-        def read(self) -> GateSnapshot:
-            return GateSnapshot(unreadable=("stripe:effects",))
-
     connection = FakeStackConnection()
-    connection.world.gates = Forged()
+    forged = Item({"gate": {"S": "stripe:effects"}, "opened_at": {"S": "yesterday"}})
+    connection.world.aws.dynamodb.tables[GATES]["stripe:effects",] = forged
     *_, found = check_gates(DeployedStack(connection, START))
     assert (found.status, found.check) == ("warning", "gate table")
     assert "the item stripe:effects cannot be read" in found.message

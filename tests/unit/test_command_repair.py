@@ -10,11 +10,11 @@ from oncely.cli import console
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.testing.provider_fault import ProviderFault
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
 REASON = ("--reason", "the customer showed me the bank's page")
@@ -37,7 +37,7 @@ def charged() -> FakeStackConnection:
 
 
 def test_repair_records_aws_identity_and_reason(charged: FakeStackConnection) -> None:
-    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_pi_1", "--yes")
+    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_1", "--yes")
 
     result = run_cli(*words, connection=charged)
 
@@ -57,7 +57,7 @@ def test_contradicted_repair_shows_both_sides(charged: FakeStackConnection) -> N
 
     assert said.exit_code == 1
     assert "Not repaired: you say that it is done, as pi_invented; Stripe lookup:" in said.stderr
-    assert "charged 12.50 EUR as ch_pi_1. Next: " in said.stderr
+    assert "charged 12.50 EUR as ch_1. Next: " in said.stderr
     assert dry.stderr == said.stderr
     assert charged.world.job(KEY).status is Status.NEEDS_REVIEW
 

@@ -9,10 +9,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.run.dead_letters import DeadLetterOutcome, HandledDeadLetter
 from oncely.run.outcomes import Finished
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 KEY = JobKey("payment.charge:order_18452")
 BODY = json.dumps(charge_message())

@@ -4,8 +4,8 @@ import pytest
 
 from oncely.domain.lifecycle import Event, Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NotAttempted, Unknown
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
 
@@ -30,7 +30,7 @@ def test_declined_payment_is_closed_before_job_fails(world: InMemoryStack) -> No
     assert isinstance(outcome, Failed)
     assert outcome.result["code"] == "card_declined"
     assert world.payments.intents["pi_1"].status == "canceled"
-    assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "close"]
+    assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "lookup", "close"]
     assert world.order()["status"] == "payment_failed"
     assert isinstance(world.run(charge_message()), Duplicate)
 

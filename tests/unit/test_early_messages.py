@@ -36,11 +36,11 @@ PUSH_KEY = "sync.push:hubspot:hubspot#1:7"
 GRACE = timedelta(minutes=15)
 
 
-def sweep_until(world: InMemoryStack, duration: timedelta) -> None:
-    """Sweep each minute, and run every message that a sweep sends."""
+def sweep_until(world: InMemoryStack, duration: timedelta, *, every: int = 1) -> None:
+    """Sweep each minute, or less often, and run every message that a sweep sends."""
     ends = world.clock.now() + duration
     while world.clock.now() < ends:
-        world.clock.advance(minutes=1)
+        world.clock.advance(minutes=every)
         for item in world.finder().find(SweepRequest()).items:
             world.reconcile(item.key)
         while world.outbox.sent:
@@ -57,7 +57,7 @@ def world_in_review() -> InMemoryStack:
 
 def put_record(world: InMemoryStack, version: int) -> None:
     row = {"version": version, "record": {"properties": {"email": "7@e.org"}}}
-    world.dependencies.rows.put("records", {"record_id": "hubspot#1"}, row)
+    world.rows.put("records", {"record_id": "hubspot#1"}, row)
 
 
 def test_early_message_leaves_row_that_says_what_it_waits_for() -> None:
@@ -228,7 +228,7 @@ def test_receipt_waits_for_payment_and_is_sent_once() -> None:
 def test_receipt_in_review_after_wait_is_sent_once_when_paid() -> None:
     world = InMemoryStack()
     world.run(RECEIPT)
-    sweep_until(world, timedelta(hours=25))
+    sweep_until(world, timedelta(hours=25), every=10)
     assert world.job(RECEIPT_KEY).nothing_sent
     world.add_order(status="paid", charge_id="ch_1")
     assert isinstance(world.run(RECEIPT), Finished)
@@ -277,7 +277,7 @@ def test_claimed_job_whose_order_is_gone_does_not_wait(world: InMemoryStack) -> 
     for _ in range(2):
         world.reconcile(KEY)
     assert world.job(KEY).status is Status.READY
-    world.store.business_rows.rows.clear()
+    world.rows.clear()
 
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert not world.job(KEY).nothing_sent, "it may have a payment that is not confirmed"

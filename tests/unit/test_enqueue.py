@@ -15,17 +15,17 @@ from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import MessageSender
-from oncely.testing.memory import MemoryJobStore
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stored_rows import InspectableStore
 from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import KEY, make_claim
 
 
 @dataclass
 class Producer:
-    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    store: InspectableStore = field(default_factory=InspectableStore)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
     queues: list[str] = field(default_factory=list)
@@ -180,7 +180,7 @@ def test_one_invalid_message_stops_all_before_any_write(
 ) -> None:
     with pytest.raises(error):
         producer.enqueuer().enqueue_many([charge_message("1"), bad])
-    assert (producer.store.jobs, producer.sent) == ({}, [])
+    assert ([*producer.store.jobs], producer.sent) == ([], [])
 
 
 def test_unconfigured_queue_stops_all_before_any_write(producer: Producer) -> None:
@@ -191,7 +191,7 @@ def test_unconfigured_queue_stops_all_before_any_write(producer: Producer) -> No
     with pytest.raises(NotConfiguredError):
         producer.enqueuer().enqueue(report_message("a"))
 
-    assert (producer.store.jobs, producer.sent) == ({}, [])
+    assert ([*producer.store.jobs], producer.sent) == ([], [])
 
 
 class ForbiddenSender:

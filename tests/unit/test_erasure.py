@@ -35,10 +35,10 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
 from oncely.message import Message
 from oncely.operate.job_view import build_view
-from oncely.providers.hubspot.fake import FakeCrm
 from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Duplicate, Finished, NotAttempted
 from tests.support.crash_points import InterruptingPort
+from tests.support.crm import InProcessCrm
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, NO_LIMIT, NOW, make_claim, make_job
@@ -324,7 +324,7 @@ def test_erased_record_leaves_tombstone() -> None:
     world = InMemoryStack()
     key = {"record_id": "hubspot#1"}
     row = {"version": 3, "source": "hubspot", "record": {"name": MARK}, "crm_id": "9", "own": MARK}
-    world.dependencies.rows.put("records", key, row)
+    world.rows.put("records", key, row)
     write = erased_record(world)
     assert write is not None
     assert not write.applies_to({**row, "version": 4})
@@ -352,7 +352,7 @@ def test_import_under_way_does_not_bring_erased_record_back(*, is_stored: bool) 
 
     def erase() -> None:
         world.crm = crm
-        crm.contacts.clear()
+        crm.archive("1")
         write = erased_record(world, has_open_jobs=True)
         assert write is not None
         assert world.dependencies.table("records").update(write)
@@ -381,7 +381,7 @@ def test_unknown_record_gets_mark_only_if_open_job_may_write_it() -> None:
 def test_erased_record_is_not_pushed() -> None:
     world = InMemoryStack(contracts=(SyncPush,))
     key = {"record_id": "hubspot#1"}
-    world.dependencies.rows.put("records", key, {"version": 8, "gone": True})
+    world.rows.put("records", key, {"version": 8, "gone": True})
     push = {"job": "sync.push", "v": 1, "target": "hubspot", **key}
     for version in (7, 8):
         outcome = world.run({**push, "version": version})
@@ -395,9 +395,9 @@ def test_push_that_ends_after_erasure_writes_nothing_into_record() -> None:
     world = InMemoryStack(contracts=(SyncPush,))
     key = {"record_id": "hubspot#1"}
     record = {"properties": {"email": "anna@example.org"}}
-    world.dependencies.rows.put("records", key, {"version": 7, "record": record})
+    world.rows.put("records", key, {"version": 7, "record": record})
 
-    class ErasedMeanwhile(FakeCrm):
+    class ErasedMeanwhile(InProcessCrm):
         def upsert_contact(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401  # as the real one
             pushed = super().upsert_contact(*args, **more)
             write = erased_record(world)

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -15,13 +15,12 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.provider_events import EventEnvelope, EventRule, webhook_source
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.ports import TableBlocked
-from oncely.providers.interfaces import Refund
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges, calls_provider
-from oncely.testing.memory import MemoryBusinessRows, MemoryTableGuard
-from oncely.testing.provider_fault import ProviderFault
+from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_events import ACCOUNT, SOURCE, envelope, stripe_event
 from tests.unit.samples import make_job
 
@@ -171,7 +170,7 @@ def test_event_before_its_order_creates_nothing(shop: InMemoryStack) -> None:
             ),
             DropReason.UNREADABLE,
         ),
-        (envelope(stripe_event("charge.refunded", "ch_pi_1")), DropReason.OTHER_OBJECT),
+        (envelope(stripe_event("charge.refunded", "ch_1")), DropReason.OTHER_OBJECT),
     ],
 )
 def test_what_is_not_ours_is_dropped(lost: InMemoryStack, body: str, reason: DropReason) -> None:
@@ -206,8 +205,8 @@ def test_event_waits_in_the_queue_while_a_worker_runs(shop: InMemoryStack) -> No
 
 def test_event_waits_while_the_job_table_is_blocked(lost: InMemoryStack) -> None:
     before = lost.job(KEY)
-    lost.guard = MemoryTableGuard(TableBlocked("restored"))
-    for type_, object_id in (("payment_intent.succeeded", "pi_1"), ("charge.refunded", "ch_pi_1")):
+    lost.guard = FakeTableGuard(TableBlocked("restored"))
+    for type_, object_id in (("payment_intent.succeeded", "pi_1"), ("charge.refunded", "ch_1")):
         assert deliver_event(lost, type_, object_id).stays_in_queue
     assert lost.job(KEY) == before
 
@@ -235,8 +234,8 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     done = deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     assert done.outcome is HintAction.CHECK_END
     assert paid.job(REFUND_KEY).status is Status.NEEDS_REVIEW
-    row = paid.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).states == {REFUND_KEY: RefundState.FAILED}
+    row = paid.rows.get("refunds", {"charge_id": "ch_1"})
+    assert RefundLedger.from_row("ch_1", row).states == {REFUND_KEY: RefundState.FAILED}
 
 
 def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryStack) -> None:
@@ -248,8 +247,8 @@ def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryS
     deliver_event(paid, "refund.failed", "re_7", job_key=REFUND_KEY)
 
     assert paid.job(REFUND_KEY).status is Status.NEEDS_REVIEW
-    row = paid.dependencies.rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", row).total(RefundState.DONE) == 1250
+    row = paid.rows.get("refunds", {"charge_id": "ch_1"})
+    assert RefundLedger.from_row("ch_1", row).total(RefundState.DONE) == 1250
 
 
 @pytest.mark.parametrize("row", ["request changed", "request gone", "order gone"])
@@ -259,14 +258,12 @@ def test_contradicted_end_needs_review_when_rows_cannot_be_compared(
     """Money came back, and nobody would know. A late failure of a payment is no such case."""
     paid.run(paid.request_refund())
     paid.payments.complete_refund("re_1", status="failed")
-    rows = paid.dependencies.rows
-    assert isinstance(rows, MemoryBusinessRows)
     if row == "request changed":
         paid.request_refund(amount=1)
     elif row == "request gone":
-        del rows.rows["refund_requests", ("18452", "rma_1")]
+        paid.rows.delete("refund_requests", {"order_id": "18452", "refund_id": "rma_1"})
     else:
-        del rows.rows["orders", ("18452",)]
+        paid.rows.delete("orders", {"order_id": "18452"})
 
     deliver_event(paid, "refund.failed", "re_1", job_key=REFUND_KEY)
     deliver_event(paid, "payment_intent.payment_failed")
@@ -275,8 +272,8 @@ def test_contradicted_end_needs_review_when_rows_cannot_be_compared(
     assert refund.status is Status.NEEDS_REVIEW
     assert "an event of the provider says failed" in str(refund.last_error)
     assert paid.job(KEY).status is Status.FINISHED
-    entries = rows.get("refunds", {"charge_id": "ch_pi_1"})
-    assert RefundLedger.from_row("ch_pi_1", entries).states == {REFUND_KEY: RefundState.DONE}
+    entries = paid.rows.get("refunds", {"charge_id": "ch_1"})
+    assert RefundLedger.from_row("ch_1", entries).states == {REFUND_KEY: RefundState.DONE}
 
 
 def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
@@ -298,31 +295,28 @@ def test_forged_refund_failure_changes_nothing(paid: InMemoryStack) -> None:
 def test_dispute_is_evidence_an_alert_with_its_deadline_and_our_event(paid: InMemoryStack) -> None:
     before, order = paid.job(KEY), dict(paid.order())
     paid.payments.disputed = True
-    paid.payments.respond_by = datetime(2026, 12, 1, 10, 30, tzinfo=UTC)
 
-    first = deliver_event(paid, "charge.dispute.created", "dp_pi_1", deployment=None)
-    again = deliver_event(paid, "charge.dispute.created", "dp_pi_1", deployment=None)
+    first = deliver_event(paid, "charge.dispute.created", "dp_1", deployment=None)
+    again = deliver_event(paid, "charge.dispute.created", "dp_1", deployment=None)
 
     assert (first.outcome, again.outcome) == (HintAction.RECORD, DropReason.NOT_NEEDED)
     job = paid.job(KEY)
     assert (job.status, job.result, job.due_at) == (before.status, before.result, before.due_at)
     note = job.evidence[-1]
     assert (note.event, note.count) == (Event.NOTE, 1)
-    assert note.reason.endswith("dp_pi_1 over 1250 eur; respond by 2026-12-01 10:30 UTC")
+    assert note.reason.endswith("over 12.50 EUR is needs_response; respond by 2026-11-23 03:00 UTC")
     (alert,) = paid.alerts.sent
-    assert "Deadline: respond to the provider by 2026-12-01 10:30 UTC" in alert.text
+    assert "Deadline: respond to the provider by 2026-11-23 03:00 UTC" in alert.text
     assert [(key, change.kind) for key, change in paid.bus.changes] == [(KEY, "disputed")]
     assert paid.order() == order
 
 
 def test_refund_by_hand_alerts_and_our_own_refund_does_not(paid: InMemoryStack) -> None:
     paid.run(paid.request_refund(amount=100))
-    assert deliver_event(paid, "charge.refunded", "ch_pi_1").outcome is HintAction.RECORD
+    assert deliver_event(paid, "charge.refunded", "ch_1").outcome is HintAction.RECORD
     assert paid.alerts.sent == []
-    mine = next(iter(paid.payments.refunds.values()))
-    by_hand = Refund(**{**vars(mine.refund), "deployment": None})
-    paid.payments.refunds["re_2"] = type(mine)("re_2", by_hand)
-    assert deliver_event(paid, "charge.refunded", "ch_pi_1").outcome is HintAction.RECORD
+    paid.payments.model.create_refund(charge_id="ch_1", amount=100)  # by hand
+    assert deliver_event(paid, "charge.refunded", "ch_1").outcome is HintAction.RECORD
     assert [alert.subject for alert in paid.alerts.sent] == [f"Oncely: refunded: {KEY}"]
     assert len(paid.bus.changes) == 2
 
@@ -330,9 +324,9 @@ def test_refund_by_hand_alerts_and_our_own_refund_does_not(paid: InMemoryStack) 
 def test_concurrent_copies_of_an_event_are_noted_once(paid: InMemoryStack) -> None:
     """The copy comes after the first one has published the change, and before its evidence."""
     paid.payments.disputed = True
-    copies = iter([("charge.dispute.created", "dp_pi_1")])
+    copies = iter([("charge.dispute.created", "dp_1")])
     paid.bus.on_change = lambda: [deliver_event(paid, *copy) for copy in copies]
-    deliver_event(paid, "charge.dispute.created", "dp_pi_1")
+    deliver_event(paid, "charge.dispute.created", "dp_1")
     notes = [entry for entry in paid.job(KEY).evidence if entry.event is Event.NOTE]
     assert [note.count for note in notes] == [1]
 
@@ -344,12 +338,12 @@ def test_change_is_recorded_when_everything_was_told(paid: InMemoryStack, broken
         paid.payments.fail_next("read_change", ProviderFault.TIMEOUT_BEFORE)
     paid.alerts.fails = broken == "alert"
     paid.bus.fails = broken == "bus"
-    failed = deliver_event(paid, "charge.dispute.created", "dp_pi_1")
+    failed = deliver_event(paid, "charge.dispute.created", "dp_1")
     assert (failed.outcome, failed.stays_in_queue) == (None, True)
     assert paid.job(KEY).evidence[-1].event is not Event.NOTE
 
     paid.alerts.fails = paid.bus.fails = False
-    assert deliver_event(paid, "charge.dispute.created", "dp_pi_1").outcome is HintAction.RECORD
+    assert deliver_event(paid, "charge.dispute.created", "dp_1").outcome is HintAction.RECORD
     assert paid.job(KEY).evidence[-1].event is Event.NOTE
 
 

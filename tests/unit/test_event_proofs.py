@@ -1,9 +1,10 @@
 """Proofs: SES cannot be asked, so its events show whether a receipt was sent."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,15 +24,17 @@ from oncely.domain.proofs import on_proof
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
-from oncely.providers.ses.fake import FakeMailer
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges
 from oncely.run.outcomes import Finished
-from oncely.testing.provider_fault import ProviderFault
+from oncely.testing.memory_aws.calls import AwsCall, no_response, perform_directly
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.mail import MemoryMail
 from tests.support.mail_events import ACCOUNT, as_delivered, mail_event
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_job
 
+T = TypeVar("T")
 KEY = JobKey("receipt.send:order_18452")
 RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
 WAIT = timedelta(minutes=15)
@@ -41,7 +44,7 @@ WAIT = timedelta(minutes=15)
 def world(world: InMemoryStack) -> InMemoryStack:
     """A paid order, and a mailer with events."""
     world.add_order(status="paid", charge_id="ch_1")
-    world.mail = FakeMailer(event_wait=timedelta(minutes=15))
+    world.mail = MemoryMail(event_wait=timedelta(minutes=15))
     return world
 
 
@@ -78,7 +81,8 @@ def test_unanswered_receipt_waits_for_its_event_and_then_needs_review(
     sent_by = unanswered.clock.now()
     unanswered.reconcile(KEY)
     waiting = unanswered.job(KEY)
-    assert (waiting.status, waiting.last_error) == (Status.UNKNOWN, "timeout")
+    assert waiting.status is Status.UNKNOWN
+    assert "Read timeout" in str(waiting.last_error)
     assert waiting.due_at is not None
     assert waiting.due_at - sent_by == WAIT + SES.profile.request_timeout
 
@@ -107,7 +111,7 @@ def test_send_event_ends_unanswered_receipt_with_one_delivery(unanswered: InMemo
 
 
 def test_proof_is_saved_without_version_or_history(world: InMemoryStack) -> None:
-    class _DiesAfterSending(FakeMailer):
+    class _DiesAfterSending(MemoryMail):
         def send(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401  # as the mailer's
             super().send(*args, **named)
             raise KeyboardInterrupt
@@ -140,17 +144,19 @@ def test_late_event_ends_the_review(unanswered: InMemoryStack) -> None:
 
 
 def test_late_event_stays_in_queue_while_the_order_cannot_be_read(
-    unanswered: InMemoryStack, monkeypatch: pytest.MonkeyPatch
+    unanswered: InMemoryStack,
 ) -> None:
     unanswered.run_until_idle(KEY)
 
-    def unreadable(*_: object) -> None:
-        raise UnavailableError("DynamoDB does not respond")
+    def unreadable(call: AwsCall, perform: Callable[[], T]) -> T:
+        if call.request.get("TableName") == "orders":
+            raise no_response(call)
+        return perform()
 
-    with monkeypatch.context() as patched:
-        patched.setattr(unanswered.rows, "get", unreadable)
-        with pytest.raises(UnavailableError, match="does not respond"):
-            receive(unanswered, sent())
+    unanswered.aws.intercept = unreadable
+    with pytest.raises(UnavailableError, match="orders"):
+        receive(unanswered, sent())
+    unanswered.aws.intercept = perform_directly
 
     receive(unanswered, sent())
     assert unanswered.job(KEY).status is Status.FINISHED

@@ -16,8 +16,8 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.domain.timeline import describe_event, timeline
 from oncely.message import MAX_MESSAGE_BYTES
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_entry, make_job
 
 ROW_LIMIT = 400 * 1024

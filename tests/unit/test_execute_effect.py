@@ -5,15 +5,16 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.own_tables import GATES
 from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.flow.gate import Gate
 from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.memory_gates import MemoryGateTable
 from tests.support.fakes import FakeClock
+from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
@@ -29,7 +30,8 @@ def executor(
 ) -> EffectExecutor:
     job = make_job()
     row = job if owned else replace(job, owner="another")
-    store = MemoryJobStore(jobs={job.job_key: row})
+    store = InspectableStore()
+    store.jobs[job.job_key] = row
     writer = DecisionWriter(store=store, clock=FakeClock(NOW), actor="worker")
     return EffectExecutor(
         job=job,
@@ -37,7 +39,7 @@ def executor(
         contract=contract,
         writer=writer,
         deadline=NOW + left,
-        gate=Gate(table=MemoryGateTable(), clock=writer.clock),
+        gate=Gate(table=DynamoGateTable(store.client, GATES), clock=writer.clock),
     )
 
 

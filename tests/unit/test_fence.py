@@ -15,8 +15,9 @@ from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced
-from oncely.testing.memory import MemoryJobStore, MemoryTableGuard
+from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stored_rows import InspectableStore
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery
 from tests.unit.test_dead_letters import handle_dead_letters
 
@@ -26,7 +27,7 @@ OPEN = TableOpen(deployment="dev")
 
 
 def fenced_world() -> InMemoryStack:
-    world = InMemoryStack(guard=MemoryTableGuard(BLOCKED))
+    world = InMemoryStack(guard=FakeTableGuard(BLOCKED))
     world.add_order()
     return world
 
@@ -74,7 +75,7 @@ def test_dead_letter_stays_in_queue() -> None:
 
 @pytest.fixture
 def fenced_later(unknown_charge: InMemoryStack) -> InMemoryStack:
-    unknown_charge.guard = MemoryTableGuard(BLOCKED)
+    unknown_charge.guard = FakeTableGuard(BLOCKED)
     return unknown_charge
 
 
@@ -100,20 +101,20 @@ def test_repair_is_not_allowed_and_says_why(fenced_later: InMemoryStack) -> None
     assert fenced_later.repairer().repair(request) == NotAllowed(BLOCKED.reason)
 
 
-class RestoredDuringClaim(MemoryJobStore):
+class RestoredDuringClaim(InspectableStore):
     """A table that is restored while a worker is frozen before its claim."""
 
-    guard: MemoryTableGuard
+    guard: FakeTableGuard
 
     def claim(self, claim: Claim) -> ClaimResult:
         self.guard.state = BLOCKED
         return super().claim(claim)
 
 
-class RestoredBeforeSwap(MemoryJobStore):
+class RestoredBeforeSwap(InspectableStore):
     """A table that is restored while a worker is frozen before it records its end."""
 
-    guard: MemoryTableGuard
+    guard: FakeTableGuard
 
     def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if after.ended:
@@ -123,7 +124,7 @@ class RestoredBeforeSwap(MemoryJobStore):
 
 
 def world_with(store: RestoredDuringClaim | RestoredBeforeSwap) -> InMemoryStack:
-    store.guard = MemoryTableGuard(OPEN)
+    store.guard = FakeTableGuard(OPEN)
     world = InMemoryStack(store=store, guard=store.guard)
     world.add_order()
     return world
@@ -155,7 +156,7 @@ def test_frozen_worker_marks_nothing_in_restored_table() -> None:
 def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = InMemoryStack()
     until = world.clock.now() + timedelta(days=18)
-    world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
+    world.guard = FakeTableGuard(TableOpen(deployment="dev", replays_until=until))
     world.add_order(charge_requested_at=(world.clock.now() - timedelta(hours=1)).isoformat())
 
     assert find_due(world).items == ()

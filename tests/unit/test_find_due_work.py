@@ -24,7 +24,6 @@ from oncely.reconcile.find_due_work import (
     SweepItem,
     SweepRequest,
 )
-from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
@@ -65,7 +64,7 @@ def test_requested_order_without_job_is_found_and_charged_once(world: InMemorySt
 def test_pending_order_without_request_is_never_charged(world: InMemoryStack) -> None:
     row = {**world.order()}
     del row["charge_requested_at"]
-    world.dependencies.rows.put("orders", {"order_id": "18452"}, row)
+    world.rows.put("orders", {"order_id": "18452"}, row)
     world.clock.advance(hours=1)
 
     assert find(world).items == ()
@@ -205,7 +204,7 @@ def _world_with_many_reviews(number: int) -> InMemoryStack:
 def test_orders_in_review_cost_bounded_number_of_reads() -> None:
     world = _world_with_many_reviews(3000)
     counting = _CountingStore(world.store)
-    world.store, world.rows = counting, world.store.business_rows
+    world.store = counting
 
     found = find(world)
 
@@ -261,7 +260,7 @@ def test_ended_row_in_stale_partition_is_moved_by_hold() -> None:
     world.store.create(started)
     world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
     world.clock.advance(minutes=1)
-    index = MemoryDueIndex(world.store)
+    index = world.ports().due_index
 
     def partition(action: DueAction) -> list[str]:
         now = world.clock.now()
@@ -324,11 +323,13 @@ def test_second_sweep_skips_shards_leased_by_first() -> None:
 def test_sweep_leases_only_shards_with_due_rows() -> None:
     world = InMemoryStack(contracts=())
     key = _add_due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
-    leases = MemorySweepLeases()
 
-    found = make_finder(world, leases=leases).find(SweepRequest(), holder="one")
+    found = make_finder(world).find(SweepRequest(), holder="one")
 
-    assert found.shards == tuple(leases.held) == (due_shard(key, 8),)
+    leases, now = world.ports().sweep_leases, world.clock.now()
+    free = [shard for shard in range(8) if leases.acquire(shard, holder="two", now=now, until=now)]
+    assert found.shards == (due_shard(key, 8),)
+    assert {*range(8)} - {*free} == {*found.shards}
 
 
 def test_lease_of_dead_sweep_blocks_others_until_it_expires() -> None:

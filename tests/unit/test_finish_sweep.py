@@ -1,15 +1,19 @@
 """The end of a sweep releases its shards and starts the next page if one is due."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
+from oncely.aws.own_tables import JOBS
 from oncely.domain.effect_outcomes import Json
 from oncely.reconcile.resolve_group import SweepFinisher
-from oncely.testing.memory import MemorySweepLeases
-from tests.unit.samples import NOW, TICK
+from tests.support.stored_rows import new_account
+from tests.unit.samples import NOW
 
+LEASE = timedelta(minutes=1)
 NEXT = {"from": "2026-11-16T03:00:00.000000Z"}
 MOVED = {"counts": {"finished": 25}, "jobs": []}
 STUCK = {"counts": {"error": 25}, "jobs": []}
@@ -23,6 +27,10 @@ class FakeSweeps:
         self.started.append(sweep)
 
 
+def new_leases() -> DynamoSweepLeases:
+    return DynamoSweepLeases(new_account().clients.dynamodb, JOBS)
+
+
 def make_sweep(**changes: object) -> dict[str, Any]:
     made = {"execution": "one", "shards": [0, 3], "busy": 0, "from": None, "next": None}
     return {**made, **changes}
@@ -30,23 +38,24 @@ def make_sweep(**changes: object) -> dict[str, Any]:
 
 def finish_sweep(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
     sweeps = FakeSweeps()
-    SweepFinisher(leases=MemorySweepLeases(), sweeps=sweeps).finish(sweep, results)
+    SweepFinisher(leases=new_leases(), sweeps=sweeps).finish(sweep, results)
     return sweeps.started
 
 
 def test_finish_releases_own_leases_only() -> None:
-    leases = MemorySweepLeases()
+    leases = new_leases()
     for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
-        leases.acquire(shard, holder=holder, now=NOW, until=NOW + TICK)
+        leases.acquire(shard, holder=holder, now=NOW, until=NOW + LEASE)
 
     SweepFinisher(leases=leases, sweeps=FakeSweeps()).finish(make_sweep(), [MOVED])
 
-    assert set(leases.held) == {1}
+    lease: Any = {"holder": "three", "now": NOW, "until": NOW + LEASE}
+    assert [leases.acquire(shard, **lease) for shard in (0, 1, 3)] == [True, False, True]
 
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
-    finisher = SweepFinisher(leases=MemorySweepLeases(), sweeps=FakeSweeps())
+    finisher = SweepFinisher(leases=new_leases(), sweeps=FakeSweeps())
     report = finisher.finish(make_sweep(busy=busy), [])
     assert report == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 

@@ -23,7 +23,6 @@ EMAIL, FORGED = "real@example.com", "forged@example.com"
 def world() -> InMemoryStack:
     """HubSpot has one contact, updated at START; an hour later."""
     world = InMemoryStack()
-    world.crm.clock = world.clock
     assert world.crm.add(email=EMAIL) == CONTACT_ID
     world.clock.time += HOUR
     return world
@@ -51,7 +50,7 @@ def push(world: InMemoryStack, version: int) -> Any:  # noqa: ANN401  # an outco
 
 
 def stored(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any columns
-    return world.dependencies.rows.get("records", RECORD)
+    return world.rows.get("records", RECORD)
 
 
 def stored_email(world: InMemoryStack) -> object:
@@ -136,7 +135,7 @@ def test_own_change_of_imported_record_is_pushed(world: InMemoryStack) -> None:
     run(world, "1")
     changed = {"properties": {"email": "changed@example.com"}}
     row = {**stored(world), "record": changed, "version": 2}
-    world.dependencies.rows.put("records", RECORD, row)
+    world.rows.put("records", RECORD, row)
     world.clock.time += HOUR
 
     assert isinstance(push(world, 2), Finished)

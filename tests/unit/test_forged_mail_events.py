@@ -9,7 +9,7 @@ import pytest
 from oncely.domain.hints import DropReason, HintAction
 from oncely.domain.keys import JobKey
 from oncely.ports import TableBlocked
-from oncely.testing.memory import MemoryTableGuard
+from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail_events import as_delivered, mail_event
 from tests.unit.test_event_proofs import KEY, receive, sent, unanswered, world
@@ -72,7 +72,7 @@ def test_event_before_its_job_creates_nothing(world: InMemoryStack) -> None:
 
 def test_proof_stays_in_queue_while_job_table_is_blocked(unanswered: InMemoryStack) -> None:
     before = unanswered.job(KEY)
-    unanswered.guard = MemoryTableGuard(TableBlocked("restored"))
+    unanswered.guard = FakeTableGuard(TableBlocked("restored"))
     with pytest.raises(Exception, match="restored"):
         receive(unanswered, sent())
     assert unanswered.job(KEY) == before

@@ -1,13 +1,15 @@
 """The gate of one process: it waits for slots, holds what is paused, and opens the circuit."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.own_tables import GATES
 from oncely.domain.errors import UnavailableError
 from oncely.domain.gate import (
     FIRST_PROBE_AFTER,
@@ -29,9 +31,9 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.run.outcomes import Conflict, Duplicate, Finished
-from oncely.testing.memory_gates import MemoryGateTable
 from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stored_rows import new_account
 
 EFFECTS, LOOKUPS = EndpointGroup
 NAME = "stripe:effects"
@@ -48,11 +50,27 @@ class Probed:
         return self.responds_now
 
 
-@dataclass
-class FlakyTable(MemoryGateTable):
-    is_down: bool = False
-    reads: int = 0
-    leases: list[int] = field(default_factory=list)
+class FlakyTable(DynamoGateTable):
+    """The shipped table, which counts and may be down."""
+
+    def __init__(self) -> None:
+        super().__init__(new_account().clients.dynamodb, GATES)
+        self.is_down = False
+        self.reads = 0
+        self.leases: list[int] = []
+
+    @property
+    def gates(self) -> Mapping[str, GateState]:
+        return super().read().gates
+
+    @property
+    def pauses(self) -> Mapping[str, Pause]:
+        return super().read().pauses
+
+    def lease_until(self, next_slot: datetime, *, gate: str = NAME) -> None:
+        """Lease the slots before this time to other processes."""
+        taken = next_slot - START - SLOT_LEAD
+        super().lease(gate, count=1, interval=taken, now=START, latest=next_slot)
 
     def read(self) -> GateSnapshot:
         self.reads += 1
@@ -197,7 +215,7 @@ def test_slot_that_was_used_is_not_returned(process: GateProcess) -> None:
 
 
 def test_full_gate_holds_runs_without_a_slot(process: GateProcess) -> None:
-    process.table.gates[NAME] = GateState(next_slot=START + MAX_SLOT_WAIT + timedelta(seconds=1))
+    process.table.lease_until(START + MAX_SLOT_WAIT + timedelta(seconds=1))
     held = process.enter()
     assert isinstance(held, Hold)
     assert not held.is_pause
@@ -205,7 +223,7 @@ def test_full_gate_holds_runs_without_a_slot(process: GateProcess) -> None:
 
 
 def test_run_waits_only_until_it_could_not_end_in_time(process: GateProcess) -> None:
-    process.table.gates[NAME] = GateState(next_slot=START + timedelta(seconds=5))
+    process.table.lease_until(START + timedelta(seconds=5))
     needed = process.contract.policy.max_duration
     held = process.enter(deadline=START + needed + timedelta(seconds=4))
     assert isinstance(held, Hold)
@@ -330,7 +348,8 @@ def test_only_one_process_probes(process: GateProcess) -> None:
             assert isinstance(other.enter(), Hold)
             return True
 
-    process.contract.dependencies.clients["stripe"] = Slow()  # type: ignore[attr-defined]  # a fake's
+    slow = InMemoryStack().ports(clients={"stripe": Slow()})
+    process.contract = PaymentCharge(slow, "stripe")
     assert isinstance(process.enter(), datetime)
     assert other.client.probes == 0
 

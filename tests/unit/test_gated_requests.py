@@ -29,7 +29,7 @@ def test_second_request_to_endpoint_takes_another_slot(process: GateProcess) -> 
 def test_request_without_slot_is_not_sent(process: GateProcess) -> None:  # noqa: F811  # the fixture
     process.enter()
     far = START + MAX_SLOT_WAIT + timedelta(minutes=1)
-    process.table.gates["stripe:lookups"] = GateState(next_slot=far)
+    process.table.lease_until(far, gate="stripe:lookups")
     with (
         pytest.raises(GateClosedError, match="stripe:lookups"),
         process.gate.requests(STRIPE).request("read", group=LOOKUPS),
@@ -42,7 +42,7 @@ def test_effect_does_not_begin_long_after_pause_was_checked(process: GateProcess
     slot = START + MAX_WAIT_IN_EFFECT + timedelta(seconds=1)
     requests = process.gate.requests(STRIPE)
     process.enter()
-    process.table.gates["stripe:lookups"] = GateState(next_slot=slot)
+    process.table.lease_until(slot, gate="stripe:lookups")
     with pytest.raises(GateClosedError), requests.request("read", group=LOOKUPS):
         pytest.fail("sent")
     assert timedelta(seconds=10) > MAX_WAIT_IN_EFFECT + SNAPSHOT_AGE
@@ -55,9 +55,8 @@ def test_effect_does_not_begin_long_after_pause_was_checked(process: GateProcess
 
 
 def test_request_through_open_circuit_is_not_sent(process: GateProcess) -> None:  # noqa: F811  # the fixture
-    process.table.gates["stripe:lookups"] = GateState(
-        opened_at=START, probe_at=START + timedelta(minutes=1)
-    )
+    opened = GateState(opened_at=START, probe_at=START + timedelta(minutes=1))
+    process.table.change_circuit("stripe:lookups", GateState(), opened)
     process.enter()
     with (
         pytest.raises(GateClosedError, match="stripe has not responded since"),

@@ -12,10 +12,11 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Finished, NotAttempted, Waiting
-from oncely.testing.provider_fault import ProviderFault
-from tests.support.crash_points import InterruptingPort
+from oncely.testing.memory_aws.calls import perform_directly
+from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.fakes import START
 from tests.support.in_memory_stack import TABLE_RETENTION, InMemoryStack
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
 EMAIL = "ada@example.com"
@@ -30,7 +31,6 @@ TOMBSTONE |= {"gone", "expires_at"}
 def world() -> InMemoryStack:
     """HubSpot has one contact, which was imported; an hour later."""
     world = InMemoryStack()
-    world.crm.clock = world.clock
     assert world.crm.add(email=EMAIL) == ID
     run(world, "first")
     world.clock.advance(hours=1)
@@ -49,13 +49,13 @@ def run(world: InMemoryStack, event_id: str) -> object:
 
 
 def stored(world: InMemoryStack) -> Mapping[str, Any]:
-    row = world.dependencies.rows.get("records", RECORD)
+    row: Mapping[str, Any] | None = world.rows.get("records", RECORD)
     assert row is not None
     return row
 
 
 def delete_contact(world: InMemoryStack) -> None:
-    del world.crm.contacts[ID]
+    world.crm.archive(ID)
 
 
 def archive_contact(world: InMemoryStack) -> None:
@@ -116,11 +116,11 @@ def test_late_finding_does_not_remove_newer_version(world: InMemoryStack) -> Non
 
     def come_back() -> None:
         world.crm = crm
-        crm.contacts[ID] = contact
+        crm.restore(ID)
         crm.update(ID, phone="1")
         run(world, "2")
 
-    crm, contact = world.crm, world.crm.contacts[ID]
+    crm = world.crm
     delete_contact(world)
     world.crm = InterruptingPort(crm, "get_contact", come_back)
     late = world.run(message("late"))
@@ -131,10 +131,9 @@ def test_late_finding_does_not_remove_newer_version(world: InMemoryStack) -> Non
 
 
 def test_contact_that_is_back_does_not_expire(world: InMemoryStack) -> None:
-    contact = world.crm.contacts[ID]
     delete_contact(world)
     run(world, "2")
-    world.crm.contacts[ID] = contact
+    world.crm.restore(ID)
 
     assert run(world, "3") == "updated"
 
@@ -146,14 +145,14 @@ def test_contact_that_is_back_does_not_expire(world: InMemoryStack) -> None:
 def test_record_that_a_producer_put_onto_tombstone_is_removed(world: InMemoryStack) -> None:
     delete_contact(world)
     run(world, "2")
-    world.dependencies.rows.put("records", RECORD, {**stored(world), "record": {"email": EMAIL}})
+    world.rows.put("records", RECORD, {**stored(world), "record": {"email": EMAIL}})
 
     assert run(world, "3") == "gone"
     assert stored(world).keys() <= TOMBSTONE
 
 
 def test_import_event_expires(world: InMemoryStack) -> None:
-    event = world.dependencies.rows.get("import_events", {**RECORD, "event_id": "first"})
+    event = world.rows.get("import_events", {**RECORD, "event_id": "first"})
     assert event is not None
     assert event["expires_at"] == (START + TABLE_RETENTION).timestamp()
 
@@ -165,7 +164,7 @@ PUSH = {"job": "sync.push", "v": 1, "target": "hubspot", **RECORD}
 
 def change_record(world: InMemoryStack) -> None:
     """The shop changes it, so that there is a second version to push."""
-    world.dependencies.rows.put("records", RECORD, {**stored(world), "version": 2})
+    world.rows.put("records", RECORD, {**stored(world), "version": 2})
 
 
 def push_key(version: int) -> JobKey:
@@ -216,13 +215,12 @@ def test_push_to_gone_contact_does_not_create_it_again(world: InMemoryStack) -> 
 def test_record_gone_before_reservation_is_not_pushed(world: InMemoryStack) -> None:
     def vanish() -> None:
         if ID in world.crm.contacts:
-            world.rows = rows
+            world.aws.intercept = perform_directly
             delete_contact(world)
             run(world, "2")
 
     change_record(world)
-    rows = world.store.business_rows
-    world.rows = InterruptingPort(rows, "get", vanish)
+    interrupt_after(world.aws, "get_item", vanish, table="records")
 
     outcome = world.run({**PUSH, "version": 2})
 

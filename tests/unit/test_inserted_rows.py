@@ -133,7 +133,7 @@ def test_row_with_our_mark_is_never_replaced(
 @pytest.mark.parametrize("inserted", [Status.READY, Status.UNKNOWN])
 def test_unreadable_row_without_mark_is_replaced(world: InMemoryStack, inserted: Status) -> None:
     forge(world, inserted)
-    world.store.unreadable.add(KEY)
+    world.store.make_unreadable(KEY)
 
     assert isinstance(world.run(charge_message()), Finished)
 
@@ -292,7 +292,7 @@ def test_requested_job_with_forged_row_is_sent(world: InMemoryStack, status: Sta
 
 def test_unreadable_row_hides_no_requested_job(world: InMemoryStack) -> None:
     forge(world, Status.UNKNOWN)
-    world.store.unreadable.add(KEY)
+    world.store.make_unreadable(KEY)
     world.add_order("18453")
     world.clock.advance(hours=1)
 

@@ -35,6 +35,12 @@ def finished_pages(world: InMemoryStack, job_type: str | None = None) -> Iterato
     return world.inspector().iter_pages(status="finished", job_type=job_type)
 
 
+def paid_job_in_history(order_id: str = "1", **changes: object) -> InMemoryStack:
+    world = world_with_paid_job(order_id, **changes)
+    world.write_history()
+    return world
+
+
 def to_csv(pages: Iterator[inspect.JobPage], **limits: int) -> JobExport:
     return export_jobs(pages, ExportFormat.CSV, **limits)
 
@@ -49,11 +55,13 @@ def add_copies(world: InMemoryStack, count: int, **changes: Any) -> None:  # noq
     for number in range(count):
         key, at = JobKey(f"payment.charge:order_x{number}"), START + timedelta(seconds=number)
         world.store.jobs[key] = replace(first, job_key=key, updated_at=at, **changes)
+    world.clock.time = START + timedelta(seconds=count)
+    world.write_history()
 
 
 def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
     customer = 'a "quoted", name\nwith =lines'
-    rows, more = export_csv(world_with_paid_job("1", customer_id=customer), 10)
+    rows, more = export_csv(paid_job_in_history("1", customer_id=customer), 10)
 
     assert [row["customer_id"] for row in rows] == [customer]
     assert rows[0]["amount_label"] == "12.50 EUR"
@@ -62,14 +70,14 @@ def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
 
 
 def test_truncated_export_says_so() -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     add_copies(world, 250)
     assert len(export_csv(world, 1000)[0]) == 251
     assert [export_csv(world, limit)[1] for limit in (200, 251)] == [True, False]
 
 
 def test_truncated_export_of_rare_type_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 0)
 
     text, more, _ = to_csv(finished_pages(world, job_type="payment.charge"), max_jobs=10)
@@ -79,7 +87,7 @@ def test_truncated_export_of_rare_type_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_export_stays_within_response_size() -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     add_copies(world, 50, customer_id="\u00e9" * 100)
 
     text, more, _ = to_csv(finished_pages(world), max_jobs=1000, max_bytes=20_000)
@@ -90,7 +98,7 @@ def test_export_stays_within_response_size() -> None:
 
 
 def test_export_may_fill_response_size_exactly() -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     text, _, _ = to_csv(finished_pages(world), max_jobs=10)
     size = len(json.dumps(text.partition("\r\n")[2]))
 
@@ -102,10 +110,11 @@ def test_export_may_fill_response_size_exactly() -> None:
 
 
 def test_unreadable_row_is_exported_with_reason() -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     world.add_order("2")
     world.run(charge_message("2"))
-    world.store.unreadable.add(JobKey("payment.charge:order_1"))
+    world.write_history()
+    world.store.make_unreadable(JobKey("payment.charge:order_1"))
 
     rows, more = export_csv(world, 10)
 
@@ -117,7 +126,7 @@ def test_unreadable_row_is_exported_with_reason() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_json_export_holds_the_same_values(count: int) -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     add_copies(world, count, customer_id='=Ann\u00e9; "x"')
 
     text, more, shown = export_jobs(finished_pages(world), ExportFormat.JSON, max_jobs=10)
@@ -130,7 +139,7 @@ def test_json_export_holds_the_same_values(count: int) -> None:
 
 
 def test_cut_json_export_is_still_json() -> None:
-    world = world_with_paid_job("1")
+    world = paid_job_in_history("1")
     add_copies(world, 5)
 
     text, more, _ = export_jobs(finished_pages(world), ExportFormat.JSON, max_jobs=3)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.own_tables import JOBS
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -15,10 +17,9 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
 from oncely.operate.job_lists import ListCursor
 from oncely.search_ports import JobListEntry, UnreadableRow
-from oncely.testing.memory import MemoryJobIndex
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 
 
@@ -64,7 +65,7 @@ def test_page_continues_when_last_job_has_left_list() -> None:
     assert second.jobs[0].job.job_key == "payment.charge:order_19"
 
 
-class _LaggingIndex(MemoryJobIndex):
+class _LaggingIndex(DynamoJobIndex):
     def by_status(self, statuses: Sequence[Status], **asked: Any) -> Iterator[JobListEntry]:  # noqa: ANN401  # arguments of the port
         return super().by_status(tuple(Status), **asked)
 
@@ -73,7 +74,7 @@ def test_job_with_stale_index_status_is_left_out() -> None:
     world = many_reviews(3)
     key = next(iter(world.store.jobs))
     world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
-    lagging = replace(world.inspector(), job_index=_LaggingIndex(world.store))
+    lagging = replace(world.inspector(), job_index=_LaggingIndex(world.store.client, JOBS))
 
     assert len(lagging.list_page(status="needs_review").jobs) == 2
     assert [len(page.jobs) for page in lagging.iter_pages(status="needs_review")] == [2]
@@ -154,6 +155,7 @@ def test_finished_jobs_are_listed_for_last_day() -> None:
     world.add_order("2")
     world.clock.advance(hours=20)
     world.run(charge_message("2"))
+    world.write_history()
     inspector = world.inspector()
 
     both = inspector.list_page(status="finished")
@@ -171,7 +173,8 @@ def test_pages_of_finished_jobs_show_each_once() -> None:
     for number, (key, job) in enumerate(world.store.jobs.items()):
         status = Status.FINISHED if number % 5 else Status.FAILED
         at = START - timedelta(seconds=number // 7)
-        world.store.jobs[key] = replace(job, status=status, updated_at=at, since=None)
+        world.store.jobs[key] = replace(job, status=status, updated_at=at, since=None, fence=1)
+    world.write_history()
 
     pages = read_all_pages(world, status="finished", limit=10)
 
@@ -283,7 +286,7 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
 
 
-class _RecordingIndex(MemoryJobIndex):
+class _RecordingIndex(DynamoJobIndex):
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
@@ -292,7 +295,7 @@ class _RecordingIndex(MemoryJobIndex):
 
 def test_deleted_job_in_stale_index_is_left_out() -> None:
     world = many_reviews(3)
-    inspector = replace(world.inspector(), job_index=_RecordingIndex(world.store))
+    inspector = replace(world.inspector(), job_index=_RecordingIndex(world.store.client, JOBS))
     shown = [view.job.job_key for view in inspector.list_page(status="needs_review").jobs]
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
@@ -309,7 +312,7 @@ def test_cursor_names_only_jobs_shown_at_its_own_time() -> None:
 
 def test_unreadable_row_hides_no_other_job_of_page() -> None:
     world = many_reviews(3)
-    world.store.unreadable.add(JobKey("payment.charge:order_1"))
+    world.store.make_unreadable(JobKey("payment.charge:order_1"))
     inspector = world.inspector()
 
     page = inspector.list_page(status="needs_review")
@@ -326,6 +329,7 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
 
 def test_contract_that_cannot_describe_row_hides_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with_paid_job()
+    world.write_history()
     monkeypatch.setattr(PaymentCharge, "success_summary", lambda job: job.result["no such field"])
     (view,) = world.inspector().list_page(status="finished").jobs
     assert view.headline == "Done."

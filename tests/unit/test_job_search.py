@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.own_tables import JOBS
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.operate.job_queries import SearchResults
 from oncely.search_ports import UnreadableRow
-from oncely.testing.memory import MemoryJobIndex
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import KEY, world_with_paid_job
 from tests.unit.samples import make_job
@@ -91,7 +92,7 @@ def test_longest_key_is_shown() -> None:
     assert world.inspector().get("payment.charge:none") is None
 
 
-class _RecordingIndex(MemoryJobIndex):
+class _RecordingIndex(DynamoJobIndex):
     requested_keys: tuple[JobKey, ...] = ()
 
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
@@ -103,7 +104,7 @@ class _RecordingIndex(MemoryJobIndex):
 @pytest.mark.parametrize("text", ["18452", KEY])
 def test_each_matching_row_is_read_once(text: str) -> None:
     world = world_with_paid_job()
-    finder = _RecordingIndex(world.store)
+    finder = _RecordingIndex(world.store.client, JOBS)
     replace(world.inspector(), job_index=finder).search(text)
     assert finder.requested_keys == (KEY,)
 
@@ -131,7 +132,7 @@ def test_subject_is_stored_when_key_cannot_be_derived() -> None:
 def test_unreadable_row_hides_no_other_search_result() -> None:
     world = world_with_paid_job()
     world.run(charge_message("18452", attempt=2))
-    world.store.unreadable.add(KEY)
+    world.store.make_unreadable(KEY)
 
     found = world.inspector().search("18452")
 

@@ -12,9 +12,9 @@ from oncely.domain.repairs import Repair
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_view import JobView, build_view
 from oncely.registry import ContractRegistry
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 from tests.unit.samples import NOW, TICK, make_job
 
@@ -49,7 +49,7 @@ def test_slow_charge_has_one_headline_and_timeline(world: InMemoryStack) -> None
 
     shown = shown_job(world).to_json()
 
-    assert shown["headline"] == "Charged once: 12.50 EUR (ch_pi_1). It took 2 attempts."
+    assert shown["headline"] == "Charged once: 12.50 EUR (ch_1). It took 2 attempts."
     assert (shown["status_label"], shown["amount_label"]) == ("done", "12.50 EUR")
     assert (shown["subject"], shown["customer_id"]) == ("18452", "customer_7")
     timeline: Any = shown["timeline"]

@@ -54,6 +54,20 @@ def test_late_worker_cannot_overwrite_reconciled_job(world: InMemoryStack) -> No
     assert world.payments.charges == ["pi_1"]
 
 
+def test_late_worker_adds_note_when_another_result_was_recorded(world: InMemoryStack) -> None:
+    def resolve_otherwise() -> None:
+        reconcile_after_lease(world)
+        world.store.jobs[KEY] = replace(world.job(KEY), result={"charge_id": "by hand"})
+
+    outcome = run_slowly(world, "execute", resolve_otherwise)
+
+    job = world.job(KEY)
+    assert isinstance(outcome, OwnershipLost)
+    assert (job.status, job.evidence[-1].event) == (Status.FINISHED, "note")
+    assert "late worker" in job.evidence[-1].reason
+    assert world.payments.charges == ["pi_1"]
+
+
 def test_late_worker_without_saved_reference_cannot_confirm(world: InMemoryStack) -> None:
     outcome = run_slowly(world, "prepare", lambda: reconcile_after_lease(world))
     assert isinstance(outcome, OwnershipLost)

@@ -20,11 +20,11 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
-from oncely.providers.fake_payments import FakeIntent
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
+from tests.support.stripe_account import StripeIntent
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
 from tests.unit.errand_contract import KEY as ERRAND
 from tests.unit.samples import make_job
@@ -33,8 +33,8 @@ from tests.unit.samples import make_job
 def test_mark_finished_pays_order_in_same_write() -> None:
     world = world_with_review_job()
 
-    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1"), Repaired)
-    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_pi_1")
+    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), Repaired)
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_1")
     assert "charge_requested_at" not in world.order()
     job = world.job(KEY)
     assert job.status is Status.FINISHED
@@ -67,10 +67,10 @@ def test_mark_finished_conflicts_when_order_changed(order: dict[str, Any]) -> No
     world.add_order(**order)
     before, row = world.job(KEY), world.order()
 
-    dry = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1", dry_run=True)
+    dry = repair_job(world, Repair.MARK_FINISHED, reference="ch_1", dry_run=True)
 
     assert isinstance(dry, BusinessRowConflict)
-    assert dry == repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+    assert dry == repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
     assert is_unchanged(world, before)
     assert world.order() == row
 
@@ -78,29 +78,29 @@ def test_mark_finished_conflicts_when_order_changed(order: dict[str, Any]) -> No
 def test_mark_failed_is_allowed_when_order_is_missing() -> None:
     world = world_with_review_job()
     world.payments.complete("pi_1", status="refunded")
-    world.store.business_rows.rows.clear()
+    world.rows.clear()
 
     outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
     assert isinstance(outcome, BusinessRowConflict)
     assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
 
-@pytest.mark.parametrize("order", [{}, {"charge_id": "ch_pi_1"}], ids=["no charge id", "the same"])
+@pytest.mark.parametrize("order", [{}, {"charge_id": "ch_1"}], ids=["no charge id", "the same"])
 def test_mark_finished_accepts_order_marked_paid(order: dict[str, Any]) -> None:
     world = world_with_review_job()
     world.add_order(status="paid", **order)
-    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1"), Repaired)
+    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), Repaired)
 
 
 def test_mark_finished_conflicts_with_order_paid_by_hand() -> None:
     world = world_with_review_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
 
-    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
 
     assert isinstance(outcome, BusinessRowConflict), "the customer paid twice"
     assert "ch_by_hand" in outcome.reason
-    assert "ch_pi_1" in outcome.reason
+    assert "ch_1" in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ def world_with_closing_job() -> InMemoryStack:
 
 
 def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
-    noted = BusinessWrite(table="errands", key={"id": "7"}, set={"seen": True}, may_create=True)
+    noted = BusinessWrite(
+        table="orders", key={"order_id": "7"}, set={"seen": True}, may_create=True
+    )
     world = world_with_review(
         lambda: AlreadyResolved(outcome=Succeeded("run before"), writes=(noted,))
     )
@@ -178,7 +180,7 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
     outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
 
     assert isinstance(outcome, Repaired)
-    assert world.dependencies.rows.get("errands", {"id": "7"}) == {"id": "7", "seen": True}
+    assert world.rows.get("orders", {"order_id": "7"}) == {"order_id": "7", "seen": True}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_mark_failed_fails_when_money_may_move(status: str, reason: str, *, othe
     world.payments.complete("pi_1", status=status)
     if other:
         own = world.payments.intents["pi_1"].payment
-        world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
+        world.payments.intents["pi_2"] = StripeIntent("pi_2", own, "succeeded")
     before = world.job(KEY)
 
     outcome = repair_job(world, Repair.MARK_FAILED)
@@ -253,7 +255,7 @@ def test_payment_that_succeeds_before_close_finishes_job() -> None:
 
 def test_open_payment_without_order_is_not_marked_failed() -> None:
     world = world_with_review_job(ProviderFault.TIMEOUT_BEFORE)
-    world.store.business_rows.rows.clear()
+    world.rows.clear()
 
     outcome = repair_job(world, Repair.MARK_FAILED)
 
@@ -263,7 +265,7 @@ def test_open_payment_without_order_is_not_marked_failed() -> None:
 
 def test_close_needs_review_when_order_is_missing() -> None:
     world = world_with_closing_job()
-    world.store.business_rows.rows.clear()
+    world.rows.clear()
     assert isinstance(world.run(world.outbox.sent.pop()), NeedsReview)
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
 

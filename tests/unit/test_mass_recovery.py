@@ -21,11 +21,10 @@ from oncely.reconcile.resolve_group import (
     build_group_summary,
     split_into_groups,
 )
-from oncely.testing.memory import MemorySweepLeases
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.load_size import choose_size
+from tests.support.provider_fault import ProviderFault
 
 # For 100,000: each page takes as long as the one before.
 UNKNOWN: Final = choose_size(2_000, full=10_000)
@@ -41,7 +40,6 @@ READ_SECONDS: Final = timedelta(milliseconds=300)
 @dataclass
 class OutageRecovery:
     world: InMemoryStack
-    leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
     started: list[Mapping[str, Json]] = field(default_factory=list)
     reads: int = 0
     groups: int = 0
@@ -53,7 +51,7 @@ class OutageRecovery:
     def sweep(self, sweep: Mapping[str, Json]) -> None:
         world, self.executions = self.world, self.executions + 1
         asked = SweepRequest.parse(sweep)
-        app = world.app(sweep_leases=self.leases, sweeps=self)
+        app = world.app(sweeps=self)
         holder = f"execution {self.executions}"
         found = app.due_work_finder.find(asked, holder=holder)
         began = world.clock.time + NEW_EXECUTION
@@ -118,8 +116,10 @@ def outage() -> OutageRecovery:
         message = {**one.message, "order_id": str(number)}
         row = replace(one, job_key=key, message=message, provider_ref=ref, due_at=due_at)
         world.store.create(replace(row, fingerprint=None))
-        world.dependencies.rows.put("orders", {"order_id": str(number)}, order)
-        payment = replace(intent.payment, job_key=key, order_id=str(number))
+        customer = f"cus_{number}"
+        other = {**order, "payment_customer": customer}
+        world.rows.put("orders", {"order_id": str(number)}, other)
+        payment = replace(intent.payment, job_key=key, order_id=str(number), customer=customer)
         world.payments.intents[ref] = replace(intent, ref=ref, payment=payment)
     world.clock.advance(minutes=1)
     return OutageRecovery(world)

@@ -1,6 +1,6 @@
 """An incomplete deployment: nothing is claimed, and nothing is sent twice."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,7 +21,7 @@ from oncely.run.outcomes import (
     Unknown,
 )
 from oncely.run.process_batch import Ack, action_for
-from tests.support.in_memory_stack import FakePorts, InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raising_step
 from tests.unit.errand_contract import KEY as ERRAND
@@ -30,14 +30,12 @@ KEY = "payment.charge:order_18452"
 REASON = "the secret 'stripe' is empty: store the API key in it"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PortsWithoutSecrets(FakePorts):
-    def secret(self, name: str) -> str:
-        raise NotConfiguredError(f"the secret {name!r} is empty: store the API key in it")
+def missing_secret(name: str) -> str:
+    raise NotConfiguredError(f"the secret {name!r} is empty: store the API key in it")
 
 
 def run_without_secret(world: InMemoryStack) -> RunOutcome:
-    runner = replace(world.runner(), dependencies=PortsWithoutSecrets(**vars(world.dependencies)))
+    runner = replace(world.runner(), dependencies=world.ports(secret=missing_secret))
     return world.run(charge_message(), runner=runner)
 
 

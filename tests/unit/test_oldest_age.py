@@ -10,8 +10,8 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import MAX_AGE_READS
-from oncely.testing.memory import MemoryJobStore
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import make_job
 from tests.unit.test_find_due_work import make_finder
 
@@ -71,13 +71,13 @@ def test_oldest_age_reads_bounded_number_of_rows(world: InMemoryStack) -> None:
 @pytest.mark.parametrize("store", ["broken", "empty"])
 def test_oldest_age_uses_due_time_when_row_is_unreadable(world: InMemoryStack, store: str) -> None:
     add_due_job(world, 1)
-    found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()
+    found: Any = _BrokenStore() if store == "broken" else InspectableStore()
     expected = timedelta(minutes=1) if store == "broken" else timedelta(0)
     assert oldest_age(world, store=found) == expected
 
 
 class _CountingStore:
-    def __init__(self, store: MemoryJobStore) -> None:
+    def __init__(self, store: InspectableStore) -> None:
         self.store = store
         self.reads = 0
 

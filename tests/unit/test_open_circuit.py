@@ -16,8 +16,8 @@ from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from oncely.run.outcomes import Finished, Held, NotAttempted
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
 KEY = JobKey("payment.charge:order_18452")
@@ -34,11 +34,11 @@ def open_circuits(world: InMemoryStack) -> None:
     for group in EndpointGroup:
         opened = open_circuit(GateState(), world.clock.now())
         assert opened is not None
-        world.gates.gates[gate_name("stripe", group)] = opened
+        world.gates.change_circuit(gate_name("stripe", group), GateState(), opened)
 
 
-def stop_responding(world: InMemoryStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(world.payments), "responds", lambda _: False)
+def stop_responding(world: InMemoryStack) -> None:
+    world.payments.sandbox.faults.add("outage", times=None)
     open_circuits(world)
 
 
@@ -49,10 +49,8 @@ def sweep(world: InMemoryStack) -> set[str]:
     return {one.resolution.outcome for one in handled if one.resolution is not None}
 
 
-def test_message_returns_to_queue_without_a_row(
-    world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop_responding(world, monkeypatch)
+def test_message_returns_to_queue_without_a_row(world: InMemoryStack) -> None:
+    stop_responding(world)
 
     (processed,) = BatchHarness(world=world).process(make_delivery(charge_message()))
 
@@ -62,18 +60,16 @@ def test_message_returns_to_queue_without_a_row(
     assert not world.payments.intents
 
 
-def test_unknown_job_is_not_touched_for_three_days(
-    world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_job_is_not_touched_for_three_days(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     before = world.job(KEY)
     assert before.status is Status.UNKNOWN
-    with monkeypatch.context() as outage:
-        stop_responding(world, outage)
-        for _ in range(3 * 24):
-            world.clock.advance(hours=1)
-            assert sweep(world) == {HELD}
+    stop_responding(world)
+    for _ in range(3 * 24):
+        world.clock.advance(hours=1)
+        assert sweep(world) == {HELD}
+    world.payments.sandbox.faults.clear()
     assert world.job(KEY) == before
     assert world.alerts.sent == []
 
@@ -82,13 +78,12 @@ def test_unknown_job_is_not_touched_for_three_days(
 
 
 def test_circuit_that_opens_during_a_run_spends_no_attempt(world: InMemoryStack) -> None:
-    class LostOnTheWay(type(world.payments)):  # type: ignore[misc]  # the fake of any provider
-        def prepare(self, *given: object, **more: object) -> object:
-            prepared = super().prepare(*given, **more)
-            open_circuits(world)
-            return prepared
+    def prepare(*given: object, **more: object) -> object:
+        prepared = world.payments.client.prepare(*given, **more)
+        open_circuits(world)
+        return prepared
 
-    world.payments = LostOnTheWay()
+    world.payments.prepare = prepare
 
     outcome = world.run(charge_message())
 

@@ -1,18 +1,20 @@
 """An outage of our own tables, with a simulated clock: no dead letters, and every job ends soon."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
+from oncely.aws.deployment_identity import DynamoTableIdentity
+from oncely.aws.own_tables import JOBS
 from oncely.domain.effect_outcomes import EffectOutcome
 from oncely.domain.errors import UnavailableError
 from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.providers.fake_payments import FakePayments
+from oncely.domain.table_identity import TableIdentity
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.process_batch import (
     MIN_POSTPONE_TIME,
@@ -23,15 +25,13 @@ from oncely.run.process_batch import (
 from oncely.run.table_guard import CheckedTable
 from oncely.settings import Settings
 from oncely.testing.in_memory_queue import InMemoryQueue
-from oncely.testing.memory import (
-    MemoryBusinessRows,
-    MemoryDueIndex,
-    MemoryJobStore,
-    MemorySweepLeases,
-)
+from oncely.testing.memory_aws.calls import AwsCall
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stripe_account import StripeAccount
 from tests.support.worker import BatchHarness, make_delivery
+
+T = TypeVar("T")
 
 MAX_RECEIVES: Final = Settings().max_receive_count
 OUTAGE: Final = timedelta(minutes=10)
@@ -53,43 +53,20 @@ class Outage:
     def is_on(self) -> bool:
         return self.until is not None and self.now() < self.until
 
-
-class FailingTable:
-    """A store whose every call fails during the outage."""
-
-    def __init__(self, target: Any, outage: Outage) -> None:  # noqa: ANN401  # any store
-        self._target, self._outage = target, outage
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # what the store has
-        if self._outage.is_on:
-            raise UnavailableError("no response")
-        return getattr(self._target, name)
+    def intercept(self, call: AwsCall, perform: Callable[[], T]) -> T:
+        """Refuse every call of DynamoDB during the outage."""
+        if self.is_on and call.service == "dynamodb":
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return perform()
 
 
-@dataclass(frozen=True)
-class FailingInspector:
-    outage: Outage
-
-    def identity(self) -> TableIdentity:
-        if self.outage.is_on:
-            raise UnavailableError("no response")
-        return TableIdentity(deployment="dev", table_id="T1")
-
-    def facts(self) -> TableFacts:
-        return TableFacts(name="jobs", table_id="T1", has_stream=True)
-
-    def with_protection(self, facts: TableFacts) -> TableFacts:
-        return facts
-
-
-@dataclass
-class PaymentsBeforeOutage(FakePayments):
+class PaymentsBeforeOutage(StripeAccount):
     """The first charge succeeds, and the tables fail before it can be recorded."""
 
     outage: Outage | None = None
 
     def execute(self, *given: Any, **more: Any) -> EffectOutcome:  # noqa: ANN401  # as it is
-        outcome = super().execute(*given, **more)
+        outcome: EffectOutcome = self.client.execute(*given, **more)
         if self.outage:
             self.outage.begin()
         return outcome
@@ -104,20 +81,16 @@ class Deployment:
     queue: InMemoryQueue = field(
         default_factory=lambda: InMemoryQueue(max_receive_count=MAX_RECEIVES)
     )
-    leases: Any = field(default_factory=MemorySweepLeases)
     dead_letters: int = 0
     sweeps: int = 0
 
     def __post_init__(self) -> None:
-        store = FailingTable(self.world.store, self.outage)
-        app = self.world.app(store=store)
+        self.world.aws.intercept = self.outage.intercept
+        app = self.world.app()
         self.runner = app.job_runner
         self.resolver = app.group_resolver
-        self.finder = replace(
-            app.due_work_finder,
-            index=FailingTable(MemoryDueIndex(self.world.store), self.outage),
-            leases=FailingTable(self.leases, self.outage),
-        )
+        self.finder = app.due_work_finder
+        self.leases = app.ports.sweep_leases
 
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         (message,) = (one for one in self.queue.messages if str(one.number) == receipt)
@@ -179,24 +152,26 @@ class Deployment:
 
 @pytest.fixture
 def deployment() -> Deployment:
-    store, payments = MemoryJobStore(), PaymentsBeforeOutage()
-    world = InMemoryStack(store=store, payments=payments)
+    payments = PaymentsBeforeOutage()
+    world = InMemoryStack(payments=payments)
     payments.outage = outage = Outage(world.clock.now)
-    world.guard = CheckedTable(FailingInspector(outage), world.clock)
-    world.rows = FailingTable(store.business_rows, outage)
+    table = DynamoTableIdentity(world.store.client, JOBS)
+    assert table.write(
+        TableIdentity(deployment="dev", table_id=table.facts().table_id), replacing=None
+    )
+    world.guard = CheckedTable(table, world.clock)
     return Deployment(world, outage)
 
 
 def test_jobs_end_within_2_minutes_of_outage_without_dead_letters(deployment: Deployment) -> None:
     world, seconds = deployment.world, int((OUTAGE + RECOVERY).total_seconds())
     orders = [str(number) for number in range(0, seconds - 120, ORDER_EVERY_SECONDS)]
-    rows: MemoryBusinessRows = world.store.business_rows
     world.add_order("0")
-    order: Mapping[str, object] = rows.get("orders", {"order_id": "0"}) or {}
+    order = world.order("0")
 
     for second in range(seconds):
         if str(second) in orders:
-            rows.put("orders", {"order_id": str(second)}, order)
+            world.rows.put("orders", {"order_id": str(second)}, {**order, "order_id": str(second)})
             deployment.queue.send(json.dumps(charge_message(str(second))), at=world.clock.now())
         deployment.second()
 
@@ -218,7 +193,8 @@ def test_delays_grow_to_one_hour_together(max_receives: int) -> None:
 
 def test_failed_store_call_returns_message_after_seconds() -> None:
     harness = BatchHarness(world=InMemoryStack(), max_receives=MAX_RECEIVES)
-    harness.world.rows = FailingTable(None, Outage(harness.world.clock.now))
+    now = harness.world.clock.now
+    harness.world.aws.intercept = Outage(now, until=now() + OUTAGE).intercept
     [one] = harness.process(make_delivery(charge_message()))
     assert not one.acked
     assert harness.inbox.redelivered[one.delivery.receipt] <= timedelta(seconds=5)

@@ -60,7 +60,7 @@ def test_resume_keeps_history(admin: Page) -> None:
 def test_support_agent_cannot_pause(admin: Page, world: InMemoryStack) -> None:
     body = json.dumps({"target": TARGET, "action": "pause", "reason": "x"})
     assert admin.call("POST /api/pause", groups="[support]", body=body)["statusCode"] == 403
-    assert world.gates.pauses == {}
+    assert world.gates.read().pauses == {}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,8 @@ def test_invalid_request_is_refused(admin: Page, wrong: dict[str, str]) -> None:
 def test_open_circuit_is_shown_and_measured(
     admin: Page, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.gates.gates["stripe:effects"] = GateState(opened_at=START, probe_at=START)
+    opened = GateState(opened_at=START, probe_at=START)
+    world.gates.change_circuit("stripe:effects", GateState(), opened)
     assert held(admin)["open"] == [{"gate": "stripe:effects", "since": "2026-11-16T03:00:00.000Z"}]
 
     now = START + timedelta(minutes=5)

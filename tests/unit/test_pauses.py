@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.aws.dynamodb_gates import DynamoGateTable
+from oncely.aws.own_tables import GATES
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.gate import Pause, PauseAction, PauseEntry
 from oncely.domain.keys import JobKey
@@ -14,8 +16,8 @@ from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from oncely.run.outcomes import Conflict, Duplicate, Finished, Held, NotAttempted
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
 KEY = JobKey("payment.charge:order_18452")
@@ -74,13 +76,12 @@ def test_paused_job_waits_in_its_row_for_three_days(world: InMemoryStack, target
 
 
 def test_pause_is_checked_again_before_each_effect(world: InMemoryStack) -> None:
-    class PausedOnTheWay(type(world.payments)):  # type: ignore[misc]  # the fake of any provider
-        def prepare(self, *given: object, **more: object) -> object:
-            prepared = super().prepare(*given, **more)
-            pause(world)
-            return prepared
+    def prepare(*given: object, **more: object) -> object:
+        prepared = world.payments.client.prepare(*given, **more)
+        pause(world)
+        return prepared
 
-    world.payments = PausedOnTheWay()
+    world.payments.prepare = prepare
 
     outcome = world.run(charge_message())
 
@@ -220,7 +221,7 @@ def test_unknown_target_is_refused_with_known_ones(world: InMemoryStack) -> None
 def test_what_is_no_longer_deployed_can_be_resumed(world: InMemoryStack) -> None:
     """Otherwise its alarm could never end."""
     entry = PauseEntry(at=world.clock.now(), action=PauseAction.PAUSE, actor="ada", reason="why")
-    world.gates.pauses["sync.removed"] = Pause(target="sync.removed", entries=(entry,))
+    world.gates.write_pause(None, Pause(target="sync.removed", entries=(entry,)))
     assert resume(world, "sync.removed").is_changed
     with pytest.raises(InvalidRequestError, match=r"no job type.*'sync\.removed'"):
         pause(world, "sync.removed")
@@ -229,17 +230,16 @@ def test_what_is_no_longer_deployed_can_be_resumed(world: InMemoryStack) -> None
 def test_two_operators_who_resume_at_once_leave_one_entry(world: InMemoryStack) -> None:
     pause(world)
 
-    class Slow(type(world.gates)):  # type: ignore[misc]  # whatever the table of the world is
+    class Slow(DynamoGateTable):
         def write_pause(self, before: Pause | None, after: Pause) -> bool:
             resume(world)
-            written: bool = world.gates.write_pause(before, after)
-            return written
+            return super().write_pause(before, after)
 
-    switch = replace(world.app().pause_switch, table=Slow(world.gates.gates, world.gates.pauses))
+    switch = replace(world.app().pause_switch, table=Slow(world.gates.client, GATES))
     done = switch.change(TARGETS[0], PauseAction.RESUME, actor="bo", reason="fixed")
 
     assert not done.is_changed
-    entries = world.gates.pauses[TARGETS[0]].entries
+    entries = world.gates.read().pauses[TARGETS[0]].entries
     assert [(one.action, one.actor) for one in entries] == [
         (PauseAction.PAUSE, "operator:ada"),
         (PauseAction.RESUME, "operator:ada"),

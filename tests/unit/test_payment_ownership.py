@@ -13,12 +13,12 @@ from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, P
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers.fake_payments import FakeIntent
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stripe_account import StripeIntent
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(
@@ -96,12 +96,12 @@ def add_forged_row(world: InMemoryStack) -> None:
 def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]) -> None:
     world = InMemoryStack()
     world.add_order()
-    world.payments.intents["pi_victim"] = FakeIntent("pi_victim", replace(OURS, **changes))
+    world.payments.intents["pi_victim"] = StripeIntent("pi_victim", replace(OURS, **changes))
     add_forged_row(world)
 
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
-    assert world.payments.calls == [("verify", "pi_victim")]
+    assert world.payments.calls == [("lookup", "pi_victim")]
     assert world.order()["status"] == "payment_pending"
     assert world.alerts.sent
 
@@ -114,11 +114,11 @@ def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> N
 def test_replayed_payment_is_verified_before_confirmation(world: InMemoryStack) -> None:
     """Such as after a restore: a replay shows the payment as it was created, not as it is now."""
     made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
-    world.payments.intents[made.ref] = FakeIntent(made.ref, replace(OURS, customer="cus_victim"))
+    world.payments.intents[made.ref] = StripeIntent(made.ref, replace(OURS, customer="cus_victim"))
 
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
-    assert world.payments.calls[-1] == ("verify", made.ref)
+    assert world.payments.calls[-1] == ("lookup", made.ref)
 
 
 OTHERS = [

@@ -19,13 +19,13 @@ from oncely.jobs.payment_providers import PAYMENT_PROVIDERS
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_view import build_view
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
-from oncely.providers.fake_payments import FakePayments
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import PROFILE, StripePlugin
 from oncely.run.outcomes import Conflict, Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
+from tests.support.stripe_account import StripeAccount
 
 KEY = JobKey("payment.charge:order_18452")
 LAG = timedelta(minutes=5)
@@ -52,13 +52,15 @@ class TwoProviderCharge(PaymentCharge):
     resources = replace(PaymentCharge.resources, providers=(PAYMENT_PROVIDERS["stripe"], OTHER))
 
 
-class KeylessPayments(FakePayments):
+class KeylessPayments(StripeAccount):
     """Its search alone never proves absence."""
 
-    honors_idempotency_keys = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.model.honors_idempotency_keys = False
 
     def find(self, payment: Payment) -> Prepared | EffectOutcome:
-        found = super().find(payment)
+        found = self.client.find(payment)
         return replace(found, conclusive=False) if isinstance(found, NotFound) else found
 
 
@@ -206,7 +208,7 @@ def test_page_links_to_the_provider_of_the_row(world: InMemoryStack) -> None:
     view = build_view(world.job(KEY), world.registry, now=world.clock.now())
     assert [link.url for link in view.links] == [
         "https://other.example/pi_1",
-        "https://other.example/ch_pi_1",
+        "https://other.example/ch_1",
     ]
 
 

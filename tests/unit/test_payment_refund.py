@@ -12,11 +12,11 @@ from oncely.domain.repairs import Repair
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, RepairRequest
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Waiting
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job
 
-CHARGE_ID = "ch_pi_1"
+CHARGE_ID = "ch_1"
 
 
 def refund_key(refund_id: str = "rma_1") -> str:
@@ -24,7 +24,7 @@ def refund_key(refund_id: str = "rma_1") -> str:
 
 
 def ledger(world: InMemoryStack) -> RefundLedger:
-    row = world.dependencies.rows.get("refunds", {"charge_id": CHARGE_ID})
+    row = world.rows.get("refunds", {"charge_id": CHARGE_ID})
     return RefundLedger.from_row(CHARGE_ID, row)
 
 
@@ -80,7 +80,7 @@ def test_more_than_captured_needs_review_and_reserves_nothing(paid: InMemoryStac
 
 def test_refund_by_hand_counts(paid: InMemoryStack) -> None:
     paid.run(paid.request_refund("by hand", amount=1000))
-    paid.dependencies.rows.put("refunds", {"charge_id": CHARGE_ID}, {})
+    paid.rows.put("refunds", {"charge_id": CHARGE_ID}, {})
 
     assert isinstance(paid.run(paid.request_refund(amount=500)), NeedsReview)
     assert paid.payments.refunded(CHARGE_ID) == 1000
@@ -160,7 +160,7 @@ def test_refund_waits_for_bank_debit_for_weeks(world: InMemoryStack) -> None:
         ({"status": "payment_failed"}, "its payment failed"),
         ({"status": "paid", "payment_provider": "braintree"}, "makes refunds at stripe only"),
         ({"status": "paid"}, "it has no charge_id"),
-        ({"status": "paid", "charge_id": "ch_pi_9"}, "there is no charge ch_pi_9"),
+        ({"status": "paid", "charge_id": "ch_9"}, "No such charge: 'ch_9'"),
     ],
 )
 def test_order_that_cannot_be_refunded_needs_review(
@@ -241,8 +241,9 @@ def test_request_without_answer_needs_review_once_its_key_expired(paid: InMemory
 
 
 def test_declined_refund_frees_its_amount(paid: InMemoryStack) -> None:
-    paid.payments.fail_next("refund", ProviderFault.DECLINED)
+    paid.payments.model.refund_status = "failed"
     paid.run(paid.request_refund())
+    paid.payments.model.refund_status = "succeeded"
 
     assert paid.job(refund_key()).status is Status.FAILED
     assert ledger(paid).states == {refund_key(): RefundState.FAILED}
@@ -250,7 +251,7 @@ def test_declined_refund_frees_its_amount(paid: InMemoryStack) -> None:
 
 
 def test_pending_refund_ends_days_later(paid: InMemoryStack) -> None:
-    paid.payments.refunds_pend = True
+    paid.payments.model.refund_status = "pending"
     paid.run(paid.request_refund())
     assert paid.job(refund_key()).status is Status.UNKNOWN
     paid.clock.advance(days=4)
@@ -281,7 +282,7 @@ def test_reservation_of_another_refund_since_the_read_is_not_overwritten(
         def __getattr__(self, name: str) -> object:
             if name == "read_charge" and not ledger(paid).states:
                 row = {"reservations": 1, "state:other": "reserved", "amount:other": 1000}
-                paid.dependencies.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
+                paid.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
             return getattr(paid.payments, name)
 
     runner = paid.runner(provider=_ReservesMeanwhile())
@@ -300,7 +301,7 @@ def test_forged_row_cannot_skip_the_reservation(paid: InMemoryStack) -> None:
     outcome = paid.run(paid.request_refund())
 
     assert isinstance(outcome, NeedsReview)
-    assert "no amount of ch_pi_1 is reserved" in outcome.reason
+    assert "no amount of ch_1 is reserved" in outcome.reason
     assert paid.payments.refunds == {}
 
 
@@ -372,7 +373,7 @@ def test_late_failure_and_its_entry_are_one_write(paid: InMemoryStack) -> None:
     paid.payments.complete_refund("re_1", status="failed")
     entry = refund_key()
     row = {f"amount:{entry}": 1, f"state:{entry}": "done", "reservations": 1}
-    paid.dependencies.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
+    paid.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
 
     assert not isinstance(look_up(paid), Repaired)
     assert paid.job(refund_key()).status is Status.FINISHED

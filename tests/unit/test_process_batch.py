@@ -16,10 +16,10 @@ from oncely.message import Message
 from oncely.resources import Resources
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.run.process_batch import Delivery
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.worker import (
     BATCH_CONCURRENCY,
     BatchHarness,

@@ -13,7 +13,7 @@ from tests.support.repairs import repair_job, world_with_unknown_job
 from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import KEY
 
-RESULT = {"charge_id": "ch_pi_1", "payment_intent": "pi_1"}
+RESULT = {"charge_id": "ch_1", "payment_intent": "pi_1"}
 
 
 @pytest.fixture

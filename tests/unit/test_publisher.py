@@ -18,7 +18,6 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
 from oncely.run.outcomes import Duplicate
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -26,6 +25,7 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job, world_with_review_job
 
 KEY = "payment.charge:order_18452"
@@ -124,7 +124,7 @@ def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
     world = world_with_review_job()
     assert world.job(KEY).due_at is None
 
-    repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+    repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
 
     job = world.job(KEY)
     assert job.status is Status.FINISHED

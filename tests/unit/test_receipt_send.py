@@ -17,9 +17,9 @@ from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 from oncely.providers.ses.plugin import SesSettings
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
 KEY = "receipt.send:order_18452"

@@ -11,8 +11,8 @@ from oncely.domain.table_identity import MAX_INVOCATION_TIME
 from oncely.jobs.payment_refund import LIST_LAG
 from oncely.operate.repair_request import Repaired
 from oncely.run.outcomes import Finished
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job
 from tests.unit.test_payment_refund import refund_key, refund_keys
 
@@ -24,14 +24,13 @@ def paid(world: InMemoryStack) -> InMemoryStack:
     """An order that is paid at a provider which refunds whatever it is asked for."""
     assert isinstance(world.run(charge_message()), Finished)
     world.outbox.sent.clear()
-    world.payments.now = world.clock.now
-    world.payments.limits_refunds = False
+    world.payments.model.limits_refunds = False
     return world
 
 
 def assert_refunded_once(world: InMemoryStack) -> None:
-    world.payments.deliver_late(all_of_them=True)
-    assert [one.refund.money.amount for one in world.payments.refunds.values()] == [500]
+    world.payments.deliver_late()
+    assert [one.amount for one in world.payments.refunds.values()] == [500]
 
 
 @pytest.mark.parametrize("late_by", [60 * SECOND, timedelta(hours=1)])
@@ -48,7 +47,7 @@ def test_late_request_and_unstored_500_refund_once(paid: InMemoryStack, late_by:
 
 @pytest.mark.parametrize("lag", [20 * SECOND, 90 * SECOND, LIST_LAG])
 def test_stored_500_and_stale_reads_refund_once(paid: InMemoryStack, lag: timedelta) -> None:
-    paid.payments.list_lag = paid.payments.charge_lag = lag
+    paid.payments.model.refund_list_lag = paid.payments.model.charge_lag = lag
     paid.payments.fail_next("refund", ProviderFault.SERVER_ERROR_AFTER)
     paid.run(paid.request_refund(amount=500))
 
@@ -58,7 +57,7 @@ def test_stored_500_and_stale_reads_refund_once(paid: InMemoryStack, lag: timede
 
 
 def test_list_that_lags_for_hours_is_compared_with_the_charge(paid: InMemoryStack) -> None:
-    paid.payments.list_lag = timedelta(hours=3)
+    paid.payments.model.refund_list_lag = timedelta(hours=3)
     paid.payments.fail_next("refund", ProviderFault.SERVER_ERROR_AFTER)
     paid.run(paid.request_refund(amount=500))
 
@@ -69,7 +68,7 @@ def test_list_that_lags_for_hours_is_compared_with_the_charge(paid: InMemoryStac
 
 @pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
 def test_operator_cannot_act_on_a_stale_list(paid: InMemoryStack, repair: Repair) -> None:
-    paid.payments.list_lag = 3 * DAY
+    paid.payments.model.refund_list_lag = 3 * DAY
     paid.payments.fail_next("refund", ProviderFault.SERVER_ERROR_AFTER)
     paid.run(paid.request_refund(amount=500))
     before = paid.run_until_idle(refund_key(), steps=200)

@@ -8,10 +8,10 @@ import pytest
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import format_time
 from oncely.run.outcomes import Conflict, Duplicate, Finished, NeedsReview, Waiting
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
+from tests.support.provider_fault import ProviderFault
 
-CHARGE_ID = "ch_pi_1"
+CHARGE_ID = "ch_1"
 KEY = "payment.refund:order_18452:rma_1"
 
 
@@ -44,7 +44,7 @@ def test_messages_alone_refund_nothing(paid: InMemoryStack) -> None:
         waited = f"waited 30 days for refund request {refund_id} of order 18452 to exist"
         assert (paid.job(key).last_error, paid.job(key).nothing_sent) == (waited, True)
     assert not [step for step, _ in paid.payments.calls if "refund" in step]
-    assert paid.dependencies.rows.get("refunds", {"charge_id": CHARGE_ID}) is None
+    assert paid.rows.get("refunds", {"charge_id": CHARGE_ID}) is None
     assert len(paid.alerts.sent) == 3
 
 
@@ -163,7 +163,7 @@ def test_unknown_refund_whose_request_changed_needs_review(
 def test_withdrawn_request_stops_a_refund_that_was_not_sent(paid: InMemoryStack) -> None:
     paid.payments.fail_next("refund", ProviderFault.REFUSED_CONNECTION)
     paid.run(paid.request_refund())
-    del paid.store.business_rows.rows["refund_requests", ("18452", "rma_1")]
+    paid.rows.delete("refund_requests", {"order_id": "18452", "refund_id": "rma_1"})
 
     assert paid.run_until_idle(KEY).status is Status.NEEDS_REVIEW
     assert paid.payments.refunds == {}

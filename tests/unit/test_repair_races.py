@@ -16,8 +16,8 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
     REASON,
@@ -40,7 +40,7 @@ def world_with_order_conflict() -> InMemoryStack:
 def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None:
     world = world_with_review_job()
     before = world.job(KEY)
-    world.payments.calls.clear()
+    world.payments.forget_calls()
 
     outcome = repair_job(world, what, version=before.version - 1, reference="ch_1")
 
@@ -111,7 +111,7 @@ def test_dry_run_says_what_the_repair_says_and_writes_nothing(
 ) -> None:
     before, order = world.job(KEY), world.order()
     world.outbox.sent.clear()
-    reference = "ch_pi_1" if what is Repair.MARK_FINISHED else None
+    reference = "ch_1" if what is Repair.MARK_FINISHED else None
 
     dry = repair_job(world, what, reference=reference, dry_run=True)
 

@@ -14,9 +14,9 @@ from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
 from oncely.run.review_alerts import AlertDelivery
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
+from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import make_job
 
 NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write
@@ -65,7 +65,7 @@ def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
     assert len(world.payments.charges) == 25
 
 
-class _OneRowFailingStore(MemoryJobStore):
+class _OneRowFailingStore(InspectableStore):
     broken: JobKey = JobKey("")
 
     def get(self, key: JobKey) -> Job | None:
@@ -76,7 +76,7 @@ class _OneRowFailingStore(MemoryJobStore):
 
 def test_job_that_fails_never_stops_its_neighbours() -> None:
     world, keys = world_with_unknown_charges(5)
-    broken = _OneRowFailingStore(business_rows=world.store.business_rows, jobs=world.store.jobs)
+    broken = _OneRowFailingStore(world.aws)
     broken.broken = keys[2]
     group = replace(make_resolver(world), reconciler=replace(world.reconciler(), store=broken))
 

@@ -23,11 +23,9 @@ from oncely.domain.restore import park_copied_row, restore_row
 from oncely.domain.table_identity import TableIdentity
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from oncely.ports import SwapResult
-from oncely.testing.history import MemoryHistory
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.row_scan import MemoryRowScan
 from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.stored_rows import InspectableStore, StoredHistory
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
@@ -51,8 +49,7 @@ class RestoreHarness:
     rows: tuple[Job, ...] = ()
     lines: tuple[HistoryLine, ...] = ()
     table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
-    store: MemoryJobStore = field(default_factory=MemoryJobStore)
-    history: MemoryHistory = field(default_factory=MemoryHistory)
+    store: InspectableStore = field(default_factory=InspectableStore)
     clock: FakeClock = field(default_factory=lambda: FakeClock(LATER))
 
     def __post_init__(self) -> None:
@@ -61,9 +58,16 @@ class RestoreHarness:
         self.history.put(NOW.date(), "payment.charge", "one", self.lines)
 
     @property
+    def world(self) -> InMemoryStack:
+        return InMemoryStack(store=self.store, clock=self.clock)
+
+    @property
+    def history(self) -> StoredHistory:
+        return self.world.history
+
+    @property
     def service(self) -> ProofRestorer:
-        world = InMemoryStack(store=self.store, history=self.history, clock=self.clock)
-        return world.app(table_identity=self.table).proof_restorer
+        return self.world.app(table_identity=self.table).proof_restorer
 
     def replace_table(self, **given: Any) -> Declaration:  # noqa: ANN401  # options by name
         done = self.service.replace_table(replays_for=timedelta(days=18), **given)
@@ -201,7 +205,7 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
     )
 
 
-class FailingAfterStore(MemoryJobStore):
+class FailingAfterStore(InspectableStore):
     left = 1
 
     def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
@@ -264,7 +268,7 @@ def test_table_without_protection_is_not_opened(lacks: str) -> None:
 
 
 def test_concurrent_row_change_stops_restore() -> None:
-    class Racing(MemoryJobStore):
+    class Racing(InspectableStore):
         def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
             return super().compare_and_swap(before, after, **more)
@@ -337,10 +341,11 @@ def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
 
 
 def test_copy_is_not_opened_while_row_is_unreadable() -> None:
-    rig = RestoreHarness((FINISHED,))
-    scan = MemoryRowScan(rig.store, unreadable=(("payment.charge:order_2", 3),))
+    unreadable = replace(FINISHED, job_key=JobKey("payment.charge:order_2"))
+    rig = RestoreHarness((FINISHED, unreadable))
+    rig.store.make_unreadable(unreadable.job_key)
 
-    done = replace(rig.service, scan=scan).declare_copy()
+    done = rig.service.declare_copy()
 
     assert isinstance(done, RestoreRefused)
     assert "order_2 cannot be read" in done.reason

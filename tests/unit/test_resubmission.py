@@ -8,8 +8,8 @@ from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.run.outcomes import Conflict, Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job, world_with_declined_job
 
 FIRST = "payment.charge:order_18452"
@@ -60,7 +60,7 @@ def test_resubmission_returns_charge_of_paid_first_job(world: InMemoryStack) -> 
     outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Finished)
-    assert outcome.result["charge_id"] == "ch_pi_1"
+    assert outcome.result["charge_id"] == "ch_1"
     assert world.payments.charges == ["pi_1"]
 
 

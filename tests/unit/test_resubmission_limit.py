@@ -17,10 +17,10 @@ from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
 from oncely.ports import ClaimResult
 from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NotAttempted
 from oncely.settings import Settings
-from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import repair_job, world_with_declined_job
+from tests.support.stored_rows import InspectableStore
 
 INTERVAL = timedelta(seconds=Settings().min_resubmission_interval_seconds)
 MAX_PER_DAY = Settings().max_resubmissions_per_day
@@ -135,7 +135,7 @@ def test_first_resubmission_may_follow_decline_at_once(declining: InMemoryStack)
     assert declining.job(f"{FIRST}:2").resubmissions == (START,)
 
 
-class FailsBeforeClaim(MemoryJobStore):
+class FailsBeforeClaim(InspectableStore):
     """The previous attempt is claimed and fails between its read and the claim."""
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -149,7 +149,7 @@ class FailsBeforeClaim(MemoryJobStore):
 
 def test_claim_is_retried_when_count_changed_before_it() -> None:
     world = world_with_declined_job()
-    world.store = FailsBeforeClaim(world.store.business_rows, jobs=world.store.jobs)
+    world.store = FailsBeforeClaim(world.aws)
 
     assert isinstance(world.run(charge_message(attempt=2)), NotAttempted)
     assert world.payments.charges == []

@@ -1,6 +1,7 @@
 """Every row stays under 1,000 bytes: one write unit, with ids as long as they really are."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import Any
 from uuid import UUID
@@ -10,17 +11,15 @@ import pytest
 from oncely.aws.job_rows import serialize_job
 from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
-from oncely.domain.effect_outcomes import BusinessWrite, EffectOutcome, Prepared, Succeeded
+from oncely.domain.effect_outcomes import BusinessWrite, EffectOutcome, Succeeded
 from oncely.domain.jobs import Job
-from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.ports import ClaimResult, SwapResult
-from oncely.providers.fake_payments import FakeIntent, FakePayments
-from oncely.providers.interfaces import Email, Payment
-from oncely.providers.ses.fake import FakeMailer
-from oncely.testing.memory import MemoryJobStore
-from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.mail import MemoryMail
+from tests.support.provider_fault import ProviderFault
+from tests.support.stored_rows import InspectableStore
+from tests.support.stripe_account import StripeAccount
 
 LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
 ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))
@@ -47,7 +46,7 @@ def _size(attribute: Mapping[str, Any]) -> int:
             return 1
 
 
-class SizeRecordingStore(MemoryJobStore):
+class SizeRecordingStore(InspectableStore):
     def claim(self, claim: Claim) -> ClaimResult:
         result = super().claim(claim)
         self._note(self.jobs[claim.job_key])
@@ -67,30 +66,18 @@ class SizeRecordingStore(MemoryJobStore):
 sizes: dict[str, list[int]] = {}
 
 
-class MaxLengthNamePayments(FakePayments):
+class MaxLengthNamePayments(StripeAccount):
+    def __init__(self) -> None:
+        super().__init__(new_id=lambda prefix: f"{prefix}{PAYMENT[2:]}")
+
     def key_scope(self) -> str:
         return "stripe:sk_live_51PqYzA2eZvKYlo2"
 
-    def _create(self, payment: Payment) -> Prepared:
-        self.intents[PAYMENT] = FakeIntent(PAYMENT, payment)
-        return Prepared(PAYMENT)
-
-    def _confirm(self, ref: str) -> EffectOutcome:
-        answer = super()._confirm(ref)
-        if not isinstance(answer, Succeeded):
-            return answer
-        charge_id = f"ch{PAYMENT[2:]}"
-        result = {**answer.result, "charge_id": charge_id, "request_id": REQUEST}
-        return Succeeded(f"charged 12.50 EUR as {charge_id}", ref, result)
-
-
-class MaxLengthNameMailer(FakeMailer):
-    def send(
-        self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
-    ) -> EffectOutcome:
-        super().send(email, idempotency_key=idempotency_key, job_key=job_key, tag=tag)
-        result = {"message_id": MESSAGE, "request_id": str(UUID(int=9))}
-        return Succeeded(f"sent as {MESSAGE}", MESSAGE, result)
+    def execute(self, *given: Any, **named: Any) -> EffectOutcome:  # noqa: ANN401  # as it is
+        outcome: EffectOutcome = self.client.execute(*given, **named)
+        if not isinstance(outcome, Succeeded):
+            return outcome
+        return replace(outcome, result={**outcome.result, "request_id": REQUEST})
 
 
 def make_world(**more: Any) -> InMemoryStack:  # noqa: ANN401  # fields of a world
@@ -99,7 +86,7 @@ def make_world(**more: Any) -> InMemoryStack:  # noqa: ANN401  # fields of a wor
     world = InMemoryStack(
         store=SizeRecordingStore(),
         payments=MaxLengthNamePayments(),
-        mail=MaxLengthNameMailer(),
+        mail=MemoryMail(new_id=lambda: MESSAGE),
         tokens=tokens,
         deployment="0123456789abcdef",
         **more,

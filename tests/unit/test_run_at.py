@@ -243,7 +243,7 @@ def test_unhonored_time_blocks_no_repair(shipped: InMemoryStack) -> None:
 
 def test_unhonored_time_does_not_move_age(shipped: InMemoryStack) -> None:
     """Its order never comes: it needs review after the grace period, not after 2028."""
-    shipped.rows.rows.clear()  # type: ignore[union-attr]  # of the memory store
+    shipped.rows.clear()
     insert_row(shipped, IN_2028)
     deliver(shipped)
     assert shipped.run_until_idle(KEY).status is Status.NEEDS_REVIEW

@@ -18,9 +18,9 @@ from oncely.run.outcomes import (
     NeedsReview,
     NotAttempted,
 )
-from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, TERMS, make_job
 
@@ -100,7 +100,7 @@ def test_long_job_continues_without_progress() -> None:
     assert outcome.progress == {}
 
 
-class _RacingStore(MemoryJobStore):
+class _RacingStore(InspectableStore):
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
         return ClaimFailed(ready_job())
 
@@ -111,7 +111,7 @@ def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
     assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
 
 
-class _PrerequisiteStore(MemoryJobStore):
+class _PrerequisiteStore(InspectableStore):
     other: Job | None = None
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results

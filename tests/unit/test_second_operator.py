@@ -22,8 +22,8 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.run.outcomes import NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
     OPERATOR,
@@ -57,7 +57,7 @@ def test_first_operator_only_records_request(world: InMemoryStack) -> None:
 
     assert isinstance(outcome, RepairRequested)
     assert outcome.details.needs_second_operator
-    assert "charged 12.50 EUR as ch_pi_1" in str(outcome.details)
+    assert "charged 12.50 EUR as ch_1" in str(outcome.details)
     assert "valid until 2026-11-18 04:00 UTC" in str(outcome.details)
     job = world.job(KEY)
     assert (job.status, world.order()) == (Status.NEEDS_REVIEW, order)
@@ -115,7 +115,7 @@ def test_same_operator_cannot_confirm(world: InMemoryStack, who: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "other", [{"what": Repair.MARK_FAILED}, {"what": Repair.MARK_FINISHED, "reference": "ch_pi_1"}]
+    "other", [{"what": Repair.MARK_FAILED}, {"what": Repair.MARK_FINISHED, "reference": "ch_1"}]
 )
 def test_confirmation_with_other_values_is_refused(
     world: InMemoryStack, other: dict[str, Any]

@@ -17,10 +17,10 @@ from oncely.domain.bulk_runs import DEFAULT_STATUSES
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.handlers import read_jobs, repair_jobs
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import MemoryRejects
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
     world_with_declined_job,

@@ -8,8 +8,8 @@ from oncely.domain.decide import decide
 from oncely.domain.effect_outcomes import Pending
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, TERMS, TICK, make_job
 
 KEY = "payment.charge:order_18452"

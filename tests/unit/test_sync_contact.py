@@ -9,9 +9,8 @@ import pytest
 from oncely.jobs.sync_contact import SyncContact
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Duplicate, Finished, NotAttempted
-from oncely.testing.memory import MemoryBusinessRows
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
 OLD, NEW = "2026-11-16T02:20:00Z", "2026-11-16T03:20:00+01:00"  # NEW is the same instant as OLD
@@ -42,13 +41,13 @@ def contact_message(event_id: str, **more: object) -> dict[str, object]:
 
 def import_result(world: InMemoryStack, event_id: str) -> object:
     key = {"record_id": "hubspot#4419", "event_id": event_id}
-    row = world.dependencies.rows.get("import_events", key)
+    row = world.rows.get("import_events", key)
     assert row is not None
     return row["result"]
 
 
 def stored_contact(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any columns
-    return world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
+    return world.rows.get("records", {"record_id": "hubspot#4419"})
 
 
 def test_newest_version_wins_when_older_one_is_read_later(world: InMemoryStack) -> None:
@@ -105,7 +104,7 @@ def test_contact_is_fetched_from_its_source(world: InMemoryStack) -> None:
     contact_id = world.crm.add(email="ada@example.com")
 
     assert isinstance(world.run({**contact_message("1"), "source_id": contact_id}), Finished)
-    row = world.dependencies.rows.get("records", {"record_id": f"hubspot#{contact_id}"})
+    row = world.rows.get("records", {"record_id": f"hubspot#{contact_id}"})
     assert row is not None
     assert row["source_id"] == contact_id
 
@@ -117,8 +116,7 @@ def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack)
 
 
 def test_contact_is_retried_when_row_changes_before_write(world: InMemoryStack) -> None:
-    rows = world.dependencies.rows
-    assert isinstance(rows, MemoryBusinessRows)
+    rows = world.rows
     crm_id = world.crm.add(email="ada@example.com")
     key = {"record_id": f"hubspot#{crm_id}"}
     fetch = world.crm.get_contact
@@ -156,12 +154,12 @@ def test_unusual_properties_survive_round_trip(world: InMemoryStack) -> None:
 def test_fetched_contact_is_no_longer_gone(world: InMemoryStack, *, restored: bool) -> None:
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact_message("1"), "source_id": crm_id}
-    rows, key = world.dependencies.rows, {"record_id": f"hubspot#{crm_id}"}
+    rows, key = world.rows, {"record_id": f"hubspot#{crm_id}"}
     if restored:  # in the CRM, after it was missing there
-        there = world.crm.contacts.pop(crm_id)
+        world.crm.archive(crm_id)
         world.clock.advance(hours=1)
         world.run(message)
-        world.crm.contacts[crm_id] = there
+        world.crm.restore(crm_id)
     else:
         world.run(message)
         rows.put("records", key, {**dict(rows.get("records", key) or {}), "gone": True})

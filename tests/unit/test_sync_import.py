@@ -76,7 +76,7 @@ def test_import_resumes_after_crash_within_page(world: InMemoryStack) -> None:
     assert len(queue.sent) == 1020
     assert sum(isinstance(one, Finished) for one in worked) == 1000
     assert sum(isinstance(one, Duplicate) for one in worked) == 20
-    assert sum(table == "records" for table, _ in world.store.business_rows.rows) == 1000
+    assert sum(table == "records" for table, _ in world.rows.all()) == 1000
     assert pages_read(world) == 11  # the page in which it died is read again, but none before it
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
-from oncely.testing.provider_fault import ProviderFault
-from tests.support.crash_points import InterruptingPort
+from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 
 RECORD = "app#77"
 
@@ -29,11 +29,11 @@ def add_record(world: InMemoryStack, version: int = 1, **columns: object) -> Non
 
 
 def put_record(world: InMemoryStack, row: dict[str, object]) -> None:
-    world.dependencies.rows.put("records", {"record_id": RECORD}, row)
+    world.rows.put("records", {"record_id": RECORD}, row)
 
 
 def record_row(world: InMemoryStack) -> dict[str, object]:
-    return dict(world.dependencies.rows.get("records", {"record_id": RECORD}) or {})
+    return dict(world.rows.get("records", {"record_id": RECORD}) or {})
 
 
 def crm_emails(world: InMemoryStack) -> list[str]:
@@ -52,9 +52,9 @@ def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
     outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
-    (contact,) = world.crm.contacts.values()
-    assert contact.body["properties"]["email"] == "v1@example.com"
-    assert "createdate" not in contact.body["properties"]  # the CRM's own
+    (contact,) = world.crm.model.ledger.contacts
+    assert contact.properties["email"] == "v1@example.com"
+    assert "createdate" not in contact.properties  # the CRM's own
     assert record_row(world)["crm_id"] == outcome.result["crm_id"]
     assert record_row(world)["pushed_version"] == 1
     assert "push_until" not in record_row(world)
@@ -79,9 +79,9 @@ def test_unknown_push_finishes_when_record_changes_meanwhile(world: InMemoryStac
 
     def somebody_changes_it() -> None:
         if next(looks, None) == "after the answer":
-            world.store.business_rows.rows["records", (RECORD,)]["version"] = 2
+            world.rows.change("records", {"record_id": RECORD}, version=2)
 
-    world.rows = InterruptingPort(world.store.business_rows, "get", somebody_changes_it)
+    interrupt_after(world.aws, "get_item", somebody_changes_it, table="records")
     world.reconcile(key(1))
     job = world.run_until_idle(key(1))
 
@@ -94,9 +94,10 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing(world: InMemoryStac
     lose_push(world, ProviderFault.TIMEOUT_AFTER)
 
     def change_record() -> None:
-        world.store.business_rows.rows["records", (RECORD,)]["version"] += 1
+        version = int(str(record_row(world)["version"])) + 1
+        world.rows.change("records", {"record_id": RECORD}, version=version)
 
-    world.rows = InterruptingPort(world.store.business_rows, "get", change_record)
+    interrupt_after(world.aws, "get_item", change_record, table="records")
 
     world.reconcile(key(1))
     early = world.job(key(1)).status
@@ -200,9 +201,8 @@ def test_rate_limited_push_keeps_its_slot_and_uses_it(world: InMemoryStack) -> N
 
 
 def test_push_survives_spent_daily_limit_without_attempts(world: InMemoryStack) -> None:
-    world.crm.clock = world.clock
     add_record(world)
-    world.crm.daily_limit_exhausted = True
+    world.crm.rules.is_daily_limit_reached = True
 
     first = world.run(push_message())
     for _ in range(20):
@@ -214,7 +214,7 @@ def test_push_survives_spent_daily_limit_without_attempts(world: InMemoryStack) 
         world.run(world.outbox.sent.pop())
     days = (world.clock.now() - world.job(key(1)).created_at).days
     pushes = len([call for call in world.crm.calls if call[0] == "upsert_contact"])
-    world.crm.daily_limit_exhausted = False
+    world.crm.rules.is_daily_limit_reached = False
     ended = world.run_until_idle(key(1))
 
     assert isinstance(first, NotAttempted)
@@ -227,8 +227,8 @@ def test_push_survives_spent_daily_limit_without_attempts(world: InMemoryStack) 
 
 def test_id_that_changes_path_needs_review_without_call(world: InMemoryStack) -> None:
     add_record(world, crm_id="../deals/7")
-    world.dependencies.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
+    world.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
 
     for message in (push_message(), {**push_message(), "record_id": ".."}):
         assert isinstance(world.run(message), NeedsReview)
-    assert world.crm.calls == []
+    assert world.crm.sandbox.ledger.requests == ()

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Status
-from oncely.providers.hubspot.fake import FakeCrm
 from oncely.providers.interfaces import VERSION_PROPERTY, CrmConflict
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.crash_points import InterruptingPort
+from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.provider_fault import ProviderFault
 from tests.unit.test_sync_push import RECORD, add_record, key, lose_push, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1
@@ -37,7 +37,7 @@ def assert_escalated(world: InMemoryStack, outcome: RunOutcome, crm_id: str) -> 
 
 @pytest.mark.parametrize("named", [False, True])
 def test_contact_with_same_address_is_linked_once(world: InMemoryStack, *, named: bool) -> None:
-    world.crm.reports_conflicting_property = named
+    world.crm.rules.reports_conflicting_property = named
     crm_id = world.crm.add(email=ADDRESS.upper() if named else ADDRESS, firstname="Grace")
     world.crm.update(crm_id, email=ADDRESS)
     add_record(world)
@@ -67,7 +67,7 @@ def test_next_version_goes_directly_to_linked_contact(world: InMemoryStack) -> N
     world.run(push_message())
     world.crm.calls.clear()
     kept = {**record_row(world), "version": 2}
-    world.dependencies.rows.put("records", {"record_id": RECORD}, kept)
+    world.rows.put("records", {"record_id": RECORD}, kept)
 
     assert isinstance(world.run(push_message(version=2)), Finished)
     assert crm_calls(world) == [("upsert_contact", RECORD)]
@@ -87,7 +87,9 @@ def test_contact_of_other_record_is_never_linked(world: InMemoryStack) -> None:
 
 
 class ConflictingCrm:
-    def __init__(self, crm: FakeCrm, crm_id: str | None, by: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, crm: InProcessCrm, crm_id: str | None, by: frozenset[str] = frozenset()
+    ) -> None:
         self._crm = crm
         self._answer = CrmConflict("CONFLICT: Contact already exists.", crm_id, by)
 

@@ -8,23 +8,23 @@ import pytest
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.providers.fake_payments import FakeIntent, FakePayments
 from oncely.providers.interfaces import Payment
 from oncely.run.outcomes import Finished, NeedsReview
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
+from tests.support.stripe_account import StripeAccount, StripeIntent
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def make_world(identity: str, payments: FakePayments, **order: Any) -> InMemoryStack:  # noqa: ANN401  # columns
+def make_world(identity: str, payments: StripeAccount, **order: Any) -> InMemoryStack:  # noqa: ANN401  # columns
     world = InMemoryStack(payments=payments, deployment=identity)
     world.add_order(**order)
     return world
 
 
 def test_order_is_charged_once_in_each_deployment() -> None:
-    payments = FakePayments()
+    payments = StripeAccount()
     staging, dev = make_world("staging", payments), make_world("dev", payments)
 
     outcomes = [staging.run(charge_message()), dev.run(charge_message())]
@@ -35,7 +35,7 @@ def test_order_is_charged_once_in_each_deployment() -> None:
 
 
 def test_idempotency_keys_and_payments_carry_deployment() -> None:
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
 
     world.run(charge_message())
 
@@ -47,7 +47,7 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
 
 def test_row_keeps_deployment_of_first_claim() -> None:
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
@@ -67,7 +67,7 @@ def copy_world(world: InMemoryStack) -> InMemoryStack:
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_row_of_other_deployment_needs_review(step: str) -> None:
     """Otherwise both would replay one payment: one charge, and two orders marked paid."""
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
     world.payments.fail_next(step, ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     copy = copy_world(world)
@@ -83,7 +83,7 @@ def test_row_of_other_deployment_needs_review(step: str) -> None:
 
 
 def test_open_send_of_other_deployment_is_not_resent() -> None:
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
     world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
     sent = replace(world.job(KEY), first_sent_at=world.clock.now(), key_scope="test")
@@ -96,7 +96,7 @@ def test_open_send_of_other_deployment_is_not_resent() -> None:
 
 
 def test_reconciler_escalates_row_of_other_deployment() -> None:
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
     copy = copy_world(world)
@@ -110,7 +110,7 @@ def test_reconciler_escalates_row_of_other_deployment() -> None:
 
 
 def test_payment_of_other_deployment_is_not_canceled() -> None:
-    world = make_world("dev", FakePayments(declines=True))
+    world = make_world("dev", StripeAccount(declines=True))
     world.payments.fail_next("close", ProviderFault.REFUSED_CONNECTION)
     world.run(charge_message())
 
@@ -119,7 +119,7 @@ def test_payment_of_other_deployment_is_not_canceled() -> None:
 
 
 def test_unclaimed_row_of_other_deployment_needs_review() -> None:
-    world = make_world("dev", FakePayments())
+    world = make_world("dev", StripeAccount())
     world.enqueuer().enqueue(charge_message())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
 
@@ -143,25 +143,25 @@ def test_charge_of_other_deployment_is_not_refunded(
     ledger: dict[str, Any], ref: str | None
 ) -> None:
     """Otherwise each deployment would refund one and the same charge."""
-    dev = make_world("dev", FakePayments())
+    dev = make_world("dev", StripeAccount())
     dev.run(charge_message())
     copy = make_world("copy", dev.payments, **dev.order())
-    copy.dependencies.rows.put("refunds", {"charge_id": "ch_pi_1"}, ledger)
+    copy.rows.put("refunds", {"charge_id": "ch_1"}, ledger)
     copy.enqueuer().enqueue(copy.request_refund(amount=500))
     copy.store.jobs[REFUND_KEY] = replace(copy.job(REFUND_KEY), provider_ref=ref)
 
     assert isinstance(dev.run(dev.request_refund(amount=500)), Finished)
     assert isinstance(copy.run(copy.request_refund(amount=500)), NeedsReview)
 
-    assert [one.refund.deployment for one in dev.payments.refunds.values()] == ["dev"]
+    assert [one.metadata["deployment"] for one in dev.payments.refunds.values()] == ["dev"]
 
 
 def test_charge_made_before_oncely_is_refunded() -> None:
-    world = make_world("dev", FakePayments(), status="paid", charge_id="ch_pi_1")
+    world = make_world("dev", StripeAccount(), status="paid", charge_id="ch_1")
     payment = Payment(
         money=Money(1250, "eur"), customer="cus_7", method="pm_1", job_key=KEY, order_id="18452"
     )
-    world.payments.intents["pi_1"] = FakeIntent("pi_1", payment, "succeeded")
+    world.payments.intents["pi_1"] = StripeIntent("pi_1", payment, "succeeded")
 
     assert isinstance(world.run(world.request_refund(amount=500)), Finished)
 

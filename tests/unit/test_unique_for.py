@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
 from oncely.domain.decisions import on_held
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
@@ -12,9 +13,9 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import EnqueueResult
 from oncely.ports import CreateResult, JobInserter, UniqueWindow, WindowTaken
-from oncely.testing.memory import MemoryJobInserter, MemoryJobStore
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.stored_rows import InspectableStore
 from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import make_claim
 
@@ -24,15 +25,15 @@ FIRST = JobKey("report.build:~a")
 
 @dataclass
 class ReportProducer:
-    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    store: InspectableStore = field(default_factory=InspectableStore)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
     inserter: JobInserter | None = None
 
     def enqueue_report(self, token: str, list_id: str = "7", **more: object) -> EnqueueResult:
         world = InMemoryStack(contracts=(ReportBuild,), store=self.store, outbox=self.outbox)
-        inserter = self.inserter or MemoryJobInserter(self.store)
-        enqueuer = world.app(clock=self.clock, job_inserter=inserter).enqueuer
+        inserter = {"job_inserter": self.inserter} if self.inserter else {}
+        enqueuer = world.app(clock=self.clock, **inserter).enqueuer
         return enqueuer.enqueue(report_message(token, list_id, **more), unique_for=HOUR)
 
     def start(self, key: JobKey) -> None:
@@ -83,7 +84,7 @@ def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None
     assert reports.enqueue_report("b").created
 
 
-class NeverFreeWindow(MemoryJobInserter):
+class NeverFreeWindow(DynamoJobInserter):
     """A window that changes between every read and the next try."""
 
     attempts = 0
@@ -96,7 +97,7 @@ class NeverFreeWindow(MemoryJobInserter):
 
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
-    reports.inserter = inserter = NeverFreeWindow(reports.store)
+    reports.inserter = inserter = NeverFreeWindow(reports.store.client, reports.store)
     with pytest.raises(UnavailableError, match="kept changing"):
         reports.enqueue_report("b")
     assert inserter.attempts == 3

@@ -20,10 +20,10 @@ from oncely.operate.repair_request import (
     RepairOutcome,
     WouldRepair,
 )
-from oncely.testing.provider_fault import ProviderFault
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NO_LIMIT, NOW, TERMS, make_job
 
 ORDER = "order_18452"

@@ -10,10 +10,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.operate.verdicts import verdicts
-from oncely.testing.provider_fault import ProviderFault
 from tests.support.audited_shop import AuditedShop
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_job
 
 
@@ -49,7 +49,7 @@ def test_unresolved_charge_makes_it_not_certain_yet(world: InMemoryStack, status
     elif status == "needs review":
         world.add_order("1", status="cancelled")
     else:
-        world.store.business_rows.rows.clear()
+        world.rows.clear()
     world.run(charge_message("1"))
 
     (verdict,) = world.inspector().search("1").verdicts
@@ -209,6 +209,6 @@ def test_lookup_finds_what_our_records_do_not_know() -> None:
     result = run_cli("find", "45", "--lookup", connection=FakeStackConnection(shop.world))
 
     assert answer.outcome == "does not match the job"
-    assert "was made as well" in answer.detail
+    assert "was made for the same job" in answer.detail
     assert answer.detail in result.stdout
     assert shop.job("45") == before, "a lookup writes nothing"

@@ -28,7 +28,7 @@ EXTRAS: Final[dict[str, list[str]]] = {
 }
 PROVIDERS: Final = {plugin.name: plugin for plugin in providers_of(SHIPPED_JOBS)}
 
-# Every public name, and every module. The sandboxes and fakes of providers need `testing`.
+# Every public name, and every module. Models, sandboxes and fakes of providers need `testing`.
 _MODULES: Final = """
 import importlib, pkgutil, {package}
 for found in pkgutil.walk_packages({package}.__path__, "{package}."):
@@ -38,7 +38,7 @@ for found in pkgutil.walk_packages({package}.__path__, "{package}."):
 
 
 def import_modules(package: str) -> str:
-    for_tests = (f"{package}.sandbox", f"{package}.fake")
+    for_tests = tuple(f"{package}.{name}" for name in ("fake", "model", "sandbox"))
     return _MODULES.format(package=package, for_tests=for_tests)
 
 

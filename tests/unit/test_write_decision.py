@@ -23,10 +23,10 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
 from oncely.run.attempt import DecisionResult, DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.testing.memory import MemoryJobStore
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import KEY, NOW, TERMS, make_job
 
 CHARGED = Succeeded("charged as ch_1", "pi_1", {"charge_id": "ch_1"})
@@ -51,7 +51,7 @@ CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).dependencies)
 
 @dataclass
 class DecisionHarness:
-    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    store: InspectableStore = field(default_factory=InspectableStore)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
     job: Job = field(default_factory=make_job)
     clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))

@@ -33,14 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     if not names:
         sys.stderr.write(f"no scenario of {options.module} has {options.only!r} in its name\n")
         return 2
-    bound = SearchLimits(
-        faults=options.faults,
-        delays=options.holdups,
-        injections=options.changes,
-        schedules=options.schedules,
-        random_schedules=options.random,
-        seed=options.seed,
-    )
+    bound = _bound(options)
     reports = []
     sys.stdout.write(_COLUMNS.format("scenario", "schedules", "states", "seconds", "violated", ""))
     with Pool(options.processes) as pool:
@@ -51,6 +44,11 @@ def main(arguments: Sequence[str]) -> int:
             if options.stop and report.violations:
                 break
     return _print_totals(reports)
+
+
+def parse_bound(arguments: Sequence[str]) -> SearchLimits:
+    """Return the limits that the command explores with, by its defaults and these options."""
+    return _bound(_parse_options(["", *arguments]))
 
 
 def replay_schedule(module: str, text: str) -> int:
@@ -77,6 +75,17 @@ def print_schedule(
     summary = "\n".join(f"  {problem}" for problem in problems) or "  all invariants hold"
     sys.stdout.write(f"\n{format_script(scenario.name, script)}\n{summary}\n")
     return 1 if problems else 0
+
+
+def _bound(options: argparse.Namespace) -> SearchLimits:
+    return SearchLimits(
+        faults=options.faults,
+        delays=options.holdups,
+        injections=options.changes,
+        schedules=options.schedules,
+        random_schedules=options.random,
+        seed=options.seed,
+    )
 
 
 def _print_step(seconds: float, line: str) -> None:

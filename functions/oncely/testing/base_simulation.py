@@ -1,23 +1,31 @@
-"""The base of a simulation: a queue, a clock, providers, concurrent edits, and replays."""
+"""The base of a simulation: a queue, a clock, AWS, providers, concurrent edits, and replays."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, TypeVar
 
+from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
+from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.profiles import COMMIT_BUDGET
 from oncely.message import encode_message
 from oncely.testing.digest import Digester
 from oncely.testing.in_memory_queue import InMemoryQueue, QueuedMessage
-from oncely.testing.intercepted_provider import InterceptedProvider
-from oncely.testing.interception import Interceptor
-from oncely.testing.memory import MemoryBusinessRows
-from oncely.testing.scenario import ProviderSpec, Scenario
+from oncely.testing.in_process import InProcessSandbox, in_process_network
+from oncely.testing.interception import InterceptedObject, Interceptor
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox.http_messages import SandboxRequest
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
+from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler, WallClock
 from oncely.testing.script import DIE
 from oncely.testing.tasks import InFlightRequest, SimulatedProcess, Task
 
+_T = TypeVar("_T")
 # Timeout of the functions of the reconciler and of the stream.
 SWEEP_TIMEOUT: Final = timedelta(minutes=1)
 END_FAULTS: Final = (DIE,)
@@ -30,19 +38,40 @@ class BaseSimulation(ABC):
         self.scenario = scenario
         self.schedule = schedule
         self.digest = Digester().digest
-        self.interceptor = Interceptor(schedule, self.digest)
-        self.rows = MemoryBusinessRows()
+        self.interceptor = Interceptor(schedule, self.digest, self.on_aws_write)
+        self.clock = WallClock(schedule)
         self.queue = InMemoryQueue()
         self.bodies: set[str] = set()  # every message ever sent
-        self.in_flight: list[InFlightRequest] = []
         self.problems: list[str] = []
         self.phase = 0
         self.edited = False
-        specs = scenario.providers(WallClock(schedule))
-        self.providers: dict[str, Any] = {name: one and one.target for name, one in specs.items()}
-        self.intercepted_providers = {
-            name: None if one is None else self._intercept_provider(name, one)
+        options = SandboxOptions(clock=self.clock.now, new_id=_counting_ids())
+        found = scenario.providers(options)
+        models = {name: one for name, one in found.items() if isinstance(one, ProviderSandbox)}
+        specs = {name: one for name, one in found.items() if not isinstance(one, ProviderSandbox)}
+        self.aws = self._new_account(models)
+        self.rows = BusinessRows(self.aws.dynamodb, own_tables=(JOBS, GATES))
+        self.sandbox = _SimulatedSandbox(models=models, options=options)
+        self.sandbox.interceptor = self.interceptor
+        for fault in scenario.provider_faults:
+            self.sandbox.faults.add(**fault)
+        self.network = in_process_network(self._serve, self.clock.now)
+        self.providers: dict[str, Any] = {
+            **models,
+            **{name: one and one.target for name, one in specs.items()},
+        }
+        self.objects = {
+            name: InterceptedObject(
+                self.interceptor,
+                name,
+                one.target,
+                effect_calls=one.effect_calls,
+                lookup_calls=one.lookup_calls,
+                refused=NotSent("connection refused"),
+                timeout=self._request_timeout,
+            )
             for name, one in specs.items()
+            if one is not None
         }
         self._last_shared_digest = 0
         self._digested_at_mutation = -1
@@ -50,6 +79,41 @@ class BaseSimulation(ABC):
         schedule.task_source = self
         for _ in range(scenario.duplicate_messages):
             self.send(encode_message(scenario.message))
+
+    def _new_account(self, models: Mapping[str, ProviderSandbox]) -> MemoryAws:
+        services = {}
+        for name, model in models.items():
+            if (client := model.aws_client()) is not None:
+                services[client.service] = client
+                self.interceptor.effect_services[client.service] = name
+        tables = {
+            table.name: table
+            for contract in self.scenario.contracts
+            for table in contract.resources.tables
+            if not isinstance(table, str)
+        }
+        tables |= {JOBS: JOBS_SCHEMA, GATES: GATES_SCHEMA}
+        account = MemoryAws(now=self.clock.now, tables=tables, services=services)
+        account.intercept = self._intercept
+        return account
+
+    def _intercept(self, call: AwsCall, perform: Callable[[], _T]) -> _T:
+        if "Key" in call.request and call.service == "dynamodb":
+            self.rows.ensure_table(call.request["TableName"], call.request["Key"])
+        timeout = self._request_timeout
+        return self.interceptor.aws_call(call, perform, self.aws.dynamodb, timeout)
+
+    def _serve(self, name: str, request: SandboxRequest) -> bytes | OSError:
+        timeout = self._request_timeout
+        return self.interceptor.provider_call(name, request, self.sandbox, timeout)
+
+    def on_aws_write(self, call: AwsCall) -> None:
+        """Follow a call that may have changed something."""
+        if call.service == "sqs":
+            for queue in self.aws.sqs.queues.values():
+                for message in queue.messages:
+                    self.send(message.body)
+                queue.messages.clear()
 
     @abstractmethod
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
@@ -97,18 +161,18 @@ class BaseSimulation(ABC):
 
     def next_in_flight(self, until: datetime) -> InFlightRequest | None:
         """Remove and return the request that arrives next, if one arrives by then."""
-        due = [request for request in self.in_flight if request.at <= until]
+        due = [request for request in self.interceptor.in_flight if request.at <= until]
         if not due:
             return None
         first = min(due, key=lambda request: request.at)
-        self.in_flight.remove(first)
+        self.interceptor.in_flight.remove(first)
         self.interceptor.mutations += 1
         return first
 
     def next_phase(self) -> bool:
         """Replay the message: first immediately, then as late as a replay may arrive."""
-        if self.in_flight:
-            self.schedule.advance_to(max(request.at for request in self.in_flight))
+        if self.interceptor.in_flight:
+            self.schedule.advance_to(max(request.at for request in self.interceptor.in_flight))
             return True
         self.phase += 1
         if self.phase == 1:
@@ -142,7 +206,7 @@ class BaseSimulation(ABC):
             self.bodies,
             self._shared_digest(),
             [(one.body, one.visible_at, one.receive_count) for one in self.queue.messages],
-            [(one.at, one.request_digest) for one in self.in_flight],
+            [(one.at, one.request_digest) for one in self.interceptor.in_flight],
             [one and (one.history, one.in_flight_until, one.latest_call_at) for one in processes],
         )
 
@@ -150,23 +214,21 @@ class BaseSimulation(ABC):
         # Few calls change the shared state, so it is digested only after those.
         if self._digested_at_mutation != self.interceptor.mutations:
             self._digested_at_mutation = self.interceptor.mutations
+            dynamo, sandbox = self.aws.dynamodb, self.sandbox
+            hits = [one["hits"] for one in sandbox.faults.to_dicts()]
+            requested = bool(sandbox.ledger.requests)
             self._last_shared_digest = self.digest(
-                (self.rows.rows, self.providers, self.shared_state())
+                (
+                    dynamo.tables,
+                    dynamo.undone,  # what a stale index shows
+                    self.providers,
+                    (hits, requested),
+                    self.shared_state(),
+                )
             )
         return self._last_shared_digest
 
-    def _intercept_provider(self, name: str, one: ProviderSpec) -> InterceptedProvider:
-        timeout = self._request_timeout()
-        return InterceptedProvider(
-            self.interceptor,
-            name,
-            one.target,
-            one.effect_calls,
-            one.lookup_calls,
-            timeout,
-            self.in_flight.append,
-        )
-
+    @cached_property
     def _request_timeout(self) -> timedelta:
         policies = self.scenario.contract.all_policies()
         return max(policy.profile.request_timeout for policy in policies)
@@ -179,7 +241,7 @@ class BaseSimulation(ABC):
         context = (message.body, message.receive_count, deadline)
         worker = self.new_process("w", lambda: self.process(message, deadline), context)
         # The last time at which it may still call its provider.
-        calls_take = self._request_timeout() + COMMIT_BUDGET
+        calls_take = self._request_timeout + COMMIT_BUDGET
         worker.latest_call_at = deadline - calls_take
         return worker
 
@@ -193,3 +255,24 @@ class BaseSimulation(ABC):
                     self.send(encode_message(message))
 
         return self.new_process("e", edit)
+
+
+class _SimulatedSandbox(InProcessSandbox):
+    """Models whose late requests arrive at their time, whatever happens then."""
+
+    interceptor: Interceptor
+
+    def send_late(self, at: datetime, request: SandboxRequest) -> None:
+        sent = (request.method, request.path, request.body)
+        self.interceptor.send_late(at, sent, lambda: self.perform(request))
+
+
+def _counting_ids() -> Callable[[str], str]:
+    """Ids that are the same in every run of a schedule."""
+    numbers: Counter[str] = Counter()
+
+    def new_id(prefix: str) -> str:
+        numbers[prefix] += 1
+        return f"{prefix}_{numbers[prefix]}"
+
+    return new_id

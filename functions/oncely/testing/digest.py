@@ -10,8 +10,7 @@ from itertools import count
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import Job
+from oncely.testing.memory_aws.dynamodb import Item
 
 Digest = Callable[[object], int]
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
@@ -23,7 +22,7 @@ class UndigestableStateError(TypeError):
 
 
 class Digester:
-    """Digests of one run, with a cache for frozen rows and their evidence."""
+    """Digests of one run, with a cache for what never changes: items, rows, recorded charges."""
 
     def __init__(self) -> None:
         self._frozen: dict[int, tuple[object, int]] = {}
@@ -41,7 +40,7 @@ class Digester:
     def _digest_for_type(self, kind: type) -> Digest:
         if issubclass(kind, Enum):
             return hash
-        if issubclass(kind, Job | EvidenceEntry):
+        if issubclass(kind, Item) or _is_value(kind):
             return self._digest_frozen
         if issubclass(kind, tuple | list | deque):
             return self._digest_items
@@ -66,7 +65,8 @@ class Digester:
         known = self._frozen.get(id(value))
         if known is None:
             # Store the value, so that Python does not reuse its id.
-            known = self._frozen[id(value)] = (value, self._digest_fields(value))
+            of_value = _digest_item if isinstance(value, Item) else self._digest_fields
+            known = self._frozen[id(value)] = (value, of_value(value))
         return known[1]
 
     def _digest_object(self, value: Any) -> int:  # noqa: ANN401  # anything
@@ -90,3 +90,14 @@ class Digester:
         if names is None:
             names = self._fields[kind] = tuple(field.name for field in fields(value))
         return hash((kind.__qualname__, *[self.digest(getattr(value, name)) for name in names]))
+
+
+def _is_value(kind: type) -> bool:
+    """Whether objects of ours never change. A team's frozen fake may hold a list that does."""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen and kind.__module__.startswith("oncely.")
+
+
+def _digest_item(item: Any) -> int:  # noqa: ANN401  # a stored item
+    # Attribute values are small, and there are many.
+    return hash(frozenset([(name, repr(held)) for name, held in item.items()]))

@@ -1,107 +1,29 @@
 """An erasure that races workers, sweeps and the archiver, and a stream that feeds the archiver."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gzip
+import json
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from oncely.domain.erasure import is_complete
-from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, ErasureEntry
-from oncely.domain.errors import InvalidRequestError, UnavailableError
-from oncely.domain.history import HistoryLine
+from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs
+from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.operate.erase import Erasure
 from oncely.publish.archive_history import RowChange
 from oncely.testing.base_simulation import END_FAULTS
-from oncely.testing.history import MemoryErasureLog, MemoryHistory
-from oncely.testing.interception import (
-    READ_FAULTS,
-    WRITE_FAULTS,
-    InterceptedBusinessTable,
-    Interceptor,
-)
-from oncely.testing.schedule import ProcessKilledError
+from oncely.testing.simulated_services import ARCHIVE
 from oncely.testing.tasks import SimulatedProcess, Task
 
 if TYPE_CHECKING:
     from oncely.testing.world import Simulation  # which imports this module
 
-_T = TypeVar("_T")
 # An erasure that dies is run again, and a second one may overlap it.
 _MAX_CONCURRENT: Final = 2
-
-
-def _no_response() -> NoReturn:
-    raise UnavailableError("no response")
-
-
-@dataclass(frozen=True)
-class InterceptedErasureLog:
-    """The erasure log."""
-
-    interceptor: Interceptor
-    log: MemoryErasureLog
-
-    def record(self, entry: ErasureEntry) -> None:
-        self.interceptor.call(
-            "log.record", WRITE_FAULTS, lambda: self.log.record(entry), _no_response
-        )
-
-    def record_run(self, run: Mapping[str, object], *, at: datetime) -> None:
-        self.log.record_run(run, at=at)
-
-    def erased(self, *, since: date | None = None) -> ErasedJobs:
-        return self.interceptor.call(
-            "log.erased", READ_FAULTS, lambda: self.log.erased(since=since), _no_response
-        )
-
-
-@dataclass(frozen=True)
-class InterceptedArchive:
-    """The history. Lambda ends an archiver at its timeout, so it writes nothing later."""
-
-    interceptor: Interceptor
-    history: MemoryHistory
-
-    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
-        def put() -> None:
-            schedule = self.interceptor.schedule
-            if schedule.current is not None and schedule.now > schedule.current.latest_call_at:
-                raise ProcessKilledError("timeout")
-            self.history.put(day, job_type, name, lines)
-
-        self.interceptor.call("history.put", WRITE_FAULTS, put, _no_response)
-
-    def redact_history(
-        self, redact: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, dry_run: bool
-    ) -> Iterator[bool]:
-        objects = self.history.redact_history(redact, dry_run=dry_run)
-        while (had_data := self._write("history.redact", lambda: next(objects, None))) is not None:
-            yield had_data
-
-    def delete_rejects(
-        self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
-    ) -> Iterator[bool]:
-        yield from self.history.delete_rejects(matches, dry_run=dry_run)
-
-    def _write(self, name: str, perform: Callable[[], _T]) -> _T:
-        return self.interceptor.call(name, WRITE_FAULTS, perform, _no_response)
-
-
-@dataclass(frozen=True)
-class InterceptedErasableTable(InterceptedBusinessTable):
-    """A business table whose rows can be deleted."""
-
-    def delete_partition(self, partition: Mapping[str, str], *, sort: str, dry_run: bool) -> int:
-        rows = self.store.business_rows
-        return self.interceptor.call(
-            "table.delete",
-            WRITE_FAULTS,
-            lambda: rows.delete_partition(self.name, partition, sort=sort, dry_run=dry_run),
-            _no_response,
-        )
+_GZIP: Final = b"\x1f\x8b"
 
 
 @dataclass
@@ -125,7 +47,7 @@ class SimulatedErasure:
             return
         if (restored := self.world.table.restored_rows) is not None:
             self._rows, self.world.table.restored_rows = restored, None
-        old, new = self._rows.get(key), self.world.store.jobs.get(key)
+        old, new = self._rows.get(key), self.world.job(key)
         if new is None or new == old:
             return
         self.changes.append(RowChange(job_key=key, at=self.world.schedule.now, old=old, new=new))
@@ -143,7 +65,7 @@ class SimulatedErasure:
         if self.tables_done is None:
             yield Task("erase", open_at, self._begin_tables, optional=not self.required)
             return
-        ready = self.world.table.erasure_log.erased().effective_at or open_at
+        ready = self._erased().effective_at or open_at
         yield Task("erase-archive", max(ready, open_at), self._begin_archive)
 
     def require(self) -> bool:
@@ -151,8 +73,8 @@ class SimulatedErasure:
         if self.world.scenario.erases is None or self.required:
             return False
         self.required = True
-        self.known = frozenset(self.world.store.jobs)
-        if any(job.erasure_requested_at is None for job in self.world.store.jobs.values()):
+        self.known = frozenset(self.world.jobs)
+        if any(job.erasure_requested_at is None for job in self.world.jobs.values()):
             # A job that was created later. The operator runs the erasure again after the messages.
             self.tables_done, self.complete = None, False
         return True
@@ -161,16 +83,24 @@ class SimulatedErasure:
         """Return the state that determines what follows."""
         if self.world.scenario.erases is None:
             return None
-        history, log = self.world.table.history, self.world.table.erasure_log
         own = (self.changes, self.archiving, self.erasing, self.tables_done, self.complete)
-        return (own, self.required, self._batches, history.objects, history.older, log.entries)
+        return (own, self.required, self._batches, self.world.ports.archive_state())
+
+    def has_erased(self, key: JobKey) -> bool:
+        """Return whether an erasure of this job was recorded."""
+        return self.world.scenario.erases is not None and self._erased().has_key(key)
+
+    def _erased(self) -> ErasedJobs:
+        with self.world.interceptor.silence():
+            return self.world.ports.erasure_log.erased()
 
     def _begin_archiver(self) -> SimulatedProcess:
         batch, self.archiving = list(self.changes), True
         self._batches += 1
         name = str(self._batches)
         process = self.world.new_process("h", lambda: self._archive(batch, name), name)
-        process.latest_call_at = self.world.schedule.now + ARCHIVER_TIMEOUT
+        # Lambda ends it then, so it writes nothing later.
+        process.latest_call_at = process.killed_at = self.world.schedule.now + ARCHIVER_TIMEOUT
         return process
 
     def _archive(self, batch: list[RowChange], name: str) -> None:
@@ -216,20 +146,32 @@ class SimulatedErasure:
 
 def personal_data_left(world: Any, *marks: str) -> Iterator[str]:  # noqa: ANN401  # a simulation
     """Yield where one of these texts is left: job rows, business rows except orders, history."""
-    history, known = world.table.history, world.erasure.known
-    jobs = [job for key, job in world.store.jobs.items() if key in known]
-    lines = [line for group in (*history.objects.values(), *history.older) for line in group]
+    known = world.erasure.known - world.table.lost
+    jobs = [job for key, job in world.jobs.items() if key in known]
+    lines = [
+        line
+        for versions in world.aws.s3.buckets[ARCHIVE].objects.values()
+        for one in versions
+        if one.body is not None
+        for line in _lines(one.body)
+    ]
     places: list[tuple[str, object]] = [
         *((f"the row of {job.job_key}", job) for job in jobs if is_complete(job)),
+        *((f"a row of {name}", row) for name, row in world.rows.all() if name != "orders"),
         *(
-            (f"{name} {'/'.join(key)}", row)
-            for (name, key), row in world.store.business_rows.rows.items()
-            if name != "orders"
+            (f"the history of {line['job_key']}", line)
+            for line in lines
+            if line.get("job_key") in known
         ),
-        *((f"the history of {line.job_key}", line) for line in lines if line.job_key in known),
     ]
     for place, content in places:
         yield from (f"{place} holds {mark!r}" for mark in marks if mark in repr(content))
     for job in jobs:
         if job.erasure_requested_at is None:
             yield f"{job.job_key} is not marked"
+
+
+def _lines(body: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a history object. Other objects are not compressed."""
+    if body.startswith(_GZIP):
+        yield from map(json.loads, gzip.decompress(body).splitlines())

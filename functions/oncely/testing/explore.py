@@ -1,17 +1,20 @@
 """One call that explores a contract, as the shipped jobs are explored."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pkgutil import resolve_name
 from typing import Any, Final
 
 from oncely.contract import AnyContract
 from oncely.domain.lifecycle import ENDED
 from oncely.job_settings import JobSettings
-from oncely.ports import Clock
 from oncely.provider import AnyProvider
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
-from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox.provider_sandbox import (
+    ProviderSandbox,
+    SandboxOptions,
+    sandbox_type,
+)
 from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
 from oncely.testing.script import Script, format_script
 
@@ -28,7 +31,7 @@ def explore(
     message: Mapping[str, object] | None = None,
     lookup_calls: Collection[str] = (),
     effect_calls: Collection[str] | None = None,
-    seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    seed_rows: Callable[[BusinessRows], None] = lambda _: None,
     settings: JobSettings | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     limits: SearchLimits | None = None,
@@ -38,11 +41,11 @@ def explore(
         explore(BuildReport, provider=FakeReports, lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` builds a new fake for each schedule, by default the one that the plug-in names. It
-    replaces `plugin`, by default the first provider in the contract's resources. Its
-    `lookup_calls` only read. Its `effect_calls` (by default all other public methods) may succeed,
-    lose the request or the response, or arrive late; then they raise TimeoutError, which an
-    adapter may also report as Ambiguous.
+    `provider` builds a new fake client for each schedule. It replaces that of `plugin`, by default
+    the first provider in the contract's resources. Its `lookup_calls` only read. Its
+    `effect_calls` (by default all other public methods) may succeed, lose the request or the
+    response, or arrive late; then they raise TimeoutError, which an adapter may also report as
+    Ambiguous. Without a `provider`, the plug-in's own client runs over its model, the `sandbox`.
     `count_effects` counts the effects that happened; for a natural effect, 1 once it is in place.
     `message` defaults to the contract's example. `seed_rows` fills business tables. `settings`
     are those that the contract declares, by default with their defaults. `check` yields a sentence
@@ -54,11 +57,14 @@ def explore(
     first, or if the job does not end without faults, since that would test nothing.
     """
     plugin = plugin or contract.resources.providers[0]
-    new_fake = provider or _fake_type(plugin)
+    if provider is None and plugin.sandbox is None:
+        raise ValueError(
+            f"the plug-in {plugin.name} has no model: set `sandbox`, or pass `provider`"
+        )
     scenario = build_scenario(
         contract,
         message=contract.example.to_dict() if message is None else message,
-        provider=lambda _: new_fake(),
+        provider=sandbox_type(plugin) if provider is None else lambda _: provider(),
         plugin=plugin,
         count_effects=count_effects,
         lookup_calls=lookup_calls,
@@ -73,13 +79,6 @@ def explore(
         steps = _trace_schedule(scenario, report.violations[0].script)
         raise AssertionError("\n".join([*map(str, report.violations), *steps]))
     return report
-
-
-def _fake_type(plugin: AnyProvider) -> Callable[[], Any]:
-    if plugin.fake is None:
-        raise ValueError(f"the plug-in {plugin.name} has no fake: set `fake`, or pass `provider`")
-    found: Callable[[], Any] = resolve_name(plugin.fake)
-    return found
 
 
 def _require_completion(scenario: Scenario) -> None:
@@ -109,24 +108,29 @@ def build_scenario(
     contract: type[AnyContract],
     *,
     message: Mapping[str, object],
-    provider: Callable[[Clock], Any],
+    provider: Callable[[SandboxOptions], Any],
     plugin: AnyProvider | None = None,
     count_effects: Callable[[Any], int],
     name: str = "",
     lookup_calls: Collection[str] = (),
     effect_calls: Collection[str] | None = None,
-    seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    seed_rows: Callable[[BusinessRows], None] = lambda _: None,
     settings: JobSettings | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     fixed_prefix: str = "",
 ) -> Scenario:
-    """Build the same as a scenario, for the command line. `provider` gets the simulated clock."""
+    """Build the same as a scenario, for the command line.
+
+    `provider` gets the simulated time, and may return a model instead of a fake client.
+    """
     plugin_name = (plugin or contract.resources.providers[0]).name
     if settings is None and contract.resources.settings is not None:
         settings = contract.resources.settings()  # names the fields that have no default
 
-    def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
-        target = provider(clock)
+    def providers(options: SandboxOptions) -> Mapping[str, ProviderSpec | ProviderSandbox]:
+        target = provider(options)
+        if isinstance(target, ProviderSandbox):
+            return {plugin_name: target}
         if unknown := {
             name for name in (*lookup_calls, *(effect_calls or ())) if not hasattr(target, name)
         }:

@@ -180,6 +180,9 @@ class Explorer:
             problems = world.problems  # the first visit of this state checked the rest
         except ScheduleLimitError as error:
             problems = [*world.problems, str(error)]
+        if chooser.remaining and script == self.fixed_prefix:
+            prefix = self.scenario.fixed_prefix
+            raise ValueError(f"no schedule of {self.scenario.name} begins with {prefix}")
         self.record_schedule(world, script, problems)
         return chooser.alternatives
 

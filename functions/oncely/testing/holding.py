@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from oncely.aws.own_tables import GATES
 from oncely.domain.gate import (
     EndpointGroup,
+    GateSnapshot,
     GateState,
     Pause,
     PauseAction,
@@ -45,14 +47,21 @@ class SimulatedHold:
         """Return when a sweep can do something about a row. Held rows stay due."""
         if self._resume_at is not None and job.allows(Event.HOLD):
             return None
-        probes = [one.probe_at for one in self._simulation.ports.gates.gates.values()]
-        times = [at for at in (job.due_at, *probes) if at is not None]
+        times = [at for at in (job.due_at, *self._probe_times()) if at is not None]
         return max(times) if job.due_at is not None and job.unresolved else job.due_at
 
     def state(self) -> object:
         """Return the state, for a digest."""
-        gates = self._simulation.ports.gates
-        return (self._begun, self._resume_at, gates.gates, gates.pauses)
+        return (self._begun, self._resume_at)
+
+    def _probe_times(self) -> list[datetime | None]:
+        if not self._simulation.aws.dynamodb.tables[GATES]:
+            return []
+        return [one.probe_at for one in self._read().gates.values()]
+
+    def _read(self) -> GateSnapshot:
+        with self._simulation.interceptor.silence():
+            return self._simulation.ports.gate_table.read()
 
     def _begin(self) -> SimulatedProcess:
         self._begun = True
@@ -68,19 +77,21 @@ class SimulatedHold:
         self._change(PauseAction.PAUSE)
 
     def _change(self, action: PauseAction) -> None:
-        gates, job_type = self._simulation.ports.gates, self._simulation.scenario.contract.job_type
-        now = self._simulation.schedule.now
+        job_type, now = self._simulation.scenario.contract.job_type, self._simulation.schedule.now
         entry = PauseEntry(at=now, action=action, actor="ada", reason="wrong prices")
-        pause = gates.pauses.get(job_type, Pause(target=job_type))
-        gates.pauses[job_type] = pause.with_entry(entry)
+        before = self._read().pauses.get(job_type)
+        after = (before or Pause(target=job_type)).with_entry(entry)
+        with self._simulation.interceptor.silence():
+            self._simulation.ports.gate_table.write_pause(before, after)
         self._simulation.interceptor.mutations += 1
 
     def _open_circuits(self) -> None:
-        gates, now = self._simulation.ports.gates, self._simulation.schedule.now
+        known, now = self._read().gates, self._simulation.schedule.now
         for provider in self._simulation.providers:
             for group in EndpointGroup:
                 name = gate_name(provider, group)
-                opened = open_circuit(gates.gates.get(name, GateState()), now)
-                if opened is not None:
-                    gates.gates[name] = opened
+                before = known.get(name, GateState())
+                if (opened := open_circuit(before, now)) is not None:
+                    with self._simulation.interceptor.silence():
+                        self._simulation.ports.gate_table.change_circuit(name, before, opened)
         self._simulation.interceptor.mutations += 1

@@ -1,44 +1,36 @@
-"""Ports that the schedule intercepts: a call may fail, lose its response, or never be reached."""
+"""The calls that a schedule intercepts: one may fail, lose its response, or never be reached."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
-from oncely.domain.alert_budget import AlertDigest, AlertKind
-from oncely.domain.claims import Claim
-from oncely.domain.due import DueAction
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.errors import UnavailableError
-from oncely.domain.event_records import EventRecord
-from oncely.domain.gate import GateSnapshot, GateState, Pause
-from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.provider_events import ChangeKind, EffectChange
-from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, ForgedRow, SwapResult
+from oncely.aws.deployment_identity import IDENTITY_KEY
 from oncely.testing.digest import Digest
-from oncely.testing.memory import (
-    MemoryAlertBudget,
-    MemoryDueIndex,
-    MemoryJobStore,
-    MemorySweepLeases,
-)
-from oncely.testing.memory_gates import MemoryGateTable
-from oncely.testing.schedule import Scheduler
+from oncely.testing.in_process import CLOSES, InProcessSandbox, refuse_connection
+from oncely.testing.memory_aws.calls import AwsCall, client_error, no_connection, no_response
+from oncely.testing.memory_aws.dynamodb import MemoryDynamo
+from oncely.testing.sandbox.http_messages import SandboxRequest, encode_response
+from oncely.testing.schedule import ProcessKilledError, Scheduler
 from oncely.testing.script import DIE
-from oncely.testing.tasks import START
+from oncely.testing.tasks import START, InFlightRequest
 
 _T = TypeVar("_T")
 
-FAIL: Final = "!fail"  # the call did not happen; the error may or may not show that
-LOST: Final = "!lost"  # the call happened, and its response was lost
+FAIL: Final = "!fail"  # no response, and the call did not happen; the error does not show that
+LOST: Final = "!lost"  # no response, and the call happened
+LATE: Final = "!late"  # no response, and the effect happens only after our timeout
+REFUSED: Final = "!refused"  # the connection was refused, so nothing was sent
+THROTTLED: Final = "!throttled"  # the service answers that it did nothing
+CONFLICT: Final = "!conflict"  # DynamoDB cancels a transaction: another one holds an item
+STALE: Final = "!stale"  # the index does not show the latest write yet
 
 # Dying before a read equals dying before the next write: nothing changes in between.
 READ_FAULTS: Final = (FAIL,)
 WRITE_FAULTS: Final = (DIE, FAIL, LOST)
-_TABLE_CALLS: Final = ("store.", "table.", "index.", "leases.")
+EFFECT_FAULTS: Final = (DIE, FAIL, LOST, LATE, REFUSED, THROTTLED)
+_THROTTLED_STATUS: Final = 429
 
 
 @dataclass
@@ -47,36 +39,171 @@ class Interceptor:
 
     schedule: Scheduler
     digest: Digest
+    on_aws_write: Callable[[AwsCall], None]  # after each call that may have changed something
+    silent_tables: frozenset[str] = frozenset()
+    writable_tables: frozenset[str] | None = None  # as the role of a worker allows; None: all
     mutations: int = 0  # calls so far that may have changed the shared state
     outage_until: datetime = START  # until then, every call to our tables fails
+    in_flight: list[InFlightRequest] = field(default_factory=list)
+    # Services of AWS that are providers, with the names of their plug-ins.
+    effect_services: dict[str, str] = field(default_factory=dict)
+    _is_silent: bool = False
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Let calls pass: what sets a scenario up, or cannot be interrupted."""
+        before, self._is_silent = self._is_silent, True
+        try:
+            yield
+        finally:
+            self._is_silent = before
 
     def call(
         self,
         name: str,
         faults: Sequence[str],
         perform: Callable[[], _T],
-        fail: Callable[[], _T],
+        fail: Callable[[str], _T],
         *,
         in_flight: timedelta | None = None,
+        is_down: bool = False,
     ) -> _T:
         """Perform a call, or the fault injected into it, and record the result."""
+        if self._is_silent:
+            return perform()
         fault = self.schedule.intercept(name, faults, in_flight=in_flight)
-        if name.startswith(_TABLE_CALLS) and self.schedule.now < self.outage_until:
+        self._check_killed()
+        if is_down and self.schedule.now < self.outage_until:
             fault = FAIL
         self.mutations += faults is not READ_FAULTS
         try:
-            if fault == FAIL:
-                result = fail()
-            elif fault == LOST:
-                perform()
-                result = fail()
-            else:
+            if fault is None:
                 result = perform()
+            else:
+                if fault == LOST:
+                    # An error response is lost as well.
+                    with suppress(Exception):
+                        perform()
+                result = fail(fault)
         except Exception as error:
             self.record_result(name, error)
             raise
         self.record_result(name, result)
         return result
+
+    def aws_call(
+        self,
+        call: AwsCall,
+        perform: Callable[[], _T],
+        dynamo: MemoryDynamo,
+        timeout: timedelta,
+    ) -> _T:
+        """Intercept a call to AWS in memory."""
+        if call.service in self.effect_services:
+            return self._effect_call(call, perform, timeout)
+        table = next(iter(_tables(call)), None)
+        name = f"{table or call.service}.{call.operation}"
+        if table in self.silent_tables or _is_guard(call):
+            return self._performed(call, perform)
+        if self._repeats_query(call, name):
+            result = perform()
+            self.record_result(name, result)
+            return result
+
+        def fail(fault: str) -> _T:
+            if fault == STALE:
+                with dynamo.stale():
+                    return perform()
+            if fault == THROTTLED:
+                raise client_error("ProvisionedThroughputExceededException", call.operation)
+            if fault == CONFLICT:
+                reasons = [{"Code": "TransactionConflict"} for _ in _transacted(call)]
+                code = "TransactionCanceledException"
+                raise client_error(code, call.operation, CancellationReasons=reasons)
+            raise no_response(call)
+
+        return self.call(
+            name,
+            _aws_faults(call),
+            lambda: self._performed(call, perform),
+            fail,
+            is_down=call.service == "dynamodb",
+        )
+
+    def _repeats_query(self, call: AwsCall, name: str) -> bool:
+        """Whether a sweep queries the next partition: to intervene at the first is enough."""
+        process = self.schedule.current
+        if process is None:
+            return False
+        is_repeated = call.operation == "query" and process.latest_call == name
+        process.latest_call = name
+        return is_repeated and self.schedule.now >= self.outage_until
+
+    def _effect_call(self, call: AwsCall, perform: Callable[[], _T], timeout: timedelta) -> _T:
+        """Intercept a call to a provider that is a service of AWS."""
+        begun = self.begun()
+
+        def fail(fault: str) -> _T:
+            if fault == REFUSED:
+                raise no_connection(call)
+            if fault == THROTTLED:
+                raise client_error("TooManyRequestsException", call.operation)
+            if fault == LATE:
+                self.send_late(begun + timeout, repr(call.request), perform)
+            raise no_response(call)
+
+        name = f"{self.effect_services[call.service]}.{call.operation}"
+        return self.call(name, EFFECT_FAULTS, perform, fail, in_flight=timeout)
+
+    def begun(self) -> datetime:
+        """Return when the current process began its request, by its own clock."""
+        process = self.schedule.current
+        return self.schedule.now if process is None else process.clock_read_at
+
+    def send_late(self, at: datetime, request: object, perform: Callable[[], object]) -> None:
+        """Let a request arrive at a later time."""
+        self.in_flight.append(InFlightRequest(at, self.digest(request), perform))
+
+    def _performed(self, call: AwsCall, perform: Callable[[], _T]) -> _T:
+        self._check_access(call)
+        result = perform()
+        if call.writes:
+            self.on_aws_write(call)
+        return result
+
+    def _check_access(self, call: AwsCall) -> None:
+        """Refuse what the role of a worker does not allow."""
+        if call.writes and self.writable_tables is not None:
+            for table in _tables(call):
+                if table not in self.writable_tables:
+                    raise client_error("AccessDeniedException", call.operation)
+
+    def provider_call(
+        self, name: str, request: SandboxRequest, sandbox: InProcessSandbox, timeout: timedelta
+    ) -> bytes | OSError:
+        """Intercept a request to the model of a provider."""
+        model = sandbox.providers[name]
+        begun = self.begun()
+
+        def fail(fault: str) -> bytes | OSError:
+            if fault == REFUSED:
+                refuse_connection()
+            if fault == THROTTLED:
+                refusal = model.error_response(request, status=_THROTTLED_STATUS)
+                return encode_response(refusal.with_headers(**CLOSES))
+            if fault == LATE:
+                sent = (request.method, request.path, request.body)
+                self.send_late(begun + timeout, sent, lambda: sandbox.perform(request))
+            return TimeoutError("no response")
+
+        faults = READ_FAULTS if model.is_read(request) else EFFECT_FAULTS
+        call = f"{name}.{model.request_name(request)}"
+        return self.call(call, faults, lambda: sandbox.serve(request), fail, in_flight=timeout)
+
+    def _check_killed(self) -> None:
+        process = self.schedule.current
+        if process is not None and process.killed_at and self.schedule.now > process.killed_at:
+            raise ProcessKilledError("timeout")
 
     def record_result(self, name: str, result: object) -> None:
         """Add a result to the history of the current process."""
@@ -86,268 +213,95 @@ class Interceptor:
                 self.schedule.log(f"  {process.name}:{name} →", result)
             process.history = hash((process.history, name, self.digest(result)))
 
-
-def _unavailable() -> NoReturn:
-    raise UnavailableError("no response")
-
-
-@dataclass(frozen=True)
-class InterceptedClock:
-    """The clock. A process that is delayed before it reads the clock sees a later time."""
-
-    interceptor: Interceptor
-
     def now(self) -> datetime:
-        schedule = self.interceptor.schedule
-        schedule.intercept("clock")
-        if schedule.current is not None:
-            schedule.current.clock_read_at = schedule.now
-        self.interceptor.record_result("clock", schedule.now)
-        return schedule.now
+        """Read the clock. A process that is delayed before that sees a later time."""
+        if not self._is_silent:
+            self.schedule.intercept("clock")
+            if self.schedule.current is not None:
+                self.schedule.current.clock_read_at = self.schedule.now
+            self.record_result("clock", self.schedule.now)
+        return self.schedule.now
+
+
+def _transacted(call: AwsCall) -> Sequence[Any]:
+    items: Sequence[Any] = call.request.get("TransactItems", ())
+    return items
+
+
+def _tables(call: AwsCall) -> list[str]:
+    if "TableName" in call.request:
+        return [call.request["TableName"]]
+    return [request["TableName"] for item in _transacted(call) for request in item.values()]
+
+
+def _is_guard(call: AwsCall) -> bool:
+    """Whether the table guard reads. It does so once a minute, before anything else."""
+    if call.service != "dynamodb":
+        return False
+    key = call.request.get("Key", {}).get("job_key")
+    return call.operation.startswith("describe_") or key == {"S": IDENTITY_KEY}
+
+
+def _aws_faults(call: AwsCall) -> Sequence[str]:
+    if not call.writes:
+        return (FAIL, STALE) if "IndexName" in call.request else READ_FAULTS
+    if call.service != "dynamodb":
+        return WRITE_FAULTS
+    more = (CONFLICT,) if _transacted(call) else (THROTTLED,)
+    return (*WRITE_FAULTS, *more)
 
 
 @dataclass(frozen=True)
-class InterceptedJobStore:
-    """The job table."""
+class InterceptedObject:
+    """A provider in memory whose effect calls and lookup calls are intercepted."""
 
     interceptor: Interceptor
-    store: MemoryJobStore
-    on_write: Callable[[JobKey], None]  # after each write: the stream
-
-    def get(self, key: JobKey) -> Job | None:
-        return self.interceptor.call(
-            "store.get", READ_FAULTS, lambda: self.store.get(key), _unavailable
-        )
-
-    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
-        create = partial(self.store.create, job, replacing=replacing)
-        return self._write("store.create", job.job_key, create)
-
-    def claim(self, claim: Claim) -> ClaimResult:
-        return self._write("store.claim", claim.job_key, lambda: self.store.claim(claim))
-
-    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
-        hint = partial(self.store.hint, key, deployment=deployment, now=now)
-        return self._write("store.hint", key, hint)
-
-    def save_event(self, row: Job, event: EventRecord) -> bool:
-        save = partial(self.store.save_event, row, event)
-        return self._write("store.save_event", row.job_key, save)
-
-    def compare_and_swap(
-        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
-    ) -> SwapResult:
-        return self._write(
-            "store.compare_and_swap",
-            before.job_key,
-            lambda: self.store.compare_and_swap(before, after, business_writes=business_writes),
-        )
-
-    def _write(self, name: str, key: JobKey, perform: Callable[[], _T]) -> _T:
-        def write() -> _T:
-            result = perform()
-            self.on_write(key)
-            return result
-
-        return self.interceptor.call(name, WRITE_FAULTS, write, _unavailable)
-
-
-@dataclass(frozen=True)
-class InterceptedBusinessTable:
-    """A business table."""
-
-    interceptor: Interceptor
-    store: MemoryJobStore
     name: str
+    target: Any
+    # Each call with the outcome of a lost response, or the exception to raise.
+    effect_calls: Any
+    lookup_calls: Any
+    refused: Any  # the outcome of a refused connection
+    timeout: timedelta
 
-    def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
-        return self.interceptor.call(
-            "table.get",
-            READ_FAULTS,
-            lambda: self.store.business_rows.get(self.name, key),
-            _unavailable,
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of any provider
+        attribute = getattr(self.target, name)
+        self.interceptor.mutations += 1
+        for calls, faults in (
+            (self.effect_calls, EFFECT_FAULTS[:-1]),
+            (self.lookup_calls, READ_FAULTS),
+        ):
+            if name in calls:
+                return lambda *args, **named: self._intercept(
+                    name,
+                    lambda: attribute(*args, **named),
+                    calls[name],
+                    faults,
+                    (name, args, named),
+                )
+        return attribute
+
+    def _intercept(
+        self,
+        name: str,
+        perform: Callable[[], Any],
+        lost: object,
+        faults: Sequence[str],
+        request: object,
+    ) -> Any:  # noqa: ANN401  # its outcome
+        begun = self.interceptor.begun()
+
+        def fail(fault: str) -> Any:  # noqa: ANN401  # its outcome
+            if fault == REFUSED:
+                return self.refused
+            if fault == LATE:
+                self.interceptor.send_late(begun + self.timeout, request, perform)
+            if isinstance(lost, Exception):
+                raise lost
+            return lost
+
+        outcome = self.interceptor.call(
+            f"{self.name}.{name}", faults, perform, fail, in_flight=self.timeout
         )
-
-    def query_index(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
-    ) -> Iterator[Mapping[str, object]]:
-        rows = self.store.business_rows
-        matches: list[Any] = self.interceptor.call(
-            "table.query_index",
-            READ_FAULTS,
-            lambda: list(
-                rows.query_index(self.name, index, partitions=partitions, max_sort_key=max_sort_key)
-            ),
-            _unavailable,
-        )
-        return iter(matches)
-
-    def update(self, write: BusinessWrite) -> bool:
-        return self.interceptor.call(
-            "table.update",
-            WRITE_FAULTS,
-            lambda: self.store.business_rows.update(write),
-            _unavailable,
-        )
-
-
-@dataclass(frozen=True)
-class InterceptedEventBus:
-    """The event bus; `published` has the key and status of each ended job."""
-
-    interceptor: Interceptor
-    published: set[tuple[JobKey, Status]] = field(default_factory=set)
-    changes: set[tuple[JobKey, ChangeKind]] = field(default_factory=set)
-
-    def publish(self, job: Job) -> None:
-        def publish() -> None:
-            self.published.add((job.job_key, job.status))
-
-        self.interceptor.call("bus.publish", WRITE_FAULTS, publish, _unavailable)
-
-    def publish_change(self, job: Job, change: EffectChange) -> None:
-        def publish() -> None:
-            self.changes.add((job.job_key, change.kind))
-
-        self.interceptor.call("bus.publish_change", WRITE_FAULTS, publish, _unavailable)
-
-
-@dataclass(frozen=True)
-class InterceptedMessageSender:
-    """A queue to send to."""
-
-    interceptor: Interceptor
-    deliver: Callable[[str], None]
-
-    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
-        del groups  # the simulation has one tenant
-
-        def send() -> list[bool]:
-            for body in bodies:
-                self.deliver(body)
-            return [True] * len(bodies)
-
-        return self.interceptor.call(
-            "outbox.send", WRITE_FAULTS, send, lambda: [False] * len(bodies)
-        )
-
-
-@dataclass(frozen=True)
-class InterceptedNotifier:
-    """The notifier; `alerted` has the jobs that the operator was alerted about."""
-
-    interceptor: Interceptor
-    alerted: set[str] = field(default_factory=set)
-
-    def notify(self, alert: Alert) -> bool:
-        def notify() -> bool:
-            self.alerted.update(alert.names)
-            return True
-
-        return self.interceptor.call("notifier.notify", WRITE_FAULTS, notify, lambda: False)
-
-
-@dataclass(frozen=True)
-class InterceptedAlertBudget:
-    """The alert budget."""
-
-    interceptor: Interceptor
-    budget: MemoryAlertBudget
-
-    def admit(self, kind: AlertKind, names: Sequence[str], *, now: datetime) -> bool:
-        return self._call("admit", lambda: self.budget.admit(kind, names, now=now))
-
-    def reserve(
-        self, kind: AlertKind, name: str, *, now: datetime, until: datetime
-    ) -> datetime | None:
-        return self._call("reserve", lambda: self.budget.reserve(kind, name, now=now, until=until))
-
-    def keep(self, kind: AlertKind, name: str, *, until: datetime) -> None:
-        self._call("keep", lambda: self.budget.keep(kind, name, until=until))
-
-    def take_digest(self, key: str, *, now: datetime, until: datetime) -> AlertDigest | None:
-        return self._call("take_digest", lambda: self.budget.take_digest(key, now=now, until=until))
-
-    def close_digest(self, digest: AlertDigest, *, now: datetime) -> bool:
-        return self._call("close_digest", lambda: self.budget.close_digest(digest, now=now))
-
-    def _call(self, name: str, perform: Callable[[], _T]) -> _T:
-        return self.interceptor.call(f"budget.{name}", WRITE_FAULTS, perform, _unavailable)
-
-
-@dataclass(frozen=True)
-class InterceptedSweepLeases:
-    """The sweep leases of the only shard."""
-
-    interceptor: Interceptor
-    leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
-
-    @property
-    def held(self) -> object:
-        return self.leases.held
-
-    def free_at(self) -> datetime:
-        """Return when the next sweep can start."""
-        return max((until for _, until in self.leases.held.values()), default=START)
-
-    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        def acquire() -> bool:
-            return self.leases.acquire(shard, holder=holder, now=now, until=until)
-
-        return self.interceptor.call("leases.acquire", WRITE_FAULTS, acquire, _unavailable)
-
-    def release(self, shard: int, *, holder: str) -> None:
-        def release() -> None:
-            self.leases.release(shard, holder=holder)
-
-        self.interceptor.call("leases.release", WRITE_FAULTS, release, _unavailable)
-
-
-@dataclass(frozen=True)
-class InterceptedGateTable:
-    """The gates. Slots are not simulated: a simulation has no rate limits."""
-
-    interceptor: Interceptor
-    gates: MemoryGateTable
-    lease: Any = None
-
-    def read(self) -> GateSnapshot:
-        return self.interceptor.call("gates.read", READ_FAULTS, self.gates.read, _unavailable)
-
-    def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
-        return self.interceptor.call(
-            "gates.change_circuit",
-            WRITE_FAULTS,
-            lambda: self.gates.change_circuit(gate, before, after),
-            _unavailable,
-        )
-
-    def write_pause(self, before: Pause | None, after: Pause) -> bool:
-        return self.interceptor.call(
-            "gates.write_pause",
-            WRITE_FAULTS,
-            lambda: self.gates.write_pause(before, after),
-            _unavailable,
-        )
-
-
-@dataclass(frozen=True)
-class InterceptedDueIndex:
-    """The index of due rows."""
-
-    interceptor: Interceptor
-    index: MemoryDueIndex
-    shards: int = 1  # more shards would add calls, but no behavior
-
-    def due(
-        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[DueEntry]:
-        del shard
-
-        def due() -> list[DueEntry]:
-            return list(self.index.due(action, 0, since=since, until=until))
-
-        if action is not DueAction.LOOK_UP:
-            return iter(due())  # one intercepted read per sweep is enough
-        entries: list[DueEntry] = self.interceptor.call("index.due", READ_FAULTS, due, _unavailable)
-        return iter(entries)
+        self.interceptor.mutations += 1  # a provider may count its lookups
+        return outcome

@@ -28,27 +28,26 @@ def _queue_violations(simulation: "Simulation") -> Iterator[str]:
 
 
 def _alert_violations(simulation: "Simulation") -> Iterator[str]:
-    alerted = simulation.ports.notifier.alerted
+    alerted = simulation.ports.alerted
     for key in simulation.conflicts - alerted:
         yield f"a message of {key} was rejected, but no alert was sent"
     for job in simulation.scenario.jobs:
         if job.is_forged and job.job_key not in alerted:
             yield f"the row of {job.job_key} was forged, but no alert was sent"
-    for digest in simulation.budget.digests.values():
-        if digest.due_at is not None:
-            yield f"the digest {digest.key} was not sent"
+    for digest in simulation.job_rows.due_digests():
+        yield f"the digest {digest} was not sent"
 
 
 def _job_violations(simulation: "Simulation") -> Iterator[str]:
     contracts = {contract.job_type: contract for contract in simulation.scenario.contracts}
-    for row in simulation.store.jobs.values():
+    for row in simulation.jobs.values():
         yield from _row_violations(simulation, row, contracts[row.job_type].policy_of(row))
     yield from _effect_violations(simulation)
 
 
 def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> Iterator[str]:
     if row.status in IN_REVIEW:
-        if row.due_at is None and row.job_key not in simulation.ports.notifier.alerted:
+        if row.due_at is None and row.job_key not in simulation.ports.alerted:
             yield f"{row.job_key} needs review, but no alert or digest was sent or is due"
         if row.expires_at is not None:
             yield f"{row.job_key} needs review and may expire"

@@ -14,9 +14,10 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.job_settings import JobSettings
-from oncely.ports import Clock
 from oncely.provider import ProviderSettings
-from oncely.testing.memory import MemoryBusinessRows, MemoryJobStore
+from oncely.testing.in_process import InProcessSandbox
+from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 
 
 class RestoreMode(Enum):
@@ -35,7 +36,7 @@ class GateClosing(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSpec:
-    """A provider in memory, with its effect calls and its lookup calls.
+    """An object in place of a provider's client, with its effect calls and its lookup calls.
 
     Each call maps to what a lost response looks like: an outcome, or an exception to raise.
     """
@@ -69,11 +70,20 @@ class FinalState(Protocol):
     """The state at the end of a schedule, for a scenario to check."""
 
     @property
-    def store(self) -> MemoryJobStore: ...
+    def jobs(self) -> Mapping[JobKey, Job]:
+        """The job rows."""
+
+    @property
+    def rows(self) -> BusinessRows:
+        """The business rows."""
 
     @property
     def providers(self) -> Mapping[str, Any]:
-        """The providers without interception, by the name of their plug-in."""
+        """The models and objects of the providers, by the name of their plug-in."""
+
+    @property
+    def sandbox(self) -> InProcessSandbox:
+        """The models with the requests that they received."""
 
     def job(self, key: JobKey) -> Job | None:
         """Return the row of a job. Returns None if there is none."""
@@ -89,7 +99,7 @@ class EventSource:
     lost: bool = False  # delivered only if a script says so
 
 
-def _no_rows(_: MemoryBusinessRows) -> None:
+def _no_rows(_: BusinessRows) -> None:
     return
 
 
@@ -104,15 +114,19 @@ class Scenario:
     name: str
     contracts: tuple[type[AnyContract], ...]  # the first is explored; the others are follow-ups
     message: Mapping[str, object]
-    providers: Callable[[Clock], Mapping[str, ProviderSpec | None]]
+    # By the name of their plug-in: a model under the shipped client, or an object in its place.
+    # None if the provider is not configured.
+    providers: Callable[[SandboxOptions], Mapping[str, ProviderSandbox | ProviderSpec | None]]
+    # Faults of the models in every schedule, as `FaultSet.add` takes them.
+    provider_faults: tuple[Mapping[str, Any], ...] = ()
     # How often the effect happened at the provider; for a natural effect, 1 if it is in place.
     count_effects: Callable[[FinalState], int]
-    seed_rows: Callable[[MemoryBusinessRows], None] = _no_rows
+    seed_rows: Callable[[BusinessRows], None] = _no_rows
     job_settings: tuple[JobSettings, ...] = ()  # of the contracts that declare some
     jobs: tuple[Job, ...] = ()  # initial job rows
     check: Callable[[FinalState], Iterable[str]] = _no_checks  # yields further violations
     # A concurrent edit of business rows, and the messages that it sends.
-    edit: Callable[[MemoryBusinessRows], Iterable[Mapping[str, object]]] | None = None
+    edit: Callable[[BusinessRows], Iterable[Mapping[str, object]]] | None = None
     wrong_messages: tuple[Mapping[str, object], ...] = ()  # rejected on purpose
     duplicate_messages: int = 2  # how many workers receive the same message
     sweeps_at: tuple[timedelta, ...] = ()  # additional sweeps, by time since the start

@@ -1,8 +1,9 @@
 """A schedule as a short text: only its injections, in the order they happened.
 
-`payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die` means: the first worker's
-claim succeeded but its response was lost. The second worker was delayed before it read the clock
-for the third time, while a sweep ran. The first sweep died just before it ended.
+`payment.charge/keys: w1:jobs.update_item!lost w2:clock#3>sweep r1:end!die` means: the first update
+of a job row by the first worker, its claim, succeeded but its response was lost. The second worker
+was delayed before it read the clock for the third time, while a sweep ran. The first sweep died
+just before it ended.
 """
 
 import re
@@ -71,6 +72,6 @@ def parse_injections(text: str) -> Script:
 def _parse_injection(word: str) -> Injection:
     match = _WORD.fullmatch(word)
     if match is None:
-        raise ValueError(f"{word!r} must have the form w1:store.claim!lost or w2:clock#3>sweep")
+        raise ValueError(f"{word!r} must have the form w1:sns.publish!lost or w2:clock#3>sweep")
     call_site = CallSite(match["actor"], match["point"], int(match["nth"] or 1))
     return Injection(call_site, match["what"])

@@ -1,215 +1,227 @@
-"""The ports of the fault explorer. A schedule may intervene at every call."""
+"""The shipped adapters of one simulation, over AWS and providers in memory."""
 
+import json
+import logging
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
+from oncely.aws.own_tables import GATES, JOBS
+from oncely.aws.ports import AwsPorts
+from oncely.aws.s3_erasure import S3ErasableArchive
+from oncely.aws.sns import SnsNotifier
+from oncely.contract import AnyContract, providers_of
 from oncely.domain.ended_jobs import PROOF_RETENTION
 from oncely.domain.errors import NotConfiguredError
-from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.flow.gate import Gate
+from oncely.domain.lifecycle import Status
+from oncely.flow.gate import SNAPSHOT_AGE, Gate
+from oncely.http.network import Network
 from oncely.job_settings import JobSettings
-from oncely.ports import (
-    BusinessTable,
-    CreateResult,
-    JobInserter,
-    JobStore,
-    MessageSender,
-)
+from oncely.ports import Alert
 from oncely.provider import AnyProvider, Provider, ProviderSettings
-from oncely.search_ports import FinishedJobs, JobIndex
-from oncely.settings import Settings
-from oncely.testing.erasing import (
-    InterceptedArchive,
-    InterceptedErasableTable,
-    InterceptedErasureLog,
-)
-from oncely.testing.finished_jobs import MemoryFinishedJobs
-from oncely.testing.interception import (
-    InterceptedAlertBudget,
-    InterceptedBusinessTable,
-    InterceptedClock,
-    InterceptedDueIndex,
-    InterceptedEventBus,
-    InterceptedGateTable,
-    InterceptedJobStore,
-    InterceptedMessageSender,
-    InterceptedNotifier,
-    InterceptedSweepLeases,
-    Interceptor,
-)
-from oncely.testing.memory import (
-    MemoryAlertBudget,
-    MemoryDueIndex,
-    MemoryJobIndex,
-    MemoryJobInserter,
-    MemoryJobStore,
-)
-from oncely.testing.memory_gates import MemoryGateTable
-from oncely.testing.restored_table import RestorableTable
-from oncely.testing.row_scan import MemoryRowScan
+from oncely.run.table_guard import CheckedTable
+from oncely.settings import Settings, configured_providers_of
+from oncely.testing.in_process import base_url
+from oncely.testing.interception import Interceptor
+from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
+from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import WallClock
 from oncely.testing.tasks import START
 
+# Adapters log what a schedule makes fail; its trace shows that already.
+logging.getLogger("oncely.aws").addHandler(logging.NullHandler())
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
-# Retention of the rows of natural effects; every other row is kept longer.
-_UNLIMITED: Final = ProviderSettings(effects_per_second=math.inf, lookups_per_second=math.inf)
+_UNLIMITED: Final = {"effects_per_second": math.inf, "lookups_per_second": math.inf}
 # The account and queue of events.
 ACCOUNT: Final = "123456789012"
-SETTINGS: Final = Settings(
-    retention_days=90, sweep_jobs_at_once=1, event_account=ACCOUNT, queue_url="events"
-)
+QUEUE, REJECTS, TOPIC, BUS, ARCHIVE = "events", "rejects", "alerts", "bus", "archive"
 
 
-@dataclass
-class _InterceptedJobInserter(MemoryJobInserter):
-    """Inserts through the intercepted store."""
-
-    job_store: JobStore
-
-    def insert(self, job: Job) -> CreateResult:
-        return self.job_store.create(job)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationHooks:
-    """Callbacks of the ports into the simulation."""
-
-    on_write: Callable[[JobKey], None]
-    on_send: Callable[[str], None]
-    on_reject: Callable[[str, str], None]
+def settings_for(
+    contracts: tuple[type[AnyContract], ...], providers: Mapping[str, ProviderSettings]
+) -> Settings:
+    """Return the settings of a function that runs these contracts."""
+    resources = [contract.resources for contract in contracts]
+    tables = {name for one in resources for name in one.table_names}
+    settings = Settings(
+        retention_days=90,
+        sweep_jobs_at_once=1,
+        event_account=ACCOUNT,
+        queue_url=QUEUE,
+        jobs_table=JOBS,
+        gates_table=GATES,
+        rejects_queue_url=REJECTS,
+        alert_topic_arn=TOPIC,
+        event_bus_name=BUS,
+        archive_bucket=ARCHIVE,
+        tables={name: name for name in tables},
+        table_retention_days=dict.fromkeys(tables, PROOF_RETENTION.days),
+        queues={name: QUEUE for one in resources for name in (one.queue, *one.sends_to)},
+        providers=providers,
+    )
+    # More shards would add calls, but no behavior.
+    return settings.model_copy(update={"due_shards": 1})
 
 
 @dataclass(frozen=True)
-class _RejectQueue:
-    """Reports rejects to the simulation."""
+class _InterceptedClock:
+    interceptor: Interceptor
 
-    on_reject: Callable[[str, str], None]
-
-    def reject(
-        self, body: str, *, reason: str, message_id: str, job_key: str | None = None
-    ) -> None:
-        del message_id, job_key
-        self.on_reject(body, reason)
+    def now(self) -> datetime:
+        return self.interceptor.now()
 
 
-class SimulatedPorts:
-    """The ports of one simulation, with providers by the name of their plug-in."""
+@dataclass(frozen=True)
+class _ObservedNotifier(SnsNotifier):
+    """Knows which jobs the alerts were about that SNS accepted."""
 
-    # The simulation redelivers messages and starts sweeps itself. It archives no rejects, has no
-    # admin page, and repairs one job at a time.
-    message_source: Any = None
-    sweeps: Any = None
-    reject_archive: Any = None
-    user_directory: Any = None
-    audit_reports: Any = None
-    stored_rejects: Any = None
-    hourly_metrics: Any = None
-    queue_depths: Any = None
-    bulk_runs: Any = None
+    alerted: set[str] = field(default_factory=set)
+
+    def notify(self, alert: Alert) -> bool:
+        delivered = super().notify(alert)
+        aws: Any = self.clients
+        if any(one.message == alert.text for one in aws.sns.published):
+            self.alerted.update(alert.names)
+        return delivered
+
+
+class SimulatedPorts(AwsPorts):
+    """The ports that are deployed. Time, chance, AWS and the network are the schedule's."""
 
     def __init__(
         self,
+        scenario: Scenario,
         interceptor: Interceptor,
-        store: MemoryJobStore,
-        providers: Mapping[str, Any],
-        hooks: SimulationHooks,
-        table: RestorableTable,
+        aws: MemoryAws,
         *,
-        budget: MemoryAlertBudget,
-        job_settings: tuple[JobSettings, ...] = (),
-        secrets_missing_for: timedelta = timedelta(0),
-        gated: bool,
+        network: Network,
+        objects: Mapping[str, Any],
+        models: Mapping[str, ProviderSandbox],
     ) -> None:
-        self._job_settings = job_settings
-        self._secrets_from = START + secrets_missing_for
-        self.interceptor = interceptor
-        self.store = store
-        self.providers = providers
-        self.on_send = hooks.on_send
-        self.table_guard = table.guard
-        self.table_identity = table
-        self.history_reader = table.history
-        self.erasure_log = InterceptedErasureLog(interceptor, table.erasure_log)
-        self.erasable_archive = InterceptedArchive(interceptor, table.history)
-        self.history_store: Any = self.erasable_archive
-        self.row_scan = MemoryRowScan(store)
+        plugins = configured_providers_of(scenario.contracts)
+        settings = {plugin.name: _provider_settings(plugin, models, scenario) for plugin in plugins}
+        super().__init__(settings_for(scenario.contracts, settings), aws.clients)
+        self.aws = aws
+        self.aws.sqs.queues = {QUEUE: MemoryQueue(), REJECTS: MemoryQueue()}
+        self.aws.sns.topics, self.aws.events.buses = {TOPIC}, {BUS}
+        self.aws.s3.buckets = {ARCHIVE: MemoryBucket(versioned=True)}
+        self.interceptor, self.scenario = interceptor, scenario
+        self.clock = _InterceptedClock(interceptor)
         self.new_token = interceptor.schedule.new_token
-        self.clock = InterceptedClock(interceptor)
-        self.notifier = InterceptedNotifier(interceptor)
-        self.event_bus = InterceptedEventBus(interceptor)
-        self.sweep_leases = InterceptedSweepLeases(interceptor)
-        self.alert_budget = InterceptedAlertBudget(interceptor, budget)
-        self.due_index = InterceptedDueIndex(
-            interceptor, MemoryDueIndex(store, shards=1, budget=budget)
+        self.new_identity = lambda: "another"
+        self.jitter = lambda: 0.0
+        self.sleep = lambda _: None
+        self.network = network
+        self._objects, self._models = objects, models
+        self._secrets_from = START + scenario.secrets_missing_for
+        self._published_count = 0
+        self._published: set[tuple[JobKey, Status]] = set()
+
+    @property
+    def alerted(self) -> set[str]:
+        """The jobs that operators were alerted about."""
+        return self.notifier.alerted
+
+    @property
+    def published(self) -> set[tuple[JobKey, Status]]:
+        """The key and status of each job whose end was published."""
+        events = self.aws.events.events
+        for event in events[self._published_count :]:
+            if event["DetailType"].startswith("job "):
+                detail = json.loads(event["Detail"])
+                self._published.add((JobKey(detail["job_key"]), Status(detail["status"])))
+        self._published_count = len(events)
+        return self._published
+
+    @cached_property
+    def notifier(self) -> _ObservedNotifier:
+        return _ObservedNotifier(self.clients, TOPIC)
+
+    @cached_property
+    def alert_budget(self) -> DynamoAlertBudget:
+        return DynamoAlertBudget(
+            table=JOBS,
+            client=self.clients.dynamodb,
+            limits=self.scenario.alert_limits,
+            due_shards=1,
         )
-        self.gates = self.gate_table = MemoryGateTable()
-        # Without a cache, so that a schedule can intervene at each check.
-        self.gate = Gate(
-            table=InterceptedGateTable(interceptor, self.gates) if gated else self.gates,
-            clock=WallClock(interceptor.schedule),
-            settings=dict.fromkeys(providers, _UNLIMITED),
-            snapshot_age=timedelta(0),
+
+    @cached_property
+    def gate(self) -> Gate:
+        # Without a cache if a schedule may intervene at each check.
+        is_gated = self.scenario.closes_gate is not None
+        return Gate(
+            table=self.gate_table,
+            clock=WallClock(self.interceptor.schedule),
+            settings=self.settings.providers,
+            snapshot_age=timedelta(0) if is_gated else SNAPSHOT_AGE,
             on_error=lambda _: None,
         )
-        self.reject_queue = _RejectQueue(hooks.on_reject)
-        self.job_index: JobIndex = MemoryJobIndex(store)
-        self.finished_jobs: FinishedJobs = MemoryFinishedJobs(store)
-        self._job_store = InterceptedJobStore(interceptor, store, hooks.on_write)
-        self.job_inserter: JobInserter = _InterceptedJobInserter(store, self._job_store)
 
-    def jitter(self) -> float:
-        return 0.0
+    @cached_property
+    def table_guard(self) -> CheckedTable:
+        return CheckedTable(self.table_identity, WallClock(self.interceptor.schedule))
 
-    def new_identity(self) -> str:
-        return "another"
+    def failed_requests(self) -> object:
+        """Return the recent results of each gate with a failure, for a digest."""
+        return {
+            name: list(one.results)
+            for name, one in self.gate._local.items()  # noqa: SLF001  # for a digest only
+            if any(failed for _, failed in one.results)
+        }
 
-    def table_generation(self, stream_arn: str | None = None) -> str:
-        del stream_arn
-        return self.table_identity.table_id
+    def archive_state(self) -> object:
+        """Return every version in the archive, for a digest."""
+        objects = self.aws.s3.buckets[ARCHIVE].objects
+        return {
+            key: [(one.etag, one.body is None) for one in all_] for key, all_ in objects.items()
+        }
 
-    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
-        del providers
-
-    def table(self, name: str) -> BusinessTable:
-        return InterceptedBusinessTable(self.interceptor, self.store, name)
-
-    def erasable_table(self, name: str) -> InterceptedErasableTable:
-        return InterceptedErasableTable(self.interceptor, self.store, name)
-
-    def retention(self, table: str) -> timedelta:
-        del table  # the simulation has no settings
-        return PROOF_RETENTION
-
-    def job_store(self) -> JobStore:
-        return self._job_store
+    @cached_property
+    def erasable_archive(self) -> S3ErasableArchive:
+        # One object at a time: a schedule switches greenlets, not threads.
+        return S3ErasableArchive(client=self.clients.s3, bucket=ARCHIVE, max_concurrency=1)
 
     def secret(self, name: str) -> str:
         if self.interceptor.schedule.now < self._secrets_from:
             raise NotConfiguredError(f"the secret {name!r} is empty: store the API key in it")
-        return f"secret of {name}"
+        plugins = providers_of(self.scenario.contracts)
+        owner = next((one.name for one in plugins if one.secret_name == name), name)
+        model = self._models.get(owner)
+        return f"secret of {name}" if model is None else model.api_key
 
     def job_settings(self, settings_type: type[S]) -> S:
-        for given in self._job_settings:
+        for given in self.scenario.job_settings:
             if isinstance(given, settings_type):
                 return given
         name = settings_type.__name__
         raise NotConfiguredError(f"no contract declares {name}: add `settings={name}` to resources")
 
-    def access_log_key(self) -> str:
-        return "key of the access log"
-
-    def message_sender(self, queue: str) -> MessageSender:
-        del queue  # the simulation has one queue
-        return InterceptedMessageSender(self.interceptor, self.on_send)
-
     def provider(self, plugin: Provider[T, Any]) -> T:
-        provider: T = self.providers[plugin.name]
-        return provider
+        known: T | None = self._objects.get(plugin.name)
+        return super().provider(plugin) if known is None else known
 
     def is_configured(self, plugin: AnyProvider) -> bool:
-        return self.providers.get(plugin.name) is not None
+        return plugin.name in self._models or self._objects.get(plugin.name) is not None
+
+
+def _provider_settings(
+    plugin: AnyProvider, models: Mapping[str, ProviderSandbox], scenario: Scenario
+) -> ProviderSettings:
+    ours: dict[str, Any] = dict(_UNLIMITED)
+    if "api_base" in plugin.settings_type.model_fields:
+        ours["api_base"] = base_url(plugin.name)
+    given = scenario.provider_settings.get(plugin.name)
+    if given is not None:
+        return given.model_copy(update=ours)
+    model = models.get(plugin.name)
+    own = {} if model is None else model.settings
+    return plugin.settings_type.model_validate({**own, **ours})

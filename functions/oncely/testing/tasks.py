@@ -37,7 +37,9 @@ class SimulatedProcess:
     history: int = 0  # a digest of all results it has seen, which is its whole state
     call_counts: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
+    latest_call: str = ""  # its name
     latest_call_at: datetime = START  # the longest that a delay can last
     clock_read_at: datetime = START
     in_flight_until: datetime | None = None  # when its request in flight arrives at the latest
+    killed_at: datetime | None = None  # by Lambda, at its timeout; None: it may resume after that
     body: Any = None  # its greenlet, once it has started

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from oncely.app import App
+from oncely.aws.own_tables import GATES, JOBS
 from oncely.domain.ended_jobs import awaits_publishing
 from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import InvariantError, UnavailableError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, is_job_type
 from oncely.domain.lifecycle import IN_REVIEW, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.schedule import latest_run_at
@@ -43,11 +43,12 @@ from oncely.testing.event_delivery import SimulatedEvents
 from oncely.testing.holding import SimulatedHold
 from oncely.testing.in_memory_queue import QueuedMessage
 from oncely.testing.invariants import violated_invariants
-from oncely.testing.memory import MemoryAlertBudget, MemoryJobStore
+from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.restored_table import REPLAY_WINDOW, RestorableTable
+from oncely.testing.rows import JobRows
 from oncely.testing.scenario import PlannedRepair, Scenario
-from oncely.testing.schedule import Scheduler, WallClock
-from oncely.testing.simulated_services import SETTINGS, SimulatedPorts, SimulationHooks
+from oncely.testing.schedule import Scheduler
+from oncely.testing.simulated_services import REJECTS, SimulatedPorts
 from oncely.testing.tasks import START, SimulatedProcess, Task
 
 # The latest replay that must be deduplicated arrives this long before its row expires.
@@ -58,14 +59,6 @@ class Simulation(BaseSimulation):
     """A simulation of the shipped workers, sweeps, publisher and dead letter handler."""
 
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
-        super().__init__(scenario, schedule)
-        # As on AWS, where a worker has no permission to write another table.
-        self.rows.writable = frozenset(
-            name for one in scenario.contracts for name in one.resources.written_table_names
-        )
-        self.store = MemoryJobStore(self.rows)
-        for job in scenario.jobs:
-            self.store.create(job)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
         self.repairs = list(scenario.repairs)
@@ -75,31 +68,36 @@ class Simulation(BaseSimulation):
         self.bound_messages: dict[JobKey, Job] = {}  # as first claimed
         self.ended_rows: dict[JobKey, Job] = {}  # before their data was erased
         self.cancelled: set[JobKey] = set()  # no message may run them
-        hooks = SimulationHooks(
-            on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
+        super().__init__(scenario, schedule)
+        self.interceptor.silent_tables = frozenset(() if scenario.closes_gate else (GATES,))
+        self.interceptor.writable_tables = frozenset(
+            (JOBS, GATES, *(n for c in scenario.contracts for n in c.resources.written_table_names))
         )
-        self.table = RestorableTable(scenario, schedule, self.store)
-        self.erasure = SimulatedErasure(self)
-        self.budget = MemoryAlertBudget(scenario.alert_limits)
+        self.job_rows = JobRows(self.aws.dynamodb, JOBS)
+        for job in scenario.jobs:
+            self.job_rows.put(job, due_shards=1)
         self.ports = SimulatedPorts(
+            scenario,
             self.interceptor,
-            self.store,
-            self.intercepted_providers,
-            hooks,
-            self.table,
-            budget=self.budget,
-            job_settings=scenario.job_settings,
-            secrets_missing_for=scenario.secrets_missing_for,
-            gated=scenario.closes_gate is not None,
+            self.aws,
+            network=self.network,
+            objects=self.objects,
+            models=self.sandbox.providers,
         )
+        self.app = App(self.ports.settings, ContractRegistry(scenario.contracts), self.ports)
+        self.table = RestorableTable(scenario, schedule, self.ports)
+        self.erasure = SimulatedErasure(self)
         self.holding = SimulatedHold(self)
         self.events = SimulatedEvents(self)
-        settings = SETTINGS.model_copy(update={"providers": scenario.provider_settings})
-        self.app = App(settings, ContractRegistry(scenario.contracts), self.ports)
+
+    @property
+    def jobs(self) -> dict[JobKey, Job]:
+        """The job rows."""
+        return self.job_rows.all()
 
     def job(self, key: JobKey) -> Job | None:
         """Return the row of a job. Returns None if there is none."""
-        return self.store.jobs.get(key)
+        return self.job_rows.get(key)
 
     def tasks(self) -> list[Task]:
         """Return the next delivery, publication and sweep."""
@@ -111,10 +109,10 @@ class Simulation(BaseSimulation):
         if self.repairs:
             at = max(START + self.repairs[0].after, self.schedule.now)
             tasks.append(Task("repair", at, self._repair))
-        free = self.ports.sweep_leases.free_at()
+        free = self._sweep_free_at()
         times = [
-            *(self.holding.due_at(job) for job in self.store.jobs.values()),
-            *(digest.due_at for digest in self.budget.digests.values()),
+            *(self.holding.due_at(job) for job in self.jobs.values()),
+            *self.job_rows.due_digests().values(),
         ]
         due = [max(due_at, free) for due_at in times if due_at is not None]
         if due or self.sweeps:
@@ -133,10 +131,9 @@ class Simulation(BaseSimulation):
 
     def shared_state(self) -> object:
         """Return the rows, the alerts, the events, the first outcomes and the leases."""
-        ports = self.ports
-        alerted, published = ports.notifier.alerted, ports.event_bus.published
-        leases = ports.sweep_leases.held
-        return (self.store.jobs, alerted, self.budget, published, self.first_outcomes, leases)
+        tokens = tuple(self.aws.dynamodb.tokens)
+        seen = (self.ports.alerted, self.ports.published, self.first_outcomes)
+        return (*seen, tokens, self.ports.failed_requests())
 
     def full_state(self) -> object:
         """Add the stream, the sweeps and the table."""
@@ -151,12 +148,12 @@ class Simulation(BaseSimulation):
 
     def final_statuses(self) -> Iterator[str]:
         """Yield the final status of each job."""
-        for job in self.store.jobs.values():
+        for job in self.jobs.values():
             yield f"{job.job_type} {job.status}"
 
     def describe(self) -> Iterator[str]:
         """Describe each job with its evidence."""
-        for job in self.store.jobs.values():
+        for job in self.jobs.values():
             yield f"\n{job.job_key} is {job.status}, attempts {job.attempts}"
             for entry in job.evidence:
                 at = (entry.at - START).total_seconds()
@@ -165,17 +162,28 @@ class Simulation(BaseSimulation):
     def expire(self) -> None:
         """Advance to just before the rows expire, so that they still deduplicate the replay."""
         self.statuses_before_replay = {
-            key: job.status for key, job in self.store.jobs.items() if job.ended
+            key: job.status for key, job in self.jobs.items() if job.ended
         }
-        expiries = [job.expires_at for job in self.store.jobs.values() if job.expires_at]
+        expiries = [job.expires_at for job in self.jobs.values() if job.expires_at]
         if expiries:
             self.schedule.advance_to(min(expiries) - _REPLAY_MARGIN)
             self.schedule.log("the rows are about to expire; the message is replayed")
 
+    def on_aws_write(self, call: AwsCall) -> None:
+        """Follow the stream of the job table, and the queues."""
+        if call.service == "dynamodb":
+            for table, (key, *_) in list(self.aws.dynamodb.undone):
+                if table == JOBS and is_job_type(key.partition(":")[0]):
+                    self._on_write(JobKey(key))
+        for message in self.aws.sqs.queues[REJECTS].messages if call.service == "sqs" else ():
+            self._on_reject(message.body, message.attributes["reason"]["StringValue"])
+        self.aws.sqs.queues[REJECTS].messages.clear()
+        super().on_aws_write(call)
+
     def _on_write(self, key: JobKey) -> None:
         self.table.on_write(key)
         self.erasure.on_write(key)
-        job = self.store.jobs.get(key)
+        job = self.job(key)
         if job is None:
             return
         if job.status.is_cancelled:
@@ -212,10 +220,7 @@ class Simulation(BaseSimulation):
 
     def _unsent_follow_up(self, job: Job) -> str | None:
         contract = self.app.registry.contract(job.job_type)(self.ports)
-        if (
-            contract.publishes_events
-            and (job.job_key, job.status) not in self.ports.event_bus.published
-        ):
+        if contract.publishes_events and (job.job_key, job.status) not in self.ports.published:
             return "its event"
         unsent = [
             one
@@ -267,9 +272,11 @@ class Simulation(BaseSimulation):
         if isinstance(outcome, Finished | Failed | Duplicate):
             self.interceptor.mutations += 1
             first = self.first_outcomes.setdefault(outcome.job_key, outcome)
-            if self.table.erasure_log.erased().has_key(outcome.job_key):
+            if self.erasure.has_erased(outcome.job_key):
                 return  # its result is erased; it is a duplicate by its status
-            if first.result != outcome.result:
+            # A restore loses what only the first response had.
+            unknown = {"request_id": None} if self.table.restored else {}
+            if {**first.result, **unknown} != {**outcome.result, **unknown}:
                 self.problems.append(
                     f"a duplicate returned {dict(outcome.result)}, "
                     f"the first run returned {dict(first.result)}"
@@ -339,6 +346,12 @@ class Simulation(BaseSimulation):
                 ports.sweep_leases.release(shard, holder=str(self._holder()))
         self.schedule.intercept("end", END_FAULTS)
 
+    def _sweep_free_at(self) -> datetime:
+        """Return when the next sweep can start."""
+        if not self.scenario.sweep_leases:
+            return START
+        return max(self.job_rows.lease_ends(), default=START)
+
     def _holder(self) -> str | None:
         # Without leases, sweeps overlap wherever they can.
         process = self.schedule.current
@@ -346,10 +359,8 @@ class Simulation(BaseSimulation):
 
     def _restore_proofs(self) -> None:
         # The schedule does not intervene: after an interruption, the command runs again.
-        clock = WallClock(self.schedule)
-        log = self.table.erasure_log
-        restorer = replace(self.app.proof_restorer, store=self.store, clock=clock, erasure_log=log)
-        result = restorer.replace_table(replays_for=REPLAY_WINDOW)
+        with self.interceptor.silence():
+            result = self.app.proof_restorer.replace_table(replays_for=REPLAY_WINDOW)
         if not isinstance(result, Declaration):
             raise InvariantError(result.reason)
 

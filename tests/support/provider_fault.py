@@ -1,10 +1,10 @@
-"""Faults of one call to a fake provider."""
+"""Faults of one call to a provider, as unit tests name them."""
 
 from enum import StrEnum
 
 
 class ProviderFault(StrEnum):
-    """A fault of one call, for `fail_next` of a fake."""
+    """A fault of one call, for `fail_next` of a provider in tests."""
 
     TIMEOUT_BEFORE = "timeout_before"  # not performed, and the caller cannot know
     TIMEOUT_AFTER = "timeout_after"  # performed, and the caller cannot know
