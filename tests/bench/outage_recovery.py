@@ -17,7 +17,6 @@ from oncely.flow.gate import Gate
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.testing.memory_gates import MemoryGateTable
 from tests.bench.figures import RecoveryFigures
 from tests.support.in_memory_stack import UNLIMITED, InMemoryStack, charge_message
 from tests.support.shipped_sandbox import ShippedSandbox
@@ -37,8 +36,7 @@ def recover(jobs: int, *, rate: float, gated: bool) -> RecoveryFigures:
         _lose_outcomes(world, sandbox, jobs)
         sandbox.rate_limit.per_second = rate
         before = len(sandbox.ledger.requests)
-        table = MemoryGateTable()
-        apps = [_function(world, sandbox, table, gated=gated) for _ in range(FUNCTIONS)]
+        apps = [_function(world, sandbox, gated=gated) for _ in range(FUNCTIONS)]
         began = time.monotonic()
         while _unresolved(world) and time.monotonic() - began < MAX_SECONDS:
             _sweep(world, apps)
@@ -82,11 +80,9 @@ def _outage(sandbox: ShippedSandbox) -> Iterator[None]:
     sandbox.faults.clear()
 
 
-def _function(
-    world: InMemoryStack, sandbox: ShippedSandbox, table: MemoryGateTable, *, gated: bool
-) -> Any:  # noqa: ANN401  # an app
+def _function(world: InMemoryStack, sandbox: ShippedSandbox, *, gated: bool) -> Any:  # noqa: ANN401  # an app
     settings = {} if gated else {"stripe": UNLIMITED}
-    gate = Gate(table=table, clock=_SYSTEM_CLOCK, settings=settings)
+    gate = Gate(table=world.gates, clock=_SYSTEM_CLOCK, settings=settings)
     client = StripePayments.from_api_key(API_KEY, api_base=sandbox.url, gate=gate.requests(STRIPE))
     return world.app(provider=client, gate=gate)
 

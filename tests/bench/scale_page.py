@@ -7,10 +7,10 @@ from string import digits
 from typing import Final, NamedTuple
 
 from oncely.aws.dynamodb_due_index import INDEX as DUE_INDEX
+from oncely.aws.own_tables import JOBS
 from oncely.jobs.tables import REQUESTED_INDEX
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stages import OncelySettings
-from oncely_cdk.table_schemas import JOBS
 from tests.bench import prices, quotas
 from tests.bench.capacity import TABLE
 from tests.bench.cost_model import BATCH_TIMINGS, bill_total

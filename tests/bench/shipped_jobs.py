@@ -3,26 +3,24 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, Final
 
 from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import Prepared, Succeeded
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
-from oncely.providers.fake_payments import FakeIntent, FakePayments
-from oncely.providers.hubspot.fake import FakeCrm
-from oncely.providers.interfaces import CrmRecord, Email, Payment
-from oncely.providers.ses.fake import FakeMailer
-from oncely.testing.provider_fault import ProviderFault
 from tests.integration.ping import Ping
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.mail import MemoryMail
+from tests.support.provider_fault import ProviderFault
+from tests.support.stripe_account import StripeAccount
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"
-_BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_457, tzinfo=UTC)
+_BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_000, tzinfo=UTC)
 
 
 class NaturalPing(Ping):
@@ -44,21 +42,20 @@ class KeyedPing(Ping):
     )
 
 
-class MaxLengthPayments(FakePayments):
-    def _create(self, payment: Payment) -> Prepared:
-        ref = f"pi_{len(self.intents) + 1:024d}"
-        self.intents[ref] = FakeIntent(ref, payment)
-        return Prepared(ref)
+class MaxLengthPayments(StripeAccount):
+    def __init__(self) -> None:
+        numbers = iter(range(1, 10**6))
+        super().__init__(new_id=lambda prefix: f"{prefix}_{next(numbers):024d}")
 
     def key_scope(self) -> str:
         return "acct_1OqLk2Hx9TzVb3Ns:live"
 
 
-class MaxLengthMailer(FakeMailer):
-    def _sent(self, email: Email) -> Succeeded:
-        self.sent.append(email)
-        ref = f"{len(self.sent):016d}-8b7d1f3c-8d1e-4c0a-9a53-3c1d2e4f5a6b-000000"
-        return Succeeded(f"sent to {email.to} as {ref}", ref, {"message_id": ref})
+def max_length_mail() -> MemoryMail:
+    numbers = count(1)
+    return MemoryMail(
+        new_id=lambda: f"{next(numbers):016d}-8b7d1f3c-8d1e-4c0a-9a53-3c1d2e4f5a6b-000000"
+    )
 
 
 @dataclass
@@ -94,8 +91,7 @@ def new_world(**ports: Any) -> InMemoryStack:  # noqa: ANN401  # any port of the
     tokens: Any = _tokens()
     return InMemoryStack(
         payments=MaxLengthPayments(),
-        mail=MaxLengthMailer(),
-        crm=FakeCrm(),
+        mail=max_length_mail(),
         clock=TickingClock(),
         tokens=tokens,
         deployment="d" * 16,
@@ -119,14 +115,12 @@ def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -
 
 
 def _seed_contact(world: InMemoryStack) -> None:
-    held = world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
-    record: CrmRecord = world.crm.contacts.pop(held)
-    body = {**record.body, "id": CONTACT}
-    world.crm.contacts[CONTACT] = replace(record, record_id=CONTACT, body=body)
+    world.crm.model.contacts.last_id = int(CONTACT) - 1
+    world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
 
 
 def _seed_record(world: InMemoryStack) -> None:
-    world.dependencies.rows.put(
+    world.rows.put(
         "records",
         {"record_id": f"hubspot#{CONTACT}"},
         {"version": 7, "properties": {"email": "seven@example.com", "firstname": "Seven"}},

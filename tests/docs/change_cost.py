@@ -46,7 +46,7 @@ CHANGES: Final = (
     Change(
         adds="a provider",
         example="HubSpot",
-        pattern="(?i)hubspot|layer-sync",
+        pattern="(?i)hubspot",
         new=("functions/oncely/providers/hubspot/",),
         ignored=("functions/oncely/jobs/",),
         pages=("Makefile", "pyproject.toml"),

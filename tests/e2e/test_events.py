@@ -12,7 +12,8 @@ import pytest
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.providers.stripe.sandbox.events import event_for
+from oncely.providers.stripe.sandbox.objects import event_for
+from oncely.testing.sandbox.http_messages import new_id
 from oncely_local.event_delivery import envelope_for
 from oncely_local.project import local_project
 from tests.e2e.deployed_stack import StackClient, wait_for
@@ -137,7 +138,7 @@ def test_replays_and_late_failures_leave_a_paid_order_paid(deployment: StackClie
         for one in deployment.sandbox.stripe.ledger.disputes
         if one.intent_id == paid["provider_ref"]
     ]
-    opened = event_for(None, dispute, at=datetime.now(tz=UTC))
+    opened = event_for(None, dispute, at=datetime.now(tz=UTC), new_id=new_id)
     sent = envelope_for(RULES, opened or {})
     assert sent is not None
     deployment.send("EventsQueueUrl", sent)

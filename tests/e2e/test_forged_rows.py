@@ -15,7 +15,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely_cdk.job_items import new_row_attributes
 from tests.e2e import scenarios
-from tests.e2e.deployed_stack import StackClient
+from tests.e2e.deployed_stack import StackClient, wait_for
 
 
 def test_payment_message_in_row_of_other_type_is_not_sent(deployment: StackClient) -> None:
@@ -90,7 +90,10 @@ def test_end_that_producer_inserts_is_reviewed_and_not_published(deployment: Sta
 def test_dishonest_producer_cannot_replace_finished_row(deployment: StackClient) -> None:
     producer = producer_client(deployment)
     key, table = "payment.charge:order_produced", deployment.outputs["JobsTableName"]
-    proof = deployment.job(key)
+    # Once its end is published, nothing else writes the row.
+    proof = wait_for(
+        lambda: "expires_at" in (row := deployment.job(key) or {}) and row, "its receipt is sent"
+    )
     item = {"job_key": {"S": key}, "status": {"S": "ready"}}
     values = "{'job_key': ?, 'status': ?}"
     insert = {"Statement": f'INSERT INTO "{table}" VALUE {values}', "Parameters": [*item.values()]}
@@ -112,7 +115,6 @@ def test_dishonest_producer_cannot_replace_finished_row(deployment: StackClient)
             with pytest.raises(ClientError) as refused:
                 call()
             assert refused.value.response["Error"]["Code"].startswith(expected)
-    assert proof is not None
     assert deployment.job(key) == proof
     deployment.send("PaymentsQueueUrl", scenarios.charge_message("produced"))
     assert scenarios.count_charges(deployment, "produced") == 1

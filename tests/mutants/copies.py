@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,25 +21,25 @@ SHARED: Final = (".venv-engine", "node_modules", ".build")
 
 
 @contextmanager
-def repository_copies() -> Iterator["SimpleQueue[Path]"]:
-    """Create a copy for each thread. Each user returns it."""
+def repository_copies(copied: Collection[str] = COPIED) -> Iterator["SimpleQueue[Path]"]:
+    """Create a copy for each thread. Each user returns it. What is not `copied` is linked."""
     copies: SimpleQueue[Path] = SimpleQueue()
     with TemporaryDirectory() as folder:
         for number in range(MAX_CONCURRENCY):
-            copies.put(copy_repository(Path(folder, str(number))))
+            copies.put(copy_repository(Path(folder, str(number)), copied))
         yield copies
 
 
-def copy_repository(to: Path) -> Path:
+def copy_repository(to: Path, copied: Collection[str] = COPIED) -> Path:
     to.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
-    for name in COPIED:
+    for name in copied:
         source = REPOSITORY / name
         if source.is_dir():
             shutil.copytree(source, to / name, ignore=ignore)
         else:
             shutil.copy(source, to / name)
-    for name in SHARED:
+    for name in (*SHARED, *(one for one in COPIED if one not in copied)):
         if (REPOSITORY / name).exists():
             (to / name).symlink_to((REPOSITORY / name).resolve())
     return to

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from oncely_cdk.paths import REPOSITORY
 
 _FOLDER: Final = Path(__file__).parent
-_STRICT: Final = ConfigDict(extra="forbid")
+STRICT: Final = ConfigDict(extra="forbid")
 _Entry = TypeVar("_Entry")
 
 
@@ -18,14 +18,31 @@ class StaleMutationError(Exception):
     """A mutation no longer matches the source or the tests."""
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Mutation:
-    """One named way to break a guard: `new` replaces `old`, and one of `tests` must fail."""
+@dataclass(frozen=True, config=STRICT)
+class CodeChange:
+    """One named way to break a guard: `new` replaces `old`, which occurs once in `file`."""
 
     name: str
     file: str
     old: str
     new: str
+
+    def apply(self, root: Path) -> str:
+        if not (root / self.file).is_file():
+            raise StaleMutationError(f"{self.name}: no such file: {self.file}")
+        source = (root / self.file).read_text()
+        if source.count(self.old) != 1:
+            raise StaleMutationError(
+                f"{self.name}: `old` occurs {source.count(self.old)} times in {self.file}. "
+                "It must occur exactly once: fix the quote."
+            )
+        return source.replace(self.old, self.new)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Mutation(CodeChange):
+    """A change with which one of `tests` must fail."""
+
     tests: tuple[str, ...]
     select: str = ""  # pytest's -k
 
@@ -34,19 +51,13 @@ class Mutation:
         return (*self.tests, "-k", self.select) if self.select else self.tests
 
     def apply(self, root: Path) -> str:
-        missing = [path for path in (self.file, *self.tests) if not (root / path).is_file()]
+        missing = [path for path in self.tests if not (root / path).is_file()]
         if missing or not self.tests:
             raise StaleMutationError(f"{self.name}: no such file: {', '.join(missing) or 'tests'}")
-        source = (root / self.file).read_text()
-        if source.count(self.old) != 1:
-            raise StaleMutationError(
-                f"{self.name}: `old` occurs {source.count(self.old)} times in {self.file}. "
-                "It must occur exactly once: fix the quote in tests/mutants/curated/."
-            )
-        return source.replace(self.old, self.new)
+        return super().apply(root)
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True, config=STRICT)
 class JustifiedSurvivor:
     file: str
     line: str
@@ -54,7 +65,7 @@ class JustifiedSurvivor:
     reason: str
 
 
-def _load(file: Path, entries: TypeAdapter[list[_Entry]]) -> list[_Entry]:
+def load(file: Path, entries: TypeAdapter[list[_Entry]]) -> list[_Entry]:
     try:
         (table,) = tomllib.loads(file.read_text()).values()
         return entries.validate_python(table)
@@ -65,8 +76,8 @@ def _load(file: Path, entries: TypeAdapter[list[_Entry]]) -> list[_Entry]:
 MUTATIONS: Final = tuple(
     mutation
     for file in sorted(_FOLDER.glob("curated/*.toml"))
-    for mutation in _load(file, TypeAdapter(list[Mutation]))
+    for mutation in load(file, TypeAdapter(list[Mutation]))
 )
-JUSTIFIED_SURVIVORS: Final = _load(
+JUSTIFIED_SURVIVORS: Final = load(
     _FOLDER / "justified_survivors.toml", TypeAdapter(list[JustifiedSurvivor])
 )

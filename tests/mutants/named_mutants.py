@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from tests.mutants.copies import MAX_CONCURRENCY, mutant_environment, repository_copies
-from tests.mutants.mutation import MUTATIONS, Mutation, StaleMutationError
+from tests.mutants.mutation import MUTATIONS, CodeChange, Mutation, StaleMutationError
 
 _TESTS_FAILED: Final = 1  # exit codes of pytest; with 2 and more it could not run
 _TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails long before
@@ -41,9 +41,9 @@ def run_named(wanted: str) -> int:
 
 
 @contextmanager
-def mutated(mutation: Mutation, root: Path) -> Iterator[None]:
-    file = root / mutation.file
-    broken, sound = mutation.apply(root), file.read_text()
+def mutated(change: CodeChange, root: Path) -> Iterator[None]:
+    file = root / change.file
+    broken, sound = change.apply(root), file.read_text()
     file.write_text(broken)
     try:
         yield

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +30,10 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import DifferenceKind
 from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
 from oncely.job_names import jobs_from_env
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.providers.braintree.sandbox.ledger import SUBMITTED, RecordedTransaction
+from oncely.providers.braintree.sandbox import SUBMITTED, RecordedTransaction
 from oncely.providers.stripe.sandbox.ledger import (
     Charge,
     ChargeStatus,
@@ -222,8 +222,7 @@ def plant_braintree(
     amount = order.amount + (order.plant == DifferenceKind.AMOUNT_DIFFERS)
     sale = RecordedTransaction(
         transaction_id=f"{order.ref}{suffix}",
-        amount=Decimal(amount).scaleb(-2),
-        currency="usd" if order.plant == DifferenceKind.CURRENCY_DIFFERS else "eur",
+        money=Money(amount, "usd" if order.plant == DifferenceKind.CURRENCY_DIFFERS else "eur"),
         merchant_account="oncely_eur",
         created=order.at,
         status="voided" if missing else SUBMITTED,
