@@ -68,7 +68,6 @@ def new_wire(monkeypatch: pytest.MonkeyPatch, no_profile: None) -> type[WireClie
 def twin_engine(ministack: str) -> Iterator[DynamoFixture]:
     """A real engine that DynamoDB in memory is compared with."""
     with closing(DynamoFixture(ministack, name=twin.NAME)) as tables:
-        tables.keep_expired_rows()
         yield tables
 
 

@@ -92,7 +92,7 @@ def test_table_reports_missing_protection(dynamo: DynamoFixture) -> None:
     look = table(dynamo)
     set_up(dynamo)
 
-    assert look.with_protection(look.facts()).missing == ("stream", "point-in-time recovery")
+    assert look.with_protection(look.facts()).missing == ("stream", "TTL", "point-in-time recovery")
     dynamo.protect()
     protected = look.with_protection(look.facts())
 

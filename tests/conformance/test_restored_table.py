@@ -41,9 +41,6 @@ def restore_table(dynamo: DynamoFixture) -> str:
     )
     dynamo.jobs_table = name
     dynamo.protect()
-    dynamo.admin.update_time_to_live(
-        TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
-    )
     return name
 
 

@@ -249,13 +249,6 @@ class DynamoFixture:
     def remove_row(self, key: JobKey) -> None:
         self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))
 
-    def keep_expired_rows(self) -> None:
-        """Turn TTL off: the engine would remove rows by its own clock."""
-        names = {JOBS: self.jobs_table, **self.tables}
-        for short, name in names.items():
-            if TABLE_SCHEMAS[short].has_ttl:
-                self._set_ttl(name, is_enabled=False)
-
     def delete_table(self, short: str) -> None:
         self.admin.delete_table(TableName=self.tables[short])
 
@@ -264,6 +257,15 @@ class DynamoFixture:
         return DynamoFixture(self.url)
 
     def protect(self) -> None:
+        """Protect the job table as the stack does.
+
+        Without this, the tables have no TTL: the engine would remove rows by its own clock, in the
+        middle of a test, once the dates that tests use have passed.
+        """
+        self.admin.update_time_to_live(
+            TableName=self.jobs_table,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL_ATTRIBUTE},
+        )
         self.admin.update_table(
             TableName=self.jobs_table,
             StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
@@ -312,14 +314,6 @@ class DynamoFixture:
             ],
             BillingMode="PAY_PER_REQUEST",
             **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
-        )
-        if plan.has_ttl:
-            self._set_ttl(table, is_enabled=True)
-
-    def _set_ttl(self, table: str, *, is_enabled: bool) -> None:
-        self.admin.update_time_to_live(
-            TableName=table,
-            TimeToLiveSpecification={"Enabled": is_enabled, "AttributeName": TTL_ATTRIBUTE},
         )
 
 
