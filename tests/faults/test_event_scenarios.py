@@ -21,6 +21,11 @@ from tests.faults.test_explorer import BY_NAME
         ),
         # A delayed sweep sees that the refund failed: its amount stayed marked as refunded.
         ("payment.refund/events-returned", "w1:clock#5>sweep r2:clock#4>sleep"),
+        # A worker reads its claim back after its lease, when a sweep has moved the row on: it took
+        # the row for its own and raised.
+        ("payment.charge/keys", "w1:jobs.update_item!lost w1:jobs.get_item>sweep"),
+        ("payment.charge/digest", "w1:jobs.update_item!lost w1:jobs.get_item>sleep"),
+        ("payment.charge/second-attempt", "w1:end>edit w3:jobs.get_item#2>sweep"),
     ],
 )
 def test_found_schedule_holds(scenario: str, script: str) -> None:

@@ -40,6 +40,7 @@ from oncely.domain.event_records import EventRecord
 from oncely.domain.hints import misses_hint
 from oncely.domain.jobs import OUR_MARKS, Job, is_our_write
 from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event
 from oncely.domain.proofs import misses_proof, same_events, with_event
 from oncely.ports import (
     AlreadyExists,
@@ -370,8 +371,10 @@ def _interpret_claim(claim: Claim, row: Attributes | None) -> ClaimResult | None
     stored = parse_row(row, owner=claim.owner)
     if isinstance(stored, ForgedRow):
         return stored
-    # Our own token: the SDK retried the claim after a lost response.
-    return Claimed(stored) if stored.owner == claim.owner else ClaimFailed(stored)
+    # Our own token: the claim was written, and its response lost. A row keeps the token of its last
+    # owner, so it is ours only while it has not moved on: our lease may have expired since.
+    is_ours = stored.owner == claim.owner and stored.allows(Event.RELEASE)
+    return Claimed(stored) if is_ours else ClaimFailed(stored)
 
 
 def _interpret_swap(stored: Attributes | None, *, before: Job, after: Job) -> SwapResult | None:
