@@ -78,7 +78,7 @@ class CountingExplorer(Explorer):
         self, scenario: Scenario, bound: SearchLimits, begin: SimulationFactory, name: str
     ) -> None:
         super().__init__(scenario, bound, simulation_factory=begin)
-        self.merges = False
+        self.merges_states = False
         self.column = ComparisonColumn(name)
 
     def record_schedule(self, world: BaseSimulation, script: Script, problems: list[str]) -> None:

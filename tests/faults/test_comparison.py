@@ -67,6 +67,12 @@ def test_powertools_holds_with_best_settings_and_keys() -> None:
     assert count_violations(LIMITS, ("keys", BEST.name)).violations == {}
 
 
+def test_every_schedule_is_counted() -> None:
+    """A schedule that ends in a known state is played to its end for each contender."""
+    limits = SearchLimits(schedules=60)
+    assert {count_violations(limits, ("keys", name)).schedules for name in NAMES} == {60}
+
+
 def test_table_has_column_per_contender_and_ours_is_empty() -> None:
     columns = [count_violations(LIMITS, ("no-keys", name)) for name in NAMES]
 
