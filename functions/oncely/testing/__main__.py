@@ -21,6 +21,10 @@ from oncely.testing.scenario import Scenario
 from oncely.testing.script import Script, format_script, parse_script
 from oncely.testing.world import Simulation
 
+# Every schedule with one injection of any shipped scenario, and as many or more with two. For all
+# scenarios that is about 20 minutes on two cores: what a developer waits for.
+DEFAULT_SCHEDULES: Final = 1500
+DEFAULT_RANDOM_SCHEDULES: Final = 100
 _COLUMNS: Final = "{:<32}{:>11}{:>9}{:>11}{:>9}  {}\n"
 
 
@@ -145,8 +149,12 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=bound.faults, help="maximum per schedule")
     parser.add_argument("--holdups", type=int, default=bound.delays, help="maximum delays")
     parser.add_argument("--changes", type=int, default=bound.injections, help="maximum of both")
-    parser.add_argument("--schedules", type=int, default=6000, help="maximum per scenario")
-    parser.add_argument("--random", type=int, default=500, help="additional random schedules")
+    parser.add_argument(
+        "--schedules", type=int, default=DEFAULT_SCHEDULES, help="maximum per scenario"
+    )
+    parser.add_argument(
+        "--random", type=int, default=DEFAULT_RANDOM_SCHEDULES, help="additional, per scenario"
+    )
     parser.add_argument("--seed", type=int, default=bound.seed, help="seed of random schedules")
     parser.add_argument("--processes", type=int, default=2, help="number of processes")
     parser.add_argument("--stop", action="store_true", help="stop after the first violation")
