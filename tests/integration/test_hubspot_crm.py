@@ -12,7 +12,6 @@ import pytest
 from urllib3 import HTTPResponse, PoolManager
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
-from oncely.http.fresh_connections import FreshConnectionPool
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
@@ -111,7 +110,7 @@ def test_read_is_not_retried_unlike_default(sandbox: ShippedSandbox, crm: HubSpo
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=0)
     headers = {"Authorization": "Bearer pat-test-1"}
 
-    FreshConnectionPool().request("GET", f"{sandbox.url}{CONTACTS}/1", headers=headers)
+    PoolManager().request("GET", f"{sandbox.url}{CONTACTS}/1", headers=headers)
     by_default = len(sandbox.ledger.requests)
     crm.get_contact("1")
 

@@ -1,18 +1,23 @@
-"""A request has one deadline for connecting, sending and reading, over slow real sockets."""
+"""A request has its own connection and one deadline, over real sockets that are slow."""
 
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from urllib3.util.ssl_ import create_urllib3_context
 
 from oncely.domain.effect_outcomes import Ambiguous, NotSent
 from oncely.domain.keys import IdempotencyKey
+from oncely.http.requests_session import deadline_session
 from oncely.providers.hubspot.crm import HubSpotClient, HubSpotCrm
 from oncely.providers.stripe.payments import StripePayments, stripe_client
 from tests.conformance.payment_harnesses import make_payment
+from tests.support.tls import tls_server, untrusted_server
 
 LIMIT = 0.6
 CHUNK_INTERVAL = 0.1  # seconds between two bytes: no single read ever waits for long
@@ -90,3 +95,23 @@ def test_hubspot_request_ends_at_deadline_when_reply_trickles(
     began = time.monotonic()
     assert isinstance(request_hubspot(crm), outcome)
     assert time.monotonic() - began < LIMIT * 3
+
+
+def test_trusted_certificates_are_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Mock(wraps=create_urllib3_context)
+    monkeypatch.setattr("oncely.http.request_deadline.create_urllib3_context", loaded)
+
+    with tls_server(tmp_path) as (url, trusted), deadline_session() as session:
+        answers = [session.get(url, verify=trusted, timeout=5).status_code for _ in range(2)]
+
+    assert answers == [200, 200]
+    assert loaded.call_count == 1
+
+
+def test_stripe_is_sent_nothing_if_untrusted(tmp_path: Path) -> None:
+    with untrusted_server(tmp_path) as url:
+        client = stripe_client("sk_test_1", api_base=url)
+        answer = StripePayments(client).prepare(PAYMENT, idempotency_key=IdempotencyKey("c:1"))
+    assert isinstance(answer, NotSent)

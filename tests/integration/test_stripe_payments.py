@@ -94,6 +94,16 @@ def test_confirm_error_returns_state_of_intent(
     assert len(sandbox.stripe.ledger.charges) == charges
 
 
+def test_payment_succeeds_on_forgotten_connection(
+    sandbox: ShippedSandbox, provider: StripePayments
+) -> None:
+    """A Lambda function thaws with a dead connection of its last invocation."""
+    ref = prepare_payment(provider)
+    sandbox.forget_connections()
+    done = provider.execute(ref, make_payment(), idempotency_key=CONFIRM_KEY, verified=True)
+    assert isinstance(done, Succeeded)
+
+
 def test_changed_payment_keeps_its_sum(sandbox: ShippedSandbox, provider: StripePayments) -> None:
     ref = prepare_payment(provider)
     (intent,) = sandbox.stripe.ledger.intents

@@ -1,6 +1,5 @@
 """The base of a simulation: a queue, a clock, AWS, providers, concurrent edits, and replays."""
 
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -56,12 +55,7 @@ class BaseSimulation(ABC):
         self.sandbox.interceptor = self.interceptor
         for fault in scenario.provider_faults:
             self.sandbox.faults.add(**fault)
-        # urllib3 keeps the connections of a pool that is never closed. They must not keep all this.
-        self_proxy = weakref.proxy(self)
-        self.network = in_process_network(
-            lambda name, request: self_proxy._serve(name, request),  # noqa: PLW0108, SLF001  # a bound method would keep it
-            lambda: self_proxy.schedule.now,
-        )
+        self.network = in_process_network(self._serve, self.clock.now)
         self.providers: dict[str, Any] = {
             **models,
             **{name: one and one.target for name, one in specs.items()},

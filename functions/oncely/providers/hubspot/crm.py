@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from urllib3 import Retry, Timeout
+from urllib3 import PoolManager, Retry, Timeout
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
-from oncely.http.fresh_connections import FreshConnectionPool
 from oncely.http.network import INTERNET, Network
-from oncely.http.request_deadline import request_deadline
+from oncely.http.request_deadline import apply_deadline, request_deadline
 from oncely.http.request_gate import UNGATED, RequestGate
 from oncely.providers.hubspot.paths import (
     CONTACTS,
@@ -72,8 +71,8 @@ class HubSpotClient:
         network: Network = INTERNET,
     ) -> None:
         self._api_base = API_BASE if api_base is None else api_base
-        self._network = network
-        self._pool = FreshConnectionPool(gate, network=network)
+        self._gate, self._network = gate, network
+        self._pool = apply_deadline(PoolManager(), network)
         self._headers = {
             "Accept": "application/json",
             "Authorization": f"Bearer {token}",
@@ -93,7 +92,10 @@ class HubSpotClient:
         """Send one request, and read its response. Raises one of REQUEST_ERRORS."""
         address = f"{self._api_base}{path}"
         connect, read = timeouts
-        with request_deadline(timedelta(seconds=connect + read), self._network):
+        with (
+            self._gate.request() as gated,
+            request_deadline(timedelta(seconds=connect + read), self._network),
+        ):
             response = self._pool.request(
                 method,
                 f"{address}?{urlencode(query)}" if query else address,
@@ -105,6 +107,7 @@ class HubSpotClient:
                 preload_content=False,
             )
             _ = response.data  # read and cache the body within the deadline
+            gated.status = response.status
         check_status(response)
         return response
 
