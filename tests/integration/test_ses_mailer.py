@@ -135,6 +135,8 @@ def test_unsendable_mail_is_declined(sandbox: ShippedSandbox, to: str, code: str
         "denied": "AccessDeniedException",
         "paused": "SendingPausedException",
         "suspended": "AccountSuspendedException",
+        "stopped": "MessageRejected",
+        "blocked": "MessageRejected",
     }.items(),
 )
 def test_configuration_error_sends_nothing(sandbox: ShippedSandbox, name: str, code: str) -> None:

@@ -57,9 +57,11 @@ _MISCONFIGURED: Final = frozenset(
     {
         "AccessDenied",
         "AccessDeniedException",
+        "AccountSendingPausedException",
         "AccountSuspendedException",
         "ConfigurationSetDoesNotExist",
         "ConfigurationSetDoesNotExistException",
+        "ConfigurationSetSendingPausedException",
         "ExpiredToken",
         "ExpiredTokenException",
         "IncompleteSignature",
@@ -78,10 +80,11 @@ _MISCONFIGURED: Final = frozenset(
     }
 )
 # The same, under a code that otherwise declines one email: an unverified identity (in the SES
-# sandbox also the recipient's), or a deleted default configuration set.
-_MISCONFIGURED_TEXT: Final = {
-    "BadRequestException": "configuration set",
-    "MessageRejected": "not verified",
+# sandbox also the recipient's), a deleted default configuration set, or an account whose sending
+# SES or its owner stopped.
+_MISCONFIGURED_TEXTS: Final = {
+    "BadRequestException": ("configuration set",),
+    "MessageRejected": ("not verified", "paused", "suspended"),
 }
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
@@ -181,8 +184,8 @@ def _error_outcome(error: ClientError) -> EffectOutcome:
 
 def _is_misconfigured(error: ClientError) -> bool:
     code, message = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
-    text = _MISCONFIGURED_TEXT.get(code)
-    return code in _MISCONFIGURED or (text is not None and text in message.lower())
+    texts = _MISCONFIGURED_TEXTS.get(code, ())
+    return code in _MISCONFIGURED or any(text in message.lower() for text in texts)
 
 
 def _no_response_outcome(error: Exception) -> EffectOutcome:

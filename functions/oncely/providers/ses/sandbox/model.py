@@ -33,6 +33,9 @@ REFUSED_SENDERS: Final = {
     "denied": (400, "AccessDeniedException", "User is not authorized to perform ses:SendEmail."),
     "paused": (400, "SendingPausedException", "Sending is paused for this account."),
     "suspended": (400, "AccountSuspendedException", "The account cannot send any more."),
+    # SES says the same under the code that otherwise declines one email.
+    "stopped": (400, "MessageRejected", "Sending paused for this account."),
+    "blocked": (400, "MessageRejected", "Sending suspended for this account."),
 }
 REFUSED_RECIPIENTS: Final = {
     "rejected": (400, "MessageRejected", "The message contains invalid content."),
