@@ -77,6 +77,7 @@ def test_both_secrets_count_while_one_is_rotated(secret: str) -> None:
 def unsigned_requests() -> Iterator[tuple[str, str]]:
     yield EVENT, sign(secret=OLD)
     yield EVENT, sign(age=301)
+    yield EVENT, sign(age=-400)
     yield EVENT, sign(EVENT + " ")
     yield from ((EVENT, header) for header in ("", "t=1,v1=", "t=x,v1=y", "t=1,v1=é", "v1=a"))
     yield EVENT, "t=99999999999999999999,v1=aa"
