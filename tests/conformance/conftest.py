@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 
@@ -48,20 +47,8 @@ def bucket(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Archive
             yield ArchiveHarness(client)
         return
     account = MemoryAws(now=lambda: datetime.now(UTC))
-    over_wire = request.param == "wire"
-    clients = request.getfixturevalue("new_wire")(account) if over_wire else account.clients
+    clients = WireClients(account) if request.param == "wire" else account.clients
     yield ArchiveHarness(clients.s3, account)
-
-
-@pytest.fixture
-def new_wire(monkeypatch: pytest.MonkeyPatch, no_profile: None) -> type[WireClients]:
-    """The shipped clients, which the SDK makes with what it finds in the environment."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "memory")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    # Between two attempts.
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
-    return WireClients
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +76,6 @@ def tables_for(request: pytest.FixtureRequest) -> closing[DynamoFixture]:
     if kind is EngineKind.MEMORY:
         return closing(MemoryDynamoFixture())
     if kind is EngineKind.WIRE:
-        request.getfixturevalue("new_wire")
         return closing(WireDynamoFixture())
     url = request.getfixturevalue(kind.name.lower())
     return closing(DynamoFixture(url, on_first_use=True))

@@ -62,13 +62,13 @@ MailerHarness = MemoryHarness | SesHarness
 
 
 @pytest.fixture(params=["memory", "wire", "sandbox"])
-def rig(request: pytest.FixtureRequest, new_wire: type[WireClients]) -> Iterator[MailerHarness]:
+def rig(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
     if request.param != "sandbox":
         mail = MemoryMail()
         account = MemoryAws(now=lambda: START, services={"sesv2": mail.client})
         account.intercept = mail.intercept
         over_wire = replace(
-            mail.mailer, new_client=lambda: new_wire(account).new_client("sesv2", NO_RETRIES)
+            mail.mailer, new_client=lambda: WireClients(account).new_client("sesv2", NO_RETRIES)
         )
         yield MemoryHarness(mail if request.param == "memory" else over_wire, mail)
         return

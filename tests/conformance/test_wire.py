@@ -75,15 +75,13 @@ def account() -> MemoryAws:
 
 
 @pytest.fixture(params=["memory", "wire"])
-def clients(
-    request: pytest.FixtureRequest, account: MemoryAws, new_wire: type[WireClients]
-) -> AwsClients:
-    return account.clients if request.param == "memory" else new_wire(account)
+def clients(request: pytest.FixtureRequest, account: MemoryAws, no_profile: None) -> AwsClients:
+    return account.clients if request.param == "memory" else WireClients(account)
 
 
 @pytest.fixture
-def wire(account: MemoryAws, new_wire: type[WireClients]) -> WireClients:
-    return new_wire(account)
+def wire(account: MemoryAws, no_profile: None) -> WireClients:
+    return WireClients(account)
 
 
 def fail_times(account: MemoryAws, times: int, fault: Callable[[AwsCall], Exception]) -> list[str]:

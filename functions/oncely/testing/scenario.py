@@ -146,6 +146,8 @@ class Scenario:
     published_events: EventSource | None = None  # those that follow from effects
     alert_limits: AlertLimits = field(default_factory=AlertLimits)  # with 0, only digests
     deployment: str = "dev"  # the identity in rows and idempotency keys
+    # If set, botocore is between the adapters and AWS: it serializes, retries and parses each call.
+    through_botocore: bool = False
     # A script that every schedule starts with; it does not count toward the limits.
     fixed_prefix: str = ""
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
 from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
@@ -29,7 +29,8 @@ from oncely.settings import Settings, configured_providers_of
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
 from oncely.testing.memory_aws.account import MemoryAws
-from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue
+from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue, PublishedMessage
+from oncely.testing.memory_aws.wire import WireClients
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import WallClock
@@ -43,6 +44,18 @@ _UNLIMITED: Final = {"effects_per_second": math.inf, "lookups_per_second": math.
 # The account and queue of events.
 ACCOUNT: Final = "123456789012"
 QUEUE, REJECTS, TOPIC, BUS, ARCHIVE = "events", "rejects", "alerts", "bus", "archive"
+
+
+@cache
+def _wire_clients() -> WireClients:
+    return WireClients(MemoryAws(now=lambda: START))
+
+
+def _shared_clients(aws: MemoryAws) -> WireClients:
+    """The clients of this process. One schedule runs at a time, with its own account."""
+    clients = _wire_clients()
+    clients.account = aws
+    return clients
 
 
 def settings_for(
@@ -83,12 +96,12 @@ class _InterceptedClock:
 class _ObservedNotifier(SnsNotifier):
     """Knows which jobs the alerts were about that SNS accepted."""
 
+    published: list[PublishedMessage]
     alerted: set[str] = field(default_factory=set)
 
     def notify(self, alert: Alert) -> bool:
         delivered = super().notify(alert)
-        aws: Any = self.clients
-        if any(one.message == alert.text for one in aws.sns.published):
+        if any(one.message == alert.text for one in self.published):
             self.alerted.update(alert.names)
         return delivered
 
@@ -108,7 +121,8 @@ class SimulatedPorts(AwsPorts):
     ) -> None:
         plugins = configured_providers_of(scenario.contracts)
         settings = {plugin.name: _provider_settings(plugin, models, scenario) for plugin in plugins}
-        super().__init__(settings_for(scenario.contracts, settings), aws.clients)
+        clients = _shared_clients(aws) if scenario.through_botocore else aws.clients
+        super().__init__(settings_for(scenario.contracts, settings), clients)
         self.aws = aws
         self.aws.sqs.queues = {QUEUE: MemoryQueue(), REJECTS: MemoryQueue()}
         self.aws.sns.topics, self.aws.events.buses = {TOPIC}, {BUS}
@@ -143,7 +157,7 @@ class SimulatedPorts(AwsPorts):
 
     @cached_property
     def notifier(self) -> _ObservedNotifier:
-        return _ObservedNotifier(self.clients, TOPIC)
+        return _ObservedNotifier(self.clients, TOPIC, self.aws.sns.published)
 
     @cached_property
     def alert_budget(self) -> DynamoAlertBudget:
@@ -196,7 +210,11 @@ class SimulatedPorts(AwsPorts):
         plugins = providers_of(self.scenario.contracts)
         owner = next((one.name for one in plugins if one.secret_name == name), name)
         model = self._models.get(owner)
-        return f"secret of {name}" if model is None else model.api_key
+        key = f"secret of {name}" if model is None else model.api_key
+        if not self.scenario.through_botocore:
+            return key
+        self.aws.secrets.values[name] = key
+        return self._read_secret(name, name)  # without the lock, which would stop other greenlets
 
     def job_settings(self, settings_type: type[S]) -> S:
         for given in self.scenario.job_settings:
