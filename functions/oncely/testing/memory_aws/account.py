@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from oncely.testing.memory_aws.calls import Intercept, MemoryClient, perform_directly
 from oncely.testing.memory_aws.services import (
-    MemoryCloudFormation,
-    MemoryCloudWatch,
     MemoryEventBridge,
     MemoryS3,
     MemorySecrets,
     MemorySns,
     MemorySqs,
     MemoryStepFunctions,
-    MemoryUserPools,
     Now,
 )
 
@@ -41,13 +38,7 @@ class MemoryAws:
         self.events = MemoryEventBridge()
         self.secrets = MemorySecrets()
         self.states = MemoryStepFunctions(now)
-        self.cloudwatch = MemoryCloudWatch()
-        self.users = MemoryUserPools()
-        self.cloudformation = MemoryCloudFormation()
-        own = (
-            *(self.sqs, self.sns, self.s3, self.events, self.secrets, self.states),
-            *(self.cloudwatch, self.users, self.cloudformation),
-        )
+        own = (self.sqs, self.sns, self.s3, self.events, self.secrets, self.states)
         self._by_name: dict[str, MemoryClient] = {one.service: one for one in own}
         self._by_name |= services or {}
         if tables is not None:

@@ -61,7 +61,7 @@ class WireClients(AwsClients):
 
     def __init__(self, account: "MemoryAws") -> None:
         super().__init__()
-        sdk: Any = self._session._session  # type: ignore[attr-defined]  # noqa: SLF001  # the environment may have neither
+        sdk: Any = self._session._session  # noqa: SLF001  # the environment may have neither
         sdk.set_credentials("memory", "memory")
         sdk.set_config_variable("region", "eu-west-1")
         self.account = account
