@@ -30,6 +30,7 @@ from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.tasks import START
 from tests.faults import expectations
+from tests.faults.botocore_scenarios import botocore_scenarios
 from tests.faults.cancel_scenarios import cancel_scenarios
 from tests.faults.early_scenarios import WRONG, early_scenarios
 from tests.faults.erasure_scenarios import erasure_scenarios
@@ -237,7 +238,7 @@ LATER: Final = replace(WRONG_FIRST, message=CHARGE, run_at=FIRST, due_at=FIRST)
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
-SCENARIOS: Final = (
+_DIRECT: Final = (
     charge_scenario("keys", stripe()),
     charge_scenario("no-keys", stripe(honors_idempotency_keys=False)),
     charge_scenario("short-window", stripe(key_window=SHORT_KEY_TTL), ShortWindowCharge),
@@ -376,3 +377,5 @@ SCENARIOS: Final = (
     ),
     *SAFETY_SCENARIOS,
 )
+
+SCENARIOS: Final = (*_DIRECT, *botocore_scenarios(_DIRECT, NEIGHBOUR))
