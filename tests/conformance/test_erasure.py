@@ -8,7 +8,6 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from oncely.aws.s3_erasure import S3ErasableArchive
 from oncely.aws.s3_erasure_log import S3ErasureLog
@@ -19,6 +18,7 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.ports import Swapped
+from oncely.testing.memory_aws.calls import client_error
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.conformance.samples import KEY, make_claim, paid_order_write
 from tests.conformance.store_fixtures import StoreFixture
@@ -185,8 +185,8 @@ def test_crash_between_put_and_delete_is_resumed(bucket: ArchiveHarness) -> None
     put(bucket, lines(ANNA, BOB))
 
     def crash(_: Mapping[str, Any]) -> None:
-        broken: Any = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": 500}}
-        raise ClientError(broken, "DeleteObject")
+        metadata = {"HTTPStatusCode": 500}
+        raise client_error("InternalError", "DeleteObject", ResponseMetadata=metadata)
 
     bucket.set_hook("delete_object", crash)
     with pytest.raises(UnavailableError):

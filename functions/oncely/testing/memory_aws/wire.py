@@ -6,15 +6,14 @@ hook raises is what botocore sees: an error response, or no response at all.
 
 import base64
 import json
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import format_datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
-from xml.etree import ElementTree as ET  # only builds
+from xml.sax.saxutils import escape
 
-from botocore import xform_name
+from botocore import UNSIGNED, xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 from botocore.retries.standard import register_retry_handler
@@ -22,7 +21,7 @@ from botocore.retries.standard import register_retry_handler
 from oncely.aws.clients import AwsClients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.config import Config
@@ -32,16 +31,14 @@ if TYPE_CHECKING:
     from oncely.testing.memory_aws.calls import MemoryClient
 
 _Params = dict[str, Any]
+_Converters = Mapping[str, Callable[[Any], object]]  # by the type of a shape
 
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
-# Of errors that no model of a service names.
-_STATUSES: Final = {
-    "InternalError": 500,
-    "InternalFailure": 500,
-    "InternalServerError": 500,
-    "ServiceUnavailable": 503,
-    "SlowDown": 503,
+_FROM_JSON: Final[_Converters] = {"blob": base64.b64decode}
+_TO_JSON: Final[_Converters] = {
+    "blob": lambda value: base64.b64encode(value).decode(),
+    "timestamp": datetime.timestamp,
 }
 # What the SDK adds to requests to S3.
 _ADDED_BY_SDK: Final = frozenset(
@@ -53,7 +50,7 @@ _ADDED_BY_SDK: Final = frozenset(
 
 
 class WireClients(AwsClients):
-    """The shipped clients with the shipped settings and retries, but without pauses between them.
+    """The shipped clients with the shipped settings and retries, but without pauses and signatures.
 
     A client takes 5 to 80 ms to make, so each is made once. Another `account` can be set: the
     clients then call that one.
@@ -61,7 +58,7 @@ class WireClients(AwsClients):
 
     def __init__(self, account: "MemoryAws") -> None:
         super().__init__()
-        sdk: Any = self._session._session  # noqa: SLF001  # the environment may have neither
+        sdk: Any = self._session._session  # noqa: SLF001  # otherwise it searches the environment
         sdk.set_credentials("memory", "memory")
         sdk.set_config_variable("region", "eu-west-1")
         self.account = account
@@ -73,6 +70,7 @@ class WireClients(AwsClients):
         client = self._made[service, config] = super().new_client(service, config)
         wire = _Wire(client.meta.service_model, lambda: self.account.new_client(service))
         client.meta.events.register("before-send", wire.respond)
+        client.meta.events.register("choose-signer", lambda **_: UNSIGNED)
         _retry_at_once(client, config)
         return client
 
@@ -90,11 +88,10 @@ class _Wire:
     """One service, at the other end of the wire."""
 
     def __init__(self, model: "ServiceModel", client: "Callable[[], MemoryClient]") -> None:
-        self._model = model
-        self._client = client
-        self._protocol = model.metadata["protocol"]
-        if "json" in model.metadata.get("protocols", ()):
-            self._protocol = "json"  # as the SDK chooses
+        self._model, self._client = model, client
+        # As the SDK chooses.
+        has_json = "json" in model.metadata.get("protocols", ())
+        self._protocol = "json" if has_json else model.metadata["protocol"]
 
     def respond(self, request: "AWSPreparedRequest", event_name: str, **_: object) -> AWSResponse:
         operation = self._model.operation_model(event_name.rpartition(".")[2])
@@ -103,57 +100,46 @@ class _Wire:
             found = getattr(self._client(), xform_name(operation.name))(**params)
         except ClientError as error:
             return self._error(request.url, error)
-        headers, body = self._serialize(operation, found)
+        values = {name: value for name, value in found.items() if name != "ResponseMetadata"}
+        headers, body = self._serialize(operation.output_shape, values)
         return _response(request.url, _OK, headers, body)
 
     def _parse(self, operation: "OperationModel", request: "AWSPreparedRequest") -> _Params:
         shape: Any = operation.input_shape
         body = _body(request)
-        if self._protocol == "query":
-            fields = dict(parse_qsl(body.decode(), keep_blank_values=True))
-            return {name: value for name, value in fields.items() if name in shape.members}
         if self._protocol == "rest-xml":
             return _parse_s3(shape, request, body)
-        return cast("_Params", _from_json(shape, json.loads(body or b"{}")))
+        if self._protocol == "query":
+            fields = parse_qsl(body.decode(), keep_blank_values=True)
+            return {name: value for name, value in fields if name in shape.members}
+        found: _Params = _convert(shape, json.loads(body), _FROM_JSON)
+        return found
 
-    def _serialize(
-        self, operation: "OperationModel", found: Mapping[str, Any]
-    ) -> tuple[dict[str, str], bytes]:
-        shape = operation.output_shape
-        values = {name: value for name, value in found.items() if name != "ResponseMetadata"}
+    def _serialize(self, shape: Any, values: _Params) -> tuple[dict[str, str], bytes]:  # noqa: ANN401  # a structure
         if shape is None:
             return {}, b""
-        if self._protocol == "query":
-            root = ET.Element(f"{operation.name}Response")
-            _add_xml(root, shape.serialization["resultWrapper"], shape, values)
-            return {}, ET.tostring(root)
         if self._protocol == "rest-xml":
             return _serialize_s3(shape, values)
-        return {}, json.dumps(_to_json(shape, values)).encode()
+        if self._protocol == "query":
+            result = _to_xml(shape.serialization["resultWrapper"], shape, values)
+            return {}, f"<Response>{result}</Response>".encode()
+        return {}, json.dumps(_convert(shape, values, _TO_JSON)).encode()
 
     def _error(self, url: str, error: ClientError) -> AWSResponse:
-        response: Mapping[str, Any] = error.response
-        code, message = (response["Error"].get(name, "") for name in ("Code", "Message"))
+        more: _Params = dict(error.response)
+        code, message = (more["Error"][name] for name in ("Code", "Message"))
         shape: Any = self._model.shape_for_error_code(code)
-        modeled = {} if shape is None else shape.metadata.get("error", {})
-        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") or modeled.get(
-            "httpStatusCode", _STATUSES.get(code, _BAD_REQUEST)
-        )
-        if not code:
-            return _response(url, status, {}, b"")  # of a load balancer
+        status = more.pop("ResponseMetadata", {}).get("HTTPStatusCode", _BAD_REQUEST)
         if self._protocol in {"query", "rest-xml"}:
-            root = ET.Element("ErrorResponse" if self._protocol == "query" else "Error")
-            inner = ET.SubElement(root, "Error") if self._protocol == "query" else root
-            for name, text in (("Code", code), ("Message", message)):
-                ET.SubElement(inner, name).text = text
-            return _response(url, status, {}, ET.tostring(root))
-        more = {
-            name: _to_json(shape.members[name], value)
-            for name, value in response.items()
-            if name not in {"Error", "ResponseMetadata"}
-        }
-        body = json.dumps({"__type": code, "message": message, **more}).encode()
-        return _response(url, status, {"x-amzn-ErrorType": code}, body)
+            parts = f"<Code>{escape(code)}</Code><Message>{escape(message)}</Message>"
+            body = f"<Error>{parts}</Error>"
+            if self._protocol == "query":
+                body = f"<ErrorResponse>{body}</ErrorResponse>"
+            return _response(url, status, {}, body.encode())
+        del more["Error"]
+        fields = _convert(shape, more, _TO_JSON) if more else {}
+        body = json.dumps({"__type": code, "message": message, **fields})
+        return _response(url, status, {"x-amzn-ErrorType": code}, body.encode())
 
 
 class _Raw(BytesIO):
@@ -170,16 +156,15 @@ def _response(url: str, status: int, headers: Mapping[str, str], body: bytes) ->
 def _body(request: "AWSPreparedRequest") -> bytes:
     body: Any = request.body
     content = body.read() if hasattr(body, "read") else body or b""
-    found: bytes = content.encode() if isinstance(content, str) else content
+    left: bytes = content.encode() if isinstance(content, str) else content
     if _headers(request).get("content-encoding") != "aws-chunked":
-        return found
-    chunks: list[bytes] = []
-    left = found
+        return left
+    found = b""
     while True:
         size, _, left = left.partition(b"\r\n")
         if not (length := int(size, 16)):
-            return b"".join(chunks)
-        chunks.append(left[:length])
+            return found
+        found += left[:length]
         left = left[length + len(b"\r\n") :]
 
 
@@ -214,77 +199,51 @@ def _parse_s3(shape: Any, request: "AWSPreparedRequest", body: bytes) -> _Params
     return params
 
 
-def _serialize_s3(shape: Any, values: Mapping[str, Any]) -> tuple[dict[str, str], bytes]:  # noqa: ANN401  # a structure
-    headers, inner = {}, {}
-    for name, value in values.items():
-        member = shape.members[name]
-        if member.serialization.get("location") == "header":
-            headers[member.serialization["name"]] = _header(value)
-        else:
-            inner[name] = value
+def _serialize_s3(shape: Any, values: _Params) -> tuple[dict[str, str], bytes]:  # noqa: ANN401  # a structure
+    named = {
+        name: shape.members[name].serialization["name"]
+        for name in values
+        if shape.members[name].serialization.get("location") == "header"
+    }
+    headers = {header: _text(values.pop(name)) for name, header in named.items()}
     payload = shape.serialization.get("payload")
-    if payload is not None:
-        return headers, inner[payload].read()
-    root = ET.Element("Responses")
-    _add_xml(root, shape.name, shape, inner)
-    return headers, ET.tostring(root[0])
+    body = (
+        _to_xml(shape.name, shape, values).encode() if payload is None else values[payload].read()
+    )
+    return headers, body
 
 
-def _header(value: object) -> str:
+def _to_xml(name: str, shape: Any, value: Any) -> str:  # noqa: ANN401  # of any shape
+    if shape.type_name == "list":  # S3's lists have no element of their own
+        each = shape.member.serialization.get("name", name)
+        return "".join(_to_xml(each, shape.member, one) for one in value)
+    if shape.type_name == "structure":
+        members = ((key, shape.members[key], inner) for key, inner in value.items())
+        content = "".join(
+            _to_xml(member.serialization.get("name", key), member, inner)
+            for key, member, inner in members
+        )
+    else:
+        content = escape(_text(value))
+    return f"<{name}>{content}</{name}>"
+
+
+def _text(value: object) -> str:
+    """A value in a header or in XML. The SDK reads any format of a time."""
     if isinstance(value, datetime):
-        return format_datetime(value.astimezone(UTC), usegmt=True)
+        return value.isoformat()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _add_xml(parent: ET.Element, name: str, shape: Any, value: Any) -> None:  # noqa: ANN401  # of any shape
-    if shape.type_name == "list":
-        is_flat = shape.serialization.get("flattened")
-        inside = parent if is_flat else ET.SubElement(parent, name)
-        each = shape.member.serialization.get("name", name if is_flat else "member")
-        for one in value:
-            _add_xml(inside, each, shape.member, one)
-        return
-    element = ET.SubElement(parent, name)
-    match value:
-        case Mapping():
-            for key, inner in value.items():
-                member = shape.members[key]
-                _add_xml(element, member.serialization.get("name", key), member, inner)
-        case datetime():
-            element.text = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case bool():
-            element.text = str(value).lower()
-        case _:
-            element.text = str(value)
-
-
-def _from_json(shape: Any, value: Any) -> Any:  # noqa: ANN401  # of any shape
+def _convert(shape: Any, value: Any, converters: _Converters) -> Any:  # noqa: ANN401  # of any shape
     match shape.type_name:
         case "structure":
-            return {name: _from_json(shape.members[name], one) for name, one in value.items()}
+            return {
+                name: _convert(shape.members[name], one, converters) for name, one in value.items()
+            }
         case "map":
-            return {name: _from_json(shape.value, one) for name, one in value.items()}
+            return {name: _convert(shape.value, one, converters) for name, one in value.items()}
         case "list":
-            return [_from_json(shape.member, one) for one in value]
-        case "blob":
-            return base64.b64decode(value)
-        case "timestamp":
-            return datetime.fromtimestamp(value, UTC)
-        case _:
-            return value
-
-
-def _to_json(shape: Any, value: Any) -> Any:  # noqa: ANN401  # of any shape
-    match shape.type_name:
-        case "structure":
-            return {name: _to_json(shape.members[name], one) for name, one in value.items()}
-        case "map":
-            return {name: _to_json(shape.value, one) for name, one in value.items()}
-        case "list":
-            return [_to_json(shape.member, one) for one in value]
-        case "blob":
-            return base64.b64encode(value).decode()
-        case "timestamp":
-            return value.timestamp()
-        case _:
-            return value
+            return [_convert(shape.member, one, converters) for one in value]
+        case kind:
+            return converters[kind](value) if kind in converters else value
