@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from oncely.aws.s3_erasure_log import S3ErasureLog
 from oncely.domain.erasure import is_complete
 from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs
 from oncely.domain.errors import InvalidRequestError
@@ -92,7 +93,7 @@ class SimulatedErasure:
 
     def _erased(self) -> ErasedJobs:
         with self.world.interceptor.silence():
-            return self.world.ports.erasure_log.erased()
+            return S3ErasureLog(self.world.aws.clients.s3, ARCHIVE).erased()
 
     def _begin_archiver(self) -> SimulatedProcess:
         batch, self.archiving = list(self.changes), True
