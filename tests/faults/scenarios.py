@@ -124,6 +124,12 @@ def count_final_charges(ended: FinalState) -> int:
     return len(expectations.charges_in(ended))
 
 
+def check_one_receipt(ended: FinalState) -> Iterable[str]:
+    yield from expectations.check_order_matches_charges(ended)
+    if (sent := count_sent(ended)) > 1:
+        yield f"the receipt was sent {sent} times"
+
+
 def charge_scenario(
     name: str,
     payments: Callable[[SandboxOptions], ProviderSandbox],
@@ -328,8 +334,10 @@ _DIRECT: Final = (
     *later_scenarios(charge_scenario, push_scenario, LATER),
     *cancel_scenarios(charge_scenario, enqueued(KEY, CHARGE, seconds=900)),
     *(one for name in PAYMENT_PROVIDERS for one in scenarios_of(name)),
-    charge_scenario("with-receipt", stripe(), receipts=True),
-    charge_scenario("with-event", stripe(), PublishedCharge, receipts=True),
+    charge_scenario("with-receipt", stripe(), receipts=True, check=check_one_receipt),
+    charge_scenario(
+        "with-event", stripe(), PublishedCharge, receipts=True, check=check_one_receipt
+    ),
     *receipt_scenarios(seed_paid_order),
     Scenario(
         name="receipt.send",
