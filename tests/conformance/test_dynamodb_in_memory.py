@@ -345,37 +345,67 @@ INDEXED = {"due": {"S": "publish#0"}, "due_at": {"S": "1"}}
 MANY = {f"n{number}": ONE for number in range(101)}
 INVALID: tuple[str, list[object], PlayedRequest] = ("ValidationException", [], {})
 # What DynamoDB refuses and MiniStack does not, or only after it has checked the condition. No such
-# request is drawn above.
-RULES: dict[str, Operation] = {
-    "the bounds of BETWEEN have the same type": update(
-        "SET a = :one", "version BETWEEN :one AND :text", one=ONE, text=TEXT
+# request is drawn above. Each rule has the page that states it. No page of AWS states that paths
+# must not overlap, so that rule has an issue that quotes DynamoDB's response.
+_API, _GUIDE = (
+    f"https://docs.aws.amazon.com/amazondynamodb/latest/{part}"
+    for part in ("APIReference", "developerguide")
+)
+RULES: dict[str, tuple[str, Operation]] = {
+    "the bounds of BETWEEN have the same type": (
+        f"{_API}/API_Condition.html",
+        update("SET a = :one", "version BETWEEN :one AND :text", one=ONE, text=TEXT),
     ),
-    "< compares strings, numbers and binaries": update(
-        "SET a = :one", "version < :set", one=ONE, set=SET
+    "< compares strings, numbers and binaries": (
+        f"{_API}/API_Condition.html",
+        update("SET a = :one", "version < :set", one=ONE, set=SET),
     ),
-    "+ takes numbers": update("SET a = if_not_exists(a, :one) + :set", one=ONE, set=SET),
-    "+ takes a number of the item": update("SET a = if_not_exists(message, :one) + :one", one=ONE),
-    "ADD takes a number or a set": update("ADD a :text", "version = :text", text=TEXT),
-    "DELETE takes a set": update("DELETE a :text", "version = :text", text=TEXT),
-    "the paths of an update do not overlap": update(
-        "SET a = :text REMOVE a", "version = :text", text=TEXT
+    "+ takes numbers": (
+        f"{_GUIDE}/Expressions.UpdateExpressions.html",
+        update("SET a = if_not_exists(a, :one) + :set", one=ONE, set=SET),
     ),
-    "an insert has index keys of the index's type": insert(due=ONE),
-    "an insert has no empty index key": insert(due={"S": ""}),
-    "IN takes 100 operands": update(
-        "SET a = :n0", f"version IN ({', '.join(f':{name}' for name in MANY)})", **MANY
+    "+ takes a number of the item": (
+        f"{_GUIDE}/Expressions.UpdateExpressions.html",
+        update("SET a = if_not_exists(message, :one) + :one", one=ONE),
     ),
-    "the sort key of an index has 1,024 bytes": put(due_at={"S": "x" * 1025}),
+    "ADD takes a number or a set": (
+        f"{_API}/API_UpdateItem.html",
+        update("ADD a :text", "version = :text", text=TEXT),
+    ),
+    "DELETE takes a set": (
+        f"{_API}/API_UpdateItem.html",
+        update("DELETE a :text", "version = :text", text=TEXT),
+    ),
+    "the paths of an update do not overlap": (
+        "https://github.com/HENNGE/aiodynamo/issues/2",
+        update("SET a = :text REMOVE a", "version = :text", text=TEXT),
+    ),
+    "an insert has index keys of the index's type": (f"{_API}/API_PutItem.html", insert(due=ONE)),
+    "an insert has no empty index key": (f"{_API}/API_PutItem.html", insert(due={"S": ""})),
+    "IN takes 100 operands": (
+        f"{_GUIDE}/Expressions.OperatorsAndFunctions.html",
+        update("SET a = :n0", f"version IN ({', '.join(f':{name}' for name in MANY)})", **MANY),
+    ),
+    "the sort key of an index has 1,024 bytes": (
+        f"{_GUIDE}/Constraints.html",
+        put(due_at={"S": "x" * 1025}),
+    ),
     "an index returns only what it projects": (
-        "scan",
-        {"TableName": JOBS, "IndexName": "due", "ProjectionExpression": "message"},
+        f"{_GUIDE}/SecondaryIndexes.html",
+        (
+            "scan",
+            {"TableName": JOBS, "IndexName": "due", "ProjectionExpression": "message"},
+        ),
     ),
     "no statement changes a key": (
-        "execute_statement",
-        {
-            "Statement": f'UPDATE "{JOBS}" SET "job_key" = ? WHERE "job_key" = ?',  # noqa: S608  # in a test
-            "Parameters": [TEXT, {"S": "wrong:types"}],
-        },
+        f"{_API}/API_AttributeValueUpdate.html",
+        (
+            "execute_statement",
+            {
+                "Statement": f'UPDATE "{JOBS}" SET "job_key" = ? WHERE "job_key" = ?',  # noqa: S608  # in a test
+                "Parameters": [TEXT, {"S": "wrong:types"}],
+            },
+        ),
     ),
 }
 
@@ -385,7 +415,7 @@ def test_rule_that_engine_does_not_have(twin_engine: DynamoFixture, rule: str) -
     twin = Twin(twin_engine, (JOBS,))
     item = {"job_key": {"S": "wrong:types"}, "message": TEXT, **INDEXED}
     twin.send("put_item", {"TableName": JOBS, "Item": item})
-    operation, request = RULES[rule]
+    _, (operation, request) = RULES[rule]
 
     with pytest.raises(AssertionError):  # once MiniStack has the rule, draw such requests
         twin.send(operation, request)
