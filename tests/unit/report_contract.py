@@ -5,7 +5,7 @@ from typing import Literal
 from oncely.contract import Contract, EffectCall, Proceed
 from oncely.domain.contract_description import Description
 from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.keys import JobKey, token_key
+from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.message import Message
 from oncely.resources import Resources
@@ -31,7 +31,7 @@ class ReportBuild(Contract[ReportMessage, None]):
 
     @classmethod
     def key(cls, message: ReportMessage) -> JobKey:
-        return token_key(cls.job_type, message.token)
+        return job_key(cls.job_type, message.token)
 
     @classmethod
     def uniqueness_key(cls, message: ReportMessage) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oncely.contract import Contract, EffectCall, Proceed
 from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key, job_key, token_key
+from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
@@ -82,7 +82,7 @@ def test_lookup_uses_idempotency_key_of_effect() -> None:
     token = "t" * 60
     world.run(report_message(token))
 
-    done = world.reconciler().resolve(token_key("report.build", token), on_demand=True)
+    done = world.reconciler().resolve(job_key("report.build", token), on_demand=True)
 
     sent, asked = _ShortKeys.keys
     assert done.to_status is Status.FINISHED

@@ -14,7 +14,6 @@ from oncely.domain.keys import (
     indexable_id,
     is_job_type,
     job_key,
-    token_key,
 )
 
 # Parts of keys, and texts that could be mistaken for them.
@@ -40,10 +39,6 @@ def test_job_key_is_readable_and_escapes_ambiguous_characters(
     assert job_key("payment.charge", *parts, prefix="order_") == key
 
 
-def test_producer_token_is_marked() -> None:
-    assert token_key("sync.import", "monday run") == "sync.import:~monday%20run"
-
-
 @given(parts=st.lists(TRICKY, min_size=1, max_size=3))
 def test_job_key_contains_each_id_completely(parts: list[str]) -> None:
     assume(all(part.strip() for part in parts))
@@ -57,19 +52,13 @@ def test_different_jobs_never_share_job_key(one: list[str], other: list[str]) ->
     assert job_key("sync.contact", *one) != job_key("sync.contact", *other)
 
 
-@given(parts=st.lists(TRICKY, min_size=1, max_size=3), token=TRICKY)
-def test_token_never_shares_job_key_with_id(parts: list[str], token: str) -> None:
-    assume(token.strip() and all(part.strip() for part in parts))
-    assert token_key("sync.contact", token) != job_key("sync.contact", *parts)
-
-
-@given(parts=st.lists(ANY_TEXT, max_size=4), token=ANY_TEXT, job_type=ANY_TEXT)
-def test_any_text_makes_job_key_or_is_rejected(parts: list[str], token: str, job_type: str) -> None:
+@given(parts=st.lists(ANY_TEXT, max_size=4), job_type=ANY_TEXT)
+def test_any_text_makes_job_key_or_is_rejected(parts: list[str], job_type: str) -> None:
     for kind in (job_type, "sync.contact"):
         with suppress(InvalidKeyError):
-            assert len(job_key(kind, *parts)) <= MAX_KEY_LENGTH
-        with suppress(InvalidKeyError):
-            assert token_key(kind, token).isascii()
+            key = job_key(kind, *parts)
+            assert key.isascii()
+            assert len(key) <= MAX_KEY_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from oncely.contract import AlreadyResolved, Contract, EffectCall
 from oncely.domain.effect_outcomes import Json, Prepared, Succeeded
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
+from oncely.domain.keys import IdempotencyKey, JobKey, job_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
@@ -211,7 +211,7 @@ class _NaturalReport(Contract[ReportMessage, None]):
 def test_lost_message_is_resent_without_values_to_compare() -> None:
     world = InMemoryStack(contracts=(_NaturalReport,))
     world.enqueuer().enqueue(report_message("t1"))
-    key = token_key("report.build", "t1")
+    key = job_key("report.build", "t1")
     world.store.jobs[key] = replace(world.job(key), fingerprint="of an earlier claim")
     world.outbox.sent.clear()
     world.clock.advance(hours=1)

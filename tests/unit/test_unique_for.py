@@ -20,7 +20,7 @@ from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import make_claim
 
 HOUR = timedelta(hours=1)
-FIRST = JobKey("report.build:~a")
+FIRST = JobKey("report.build:a")
 
 
 @dataclass
@@ -58,8 +58,8 @@ def test_second_message_in_window_is_first_job(reports: ReportProducer, text: st
 def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None:
     reports.start(FIRST)
     second, third = reports.enqueue_report("b"), reports.enqueue_report("c")
-    assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
-    assert (third.job_key, third.created) == ("report.build:~b", False), "it holds the window"
+    assert (second.job_key, second.created, second.sent) == ("report.build:b", True, True)
+    assert (third.job_key, third.created) == ("report.build:b", False), "it holds the window"
 
 
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
@@ -93,7 +93,7 @@ class NeverFreeWindow(DynamoJobInserter):
         self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         self.attempts += 1
-        return WindowTaken(JobKey("report.build:~gone"))
+        return WindowTaken(JobKey("report.build:gone"))
 
 
 def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:

@@ -113,13 +113,3 @@ def misses_hint(row: Job, *, before: Job, after: Job) -> bool:
     """Whether a write would move the due time past a hint that its process has not seen."""
     waits = after.allows(Event.RECHECK) and after.due_at != before.due_at
     return waits and row.hinted_at != before.hinted_at
-
-
-def with_hint(after: Job, *, before: Job, row: Job) -> Job:
-    """The row after a write that has not seen an event, which stays on the row."""
-    if after.provider_events == before.provider_events:
-        after = replace(after, provider_events=row.provider_events)
-    if row.hinted_at == before.hinted_at:
-        return after
-    due_at = row.due_at if after.due_at == before.due_at else after.due_at
-    return replace(after, hinted_at=row.hinted_at, due_at=due_at)

@@ -20,8 +20,6 @@ MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 MAX_KEY_LENGTH: Final = 200
 
 _SEPARATOR: Final = ":"
-# `_escape` never produces it, so a producer's token cannot collide with a business id.
-_TOKEN_PREFIX: Final = "~"  # noqa: S105  # no password
 _UNSAFE: Final = r"[^A-Za-z0-9_.@#+-]"
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
@@ -32,11 +30,6 @@ def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
         raise InvalidKeyError(f"the job key of {job_type} needs at least one business id")
     first, *rest = (_escape(part) for part in parts)
     return _build_key(job_type, prefix + first, *rest)
-
-
-def token_key(job_type: str, token: str) -> JobKey:
-    """Build the key of a job without a business id, from a token that the producer keeps."""
-    return _build_key(job_type, _TOKEN_PREFIX + _escape(token))
 
 
 def idempotency_key(

@@ -57,11 +57,6 @@ class BulkOutcome(StrEnum):
     REFUSED = "refused"
     UNREACHABLE = "unreachable"  # AWS or the provider: continue the run later
 
-    @property
-    def needs_another_run(self) -> bool:
-        """Whether continuing the run may still repair the job."""
-        return self is BulkOutcome.UNREACHABLE
-
 
 @dataclass(frozen=True, kw_only=True)
 class BulkFilter:

@@ -2,7 +2,7 @@
 
 from oncely.testing.explore import build_scenario, explore
 from oncely.testing.explorer import ExplorationReport, SearchLimits, Violation
-from oncely.testing.scenario import FinalState, ProviderSpec, Scenario, effect_calls, lookup_calls
+from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
 
 __all__ = [
     "ExplorationReport",
@@ -12,7 +12,5 @@ __all__ = [
     "SearchLimits",
     "Violation",
     "build_scenario",
-    "effect_calls",
     "explore",
-    "lookup_calls",
 ]

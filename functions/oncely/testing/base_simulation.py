@@ -1,7 +1,6 @@
 """The base of a simulation: a queue, a clock, AWS, providers, concurrent edits, and replays."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -18,7 +17,7 @@ from oncely.testing.interception import InterceptedObject, Interceptor
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.rows import BusinessRows
-from oncely.testing.sandbox.http_messages import SandboxRequest
+from oncely.testing.sandbox.http_messages import SandboxRequest, counting_ids
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler, WallClock
@@ -26,8 +25,8 @@ from oncely.testing.script import DIE
 from oncely.testing.tasks import InFlightRequest, SimulatedProcess, Task
 
 _T = TypeVar("_T")
-# Timeout of the functions of the reconciler and of the stream.
-SWEEP_TIMEOUT: Final = timedelta(minutes=1)
+# Timeout of a worker, of the reconciler and of the functions of the stream.
+FUNCTION_TIMEOUT: Final = timedelta(minutes=1)
 END_FAULTS: Final = (DIE,)
 
 
@@ -45,7 +44,7 @@ class BaseSimulation(ABC):
         self.problems: list[str] = []
         self.phase = 0
         self.edited = False
-        options = SandboxOptions(clock=self.clock.now, new_id=_counting_ids())
+        options = SandboxOptions(clock=self.clock.now, new_id=counting_ids())
         found = scenario.providers(options)
         models = {name: one for name, one in found.items() if isinstance(one, ProviderSandbox)}
         specs = {name: one for name, one in found.items() if not isinstance(one, ProviderSandbox)}
@@ -192,7 +191,7 @@ class BaseSimulation(ABC):
         """Create a process that starts now with this context."""
         process = self.schedule.new_process(kind, perform)
         process.history = self.digest((kind, context, self.schedule.now))
-        process.latest_call_at = self.schedule.now + SWEEP_TIMEOUT
+        process.latest_call_at = self.schedule.now + FUNCTION_TIMEOUT
         return process
 
     def full_state(self) -> object:
@@ -237,7 +236,7 @@ class BaseSimulation(ABC):
         message.receive(self.schedule.now)
         if message.is_dead_letter:
             return self.new_process("d", lambda: self.dead_letter(message), message.body)
-        deadline = self.schedule.now + timedelta(seconds=self.scenario.worker_seconds)
+        deadline = self.schedule.now + FUNCTION_TIMEOUT
         context = (message.body, message.receive_count, deadline)
         worker = self.new_process("w", lambda: self.process(message, deadline), context)
         # The last time at which it may still call its provider.
@@ -265,14 +264,3 @@ class _SimulatedSandbox(InProcessSandbox):
     def send_late(self, at: datetime, request: SandboxRequest) -> None:
         sent = (request.method, request.path, request.body)
         self.interceptor.send_late(at, sent, lambda: self.perform(request))
-
-
-def _counting_ids() -> Callable[[str], str]:
-    """Ids that are the same in every run of a schedule."""
-    numbers: Counter[str] = Counter()
-
-    def new_id(prefix: str) -> str:
-        numbers[prefix] += 1
-        return f"{prefix}_{numbers[prefix]}"
-
-    return new_id

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT
+from oncely.testing.base_simulation import END_FAULTS, FUNCTION_TIMEOUT
 from oncely.testing.tasks import SimulatedProcess, Task
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class SimulatedEvents:
     def _receive(self, body: str) -> bool:
         """Handle one event. Returns False if it stays in the queue."""
         simulation = self._simulation
-        deadline = simulation.schedule.now + SWEEP_TIMEOUT
+        deadline = simulation.schedule.now + FUNCTION_TIMEOUT
         received = simulation.app.event_intake.receive(body, deadline=deadline)
         simulation.schedule.log("  event:", received.outcome or received.error)
         with simulation.tolerate_unavailable():

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from oncely.contract import AnyContract
 from oncely.domain.alert_budget import AlertLimits
-from oncely.domain.effect_outcomes import Ambiguous, LookupFailed
 from oncely.domain.erasure_log import Person
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -44,16 +43,6 @@ class ProviderSpec:
     target: Any
     effect_calls: Mapping[str, object] = field(default_factory=dict)
     lookup_calls: Mapping[str, object] = field(default_factory=dict)
-
-
-def effect_calls(*names: str) -> dict[str, object]:
-    """Map effect calls to the outcome of a lost response: ambiguous."""
-    return dict.fromkeys(names, Ambiguous("timeout"))
-
-
-def lookup_calls(*names: str) -> dict[str, object]:
-    """Map lookup calls to the outcome of a lost response: a failed lookup."""
-    return dict.fromkeys(names, LookupFailed("timeout"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +121,6 @@ class Scenario:
     sweeps_at: tuple[timedelta, ...] = ()  # additional sweeps, by time since the start
     repairs: tuple[PlannedRepair, ...] = ()
     sweep_leases: bool = False  # overlapping sweeps are safe, so the default allows them
-    worker_seconds: float = 60  # timeout of a worker
     restore: RestoreMode | None = None  # if set, the tables may be restored to an earlier time
     store_outage: timedelta | None = None  # if set, our tables may fail once for this long
     secrets_missing_for: timedelta = timedelta(

@@ -37,7 +37,7 @@ from oncely.run.process_batch import (
     action_for,
     postpone_delay,
 )
-from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
+from oncely.testing.base_simulation import END_FAULTS, FUNCTION_TIMEOUT, BaseSimulation
 from oncely.testing.erasing import SimulatedErasure
 from oncely.testing.event_delivery import SimulatedEvents
 from oncely.testing.holding import SimulatedHold
@@ -335,7 +335,7 @@ class Simulation(BaseSimulation):
         app, ports, due_work = self.app, self.ports, DueWork()
         with self.tolerate_unavailable():
             due_work = app.due_work_finder.find(SweepRequest(), holder=self._holder())
-        deadline = self.schedule.now + SWEEP_TIMEOUT
+        deadline = self.schedule.now + FUNCTION_TIMEOUT
         for handled in app.group_resolver.resolve(due_work.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
             with self.tolerate_unavailable():

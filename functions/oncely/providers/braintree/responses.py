@@ -37,9 +37,7 @@ REQUEST_ERRORS: Final = (
     *(BraintreeError, requests.RequestException, ExpatError, OSError),
     *(ArithmeticError, AttributeError, KeyError, TypeError, ValueError),
 )
-# PayPal accepts no longer order ids; cards would take 255 characters.
-MAX_ORDER_ID_LENGTH: Final = 127
-# Leaves room for the deployment.
+# PayPal accepts order ids of 127 characters, cards of 255. This leaves room for the deployment.
 MAX_LABEL_LENGTH: Final = 90
 
 # The transaction has taken the customer's money, or will without a further request.

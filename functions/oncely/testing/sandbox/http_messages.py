@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,18 +30,15 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex[:24]}"
 
 
-@dataclass
-class _CountingIds:
-    drawn: dict[str, int] = field(default_factory=dict)  # by prefix
-
-    def __call__(self, prefix: str) -> str:
-        self.drawn[prefix] = self.drawn.get(prefix, 0) + 1
-        return f"{prefix}_{self.drawn[prefix]}"
-
-
 def counting_ids() -> Callable[[str], str]:
     """Ids such as `pi_1` and `pi_2`, the same in every run."""
-    return _CountingIds()
+    numbers: Counter[str] = Counter()
+
+    def next_id(prefix: str) -> str:
+        numbers[prefix] += 1
+        return f"{prefix}_{numbers[prefix]}"
+
+    return next_id
 
 
 @dataclass(frozen=True)

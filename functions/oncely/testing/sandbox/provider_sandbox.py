@@ -30,7 +30,6 @@ class SandboxOptions:
     new_id: Callable[[str], str] = new_id  # with this prefix
     honors_idempotency_keys: bool = True
     key_window: timedelta | None = None  # None for the provider's own
-    requests_per_second: float | None = None  # to each endpoint; None for no limit
 
     def now(self) -> datetime:
         """Read the clock."""

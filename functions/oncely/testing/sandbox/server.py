@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import socket
 import socketserver
 import struct
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
@@ -24,7 +25,6 @@ from oncely.testing.sandbox.http_messages import (
 )
 from oncely.testing.sandbox.ledger import RecordedEffect, RequestLedger
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions, sandbox_type
-from oncely.testing.sandbox.rate_limit import EndpointRateLimit
 
 HOST: Final = "127.0.0.1"
 # Closing a socket with zero linger sends a reset.
@@ -34,6 +34,31 @@ JOIN_SECONDS: Final = 5.0
 TRICKLE_SECONDS: Final = 0.5
 NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
 CONTROL_PREFIX: Final = "/_sandbox/"
+# A segment of a path with a digit is an id.
+_ID: Final = re.compile(r"/[^/]*\d[^/]*(?=/|$)")
+
+
+@dataclass
+class EndpointRateLimit:
+    """A token bucket for each endpoint, with a burst of one second. None for no limit."""
+
+    per_second: float | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)  # tokens, and when
+
+    def admits(self, request: SandboxRequest) -> bool:
+        """Return whether the endpoint takes one more request now."""
+        if self.per_second is None:
+            return True
+        version, _, path = request.path[1:].partition("/")
+        endpoint = f"{request.method} /{version}{_ID.sub('/{id}', f'/{path}')}"
+        with self._lock:
+            now = time.monotonic()
+            tokens, at = self._buckets.get(endpoint, (self.per_second, now))
+            tokens = min(tokens + (now - at) * self.per_second, self.per_second)
+            admitted = tokens >= 1
+            self._buckets[endpoint] = (tokens - admitted, now)
+            return admitted
 
 
 class SandboxProviders:
@@ -51,7 +76,7 @@ class SandboxProviders:
         self.ledger, self.faults = RequestLedger(), FaultSet(seed=seed)
         own = {one.name: sandbox_type(one)(self.options) for one in plugins}
         self.providers = own if models is None else dict(models)
-        self.rate_limit = EndpointRateLimit(self.options.requests_per_second)
+        self.rate_limit = EndpointRateLimit()
 
     def effects(self) -> tuple[RecordedEffect, ...]:
         """What really happened at the providers."""
