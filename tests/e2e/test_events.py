@@ -12,7 +12,7 @@ import pytest
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.providers.stripe.sandbox.objects import event_for
+from oncely.providers.stripe.sandbox.api import event_for
 from oncely.testing.sandbox.http_messages import new_id
 from oncely_local.event_delivery import envelope_for
 from oncely_local.project import local_project

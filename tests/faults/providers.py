@@ -8,8 +8,7 @@ from typing import Any, Final
 from oncely.providers.braintree.sandbox import BraintreeSandbox
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.providers.stripe.sandbox.ledger import IntentStatus, PaymentIntent
-from oncely.providers.stripe.sandbox.model import CONFIRMABLE
+from oncely.providers.stripe.sandbox.model import CONFIRMABLE, IntentStatus, PaymentIntent
 from oncely.testing.sandbox import FaultKind, SandboxOptions
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
 from oncely.testing.tasks import START

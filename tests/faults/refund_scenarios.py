@@ -15,7 +15,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import LIST_LAG, PaymentRefund
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.providers.stripe.sandbox.ledger import RecordedRefund
+from oncely.providers.stripe.sandbox.model import RecordedRefund
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import FaultKind

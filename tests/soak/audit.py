@@ -34,7 +34,7 @@ from oncely.domain.money import Money
 from oncely.job_names import jobs_from_env
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.braintree.sandbox import SUBMITTED, RecordedTransaction
-from oncely.providers.stripe.sandbox.ledger import (
+from oncely.providers.stripe.sandbox.model import (
     Charge,
     ChargeStatus,
     Dispute,

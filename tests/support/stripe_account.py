@@ -15,12 +15,13 @@ from oncely.provider import ProviderAccess
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import STRIPE, StripeSettings
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.providers.stripe.sandbox.ledger import (
+from oncely.providers.stripe.sandbox.model import (
     Charge,
     ChargeStatus,
     IntentStatus,
     PaymentIntent,
     RecordedRefund,
+    object_id,
 )
 from oncely.testing.in_process import InProcessSandbox, base_url, refuse_connection
 from oncely.testing.sandbox import FaultKind, SandboxFault, SandboxOptions
@@ -128,7 +129,7 @@ class StripeAccount:
         """The ids of an intent and of what was made for it."""
         ledger = self.model.ledger
         made: tuple[Any, ...] = (*ledger.attempts, *ledger.refunds, *ledger.disputes)
-        return {ref, *(one.object_id for one in made if one.intent_id == ref)}
+        return {ref, *(object_id(one) for one in made if one.intent_id == ref)}
 
     @property
     def refunds(self) -> dict[str, RecordedRefund]:

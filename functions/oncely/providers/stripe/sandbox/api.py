@@ -1,35 +1,27 @@
 """Stripe's HTTP API: authentication, routing, parameters and idempotent replay."""
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from oncely.providers.stripe.sandbox.ledger import (
+from oncely.providers.stripe.sandbox.model import (
+    PROCESSING_METHODS,
     Charge,
+    ChargeStatus,
+    ConfirmAttempt,
     Dispute,
     IntentStatus,
     PaymentIntent,
     RecordedRefund,
     SandboxEntry,
-)
-from oncely.providers.stripe.sandbox.model import (
-    ConfirmAttempt,
     StripeApiError,
     StripeModel,
     StripeValidationError,
     not_found_error,
+    object_id,
     own_error,
-)
-from oncely.providers.stripe.sandbox.objects import (
-    error_body,
-    event_for,
-    intent_body,
-    list_body,
-    object_body,
-    refund_body,
 )
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
@@ -67,8 +59,21 @@ NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
 CURRENCY: Final = re.compile(r"[a-z]{3}")
 MAX_AMOUNT: Final = 99_999_999
 MAX_METADATA_ENTRIES, MAX_METADATA_KEY_LENGTH, MAX_METADATA_VALUE_LENGTH = 50, 40, 500
-EXPANDABLE: Final = frozenset({"latest_charge", "payment_intent"})
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 100
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    "charges": Charge,
+    "refunds": RecordedRefund,
+    "disputes": Dispute,
+}
+
+# The time to respond to a dispute.
+RESPONSE_TIME: Final = timedelta(days=7)
+_INTENT_EVENTS: Final = {
+    IntentStatus.PROCESSING: "payment_intent.processing",
+    IntentStatus.SUCCEEDED: "payment_intent.succeeded",
+    IntentStatus.CANCELED: "payment_intent.canceled",
+    IntentStatus.REQUIRES_PAYMENT_METHOD: "payment_intent.payment_failed",
+}
 
 
 class StripeSandbox(StripeModel):
@@ -184,9 +189,6 @@ class StripeSandbox(StripeModel):
             if params.text(name) and not confirms:
                 message = f"The parameter `{name}` cannot be passed unless `confirm` is true."
                 raise StripeValidationError(message, param=name)
-        if params.text("capture_method") == "manual":
-            message = "This sandbox captures automatically."
-            raise StripeValidationError(message, param="capture_method")
         attempt = _attempt(request, params) if confirms else None
         draft, expand = self._draft(params), params.expands("latest_charge")
         return lambda: self._intent_response(self.create_intent(draft, attempt), expand=expand)
@@ -278,31 +280,19 @@ class StripeSandbox(StripeModel):
         limit, expand = params.limit(), params.expands("payment_intent")
 
         def execute() -> SandboxResponse:
-            objects: Mapping[str, tuple[Any, ...]] = {
-                "charges": self.listed_charges(),
-                "refunds": self.listed_refunds(),
-                "disputes": self.ledger.disputes,
-            }
-            found = _selected(reversed(objects[kind]), params)
+            found = _selected(reversed(self.listed(_KINDS[kind])), params)
             items = [self._object_body(one, expand=expand) for one in islice(found, limit)]
             has_more = next(found, None) is not None
             return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
 
         return execute
 
-    def _retrieve_object(
-        self, request: SandboxRequest, kind: str, object_id: str
-    ) -> SandboxHandler:
+    def _retrieve_object(self, request: SandboxRequest, kind: str, id_: str) -> SandboxHandler:
         expand = Params(request.params, known=()).expands("payment_intent")
 
         def execute() -> SandboxResponse:
-            by_id: Mapping[str, Callable[[str], Charge | RecordedRefund | Dispute | None]] = {
-                "charges": self.ledger.charge,
-                "refunds": self.ledger.refund,
-                "disputes": self.ledger.dispute,
-            }
-            if (found := by_id[kind](object_id)) is None:
-                raise not_found_error(kind.removesuffix("s"), object_id)
+            if (found := self.ledger.find(_KINDS[kind], id_)) is None:
+                raise not_found_error(kind.removesuffix("s"), id_)
             return SandboxResponse(200, self._object_body(found, expand=expand))
 
         return execute
@@ -350,12 +340,10 @@ class Params:
     def text(self, name: str) -> str | None:
         if (value := self._values.get(name)) is None:
             return None
-        if not isinstance(value, str):
-            raise StripeValidationError(f"Invalid string: {value}", param=name)
         if not value:
             message = f"You passed an empty string for '{name}'."
             raise StripeValidationError(message, code="parameter_invalid_empty", param=name)
-        return value
+        return str(value)
 
     def required(self, name: str) -> str:
         if (value := self.text(name)) is None:
@@ -380,15 +368,10 @@ class Params:
         return value
 
     def flag(self, name: str) -> bool:
-        value = self.text(name)
-        if value not in {None, "true", "false"}:
-            raise StripeValidationError(f"Invalid boolean: {value}", param=name)
-        return value == "true"
+        return self.text(name) == "true"
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        value = self._values.get(name) or {}
-        if not isinstance(value, dict):
-            raise StripeValidationError(f"Invalid object: {name}", param=name)
+        value: Mapping[str, Any] = self._values.get(name) or {}
         return value
 
     def has_any(self, *names: str) -> bool:
@@ -410,15 +393,10 @@ class Params:
     def created(self) -> tuple[float, float]:
         """The first time of a list, and the first time after it."""
         given = self.mapping("created")
-        if unknown := set(given) - {"gte", "lt"}:
-            raise StripeValidationError(f"Invalid range: {min(unknown)}", param="created")
         return float(given.get("gte", 0)), float(given.get("lt", "inf"))
 
     def expands(self, name: str) -> bool:
         wanted = {one.removeprefix("data.") for one in self._values.get("expand", [])}
-        if unknown := wanted - EXPANDABLE:
-            message = f"This property cannot be expanded ({min(unknown)})."
-            raise StripeValidationError(message, param="expand")
         return name in wanted
 
     @staticmethod
@@ -470,7 +448,7 @@ def _selected(newest: Iterable[Any], params: Params) -> Iterator[Any]:
     after = params.text("starting_after")
     for one in newest:
         if after is not None:
-            after = None if one.object_id == after else after
+            after = None if object_id(one) == after else after
         elif (
             first <= one.created.timestamp() < last
             and charge in {None, one.charge_id}
@@ -480,25 +458,167 @@ def _selected(newest: Iterable[Any], params: Params) -> Iterator[Any]:
 
 
 def _check_credentials(request: SandboxRequest) -> None:
-    api_key = _api_key(request.headers.get("authorization", ""))
-    if not api_key.startswith(SECRET_KEY_PREFIX):
+    scheme, _, api_key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not api_key.startswith(SECRET_KEY_PREFIX):
         raise own_error(401)
     if api_key == READ_ONLY_KEY and request.method != "GET":
         message = "The provided key does not have the required permissions for this endpoint."
         raise StripeApiError(message, status=403)
 
 
-def _api_key(authorization: str) -> str:
-    scheme, _, credentials = authorization.partition(" ")
-    if scheme.lower() != "basic":
-        return credentials if scheme.lower() == "bearer" else ""
-    try:
-        return base64.b64decode(credentials).decode().partition(":")[0]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-
-
 def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
     version = request.headers.get("stripe-version")
     named = {"Stripe_Version": version} if version else {}
     return response.with_headers(Request_Id=request.request_id, **named)
+
+
+# Stripe's JSON: its objects, lists, errors and events.
+
+
+def _seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())
+
+
+def intent_body(intent: PaymentIntent, *, charge: Charge | None = None) -> dict[str, Any]:
+    """Serialize a PaymentIntent. `charge` replaces the id of the latest charge."""
+    paid = intent.status is IntentStatus.SUCCEEDED
+    action = {"type": "use_stripe_sdk", "use_stripe_sdk": {"type": "three_d_secure_redirect"}}
+    return {
+        "id": intent.intent_id,
+        "object": "payment_intent",
+        "amount": intent.amount,
+        "amount_capturable": 0,
+        "amount_received": intent.amount if paid else 0,
+        "automatic_payment_methods": {
+            "enabled": True,
+            "allow_redirects": "always" if intent.redirects_allowed else "never",
+        },
+        "canceled_at": _seconds(intent.canceled_at),
+        "cancellation_reason": intent.cancellation_reason,
+        "capture_method": "automatic",
+        "client_secret": f"{intent.intent_id}_secret_sandbox",
+        "confirmation_method": "automatic",
+        "created": _seconds(intent.created),
+        "currency": intent.currency,
+        "customer": intent.customer,
+        "description": intent.description,
+        "last_payment_error": intent.last_payment_error,
+        "latest_charge": charge_body(charge) if charge else intent.latest_charge,
+        "livemode": False,
+        "metadata": dict(intent.metadata),
+        "next_action": action if intent.status is IntentStatus.REQUIRES_ACTION else None,
+        "payment_method": intent.payment_method,
+        "payment_method_types": ["card"],
+        "receipt_email": intent.receipt_email,
+        "status": intent.status.value,
+    }
+
+
+def charge_body(charge: Charge) -> dict[str, Any]:
+    """Serialize a charge."""
+    paid = charge.status is ChargeStatus.SUCCEEDED
+    return {
+        "id": charge.charge_id,
+        "object": "charge",
+        "amount": charge.amount,
+        "amount_captured": charge.amount if paid else 0,
+        "amount_refunded": charge.amount_refunded,
+        "captured": paid,
+        "created": _seconds(charge.created),
+        "currency": charge.currency,
+        "customer": charge.customer,
+        "disputed": charge.disputed,
+        "failure_code": charge.failure_code,
+        "livemode": False,
+        "metadata": dict(charge.metadata),
+        "paid": paid,
+        "payment_intent": charge.intent_id,
+        "payment_method": charge.payment_method,
+        "payment_method_details": {"type": PROCESSING_METHODS.get(charge.payment_method, "card")},
+        "refunded": charge.amount_refunded == charge.amount,
+        "status": charge.status.value,
+    }
+
+
+def refund_body(refund: RecordedRefund) -> dict[str, Any]:
+    """Serialize a refund."""
+    return {
+        "id": refund.refund_id,
+        "object": "refund",
+        "amount": refund.amount,
+        "charge": refund.charge_id,
+        "created": _seconds(refund.created),
+        "currency": refund.currency,
+        "metadata": dict(refund.metadata),
+        "payment_intent": refund.intent_id,
+        "failure_reason": "declined" if refund.status == "failed" else None,
+        "status": refund.status,
+    }
+
+
+def dispute_body(dispute: Dispute) -> dict[str, Any]:
+    """Serialize a dispute."""
+    return {
+        "id": dispute.dispute_id,
+        "object": "dispute",
+        "amount": dispute.amount,
+        "charge": dispute.charge_id,
+        "created": _seconds(dispute.created),
+        "currency": dispute.currency,
+        "evidence_details": {"due_by": _seconds(dispute.created + RESPONSE_TIME)},
+        "livemode": False,
+        "metadata": {},
+        "payment_intent": dispute.intent_id,
+        "reason": "fraudulent",
+        "status": dispute.status,
+    }
+
+
+def object_body(one: Charge | RecordedRefund | Dispute) -> dict[str, Any]:
+    """Serialize a charge, a refund or a dispute."""
+    match one:
+        case Charge():
+            return charge_body(one)
+        case RecordedRefund():
+            return refund_body(one)
+        case Dispute():
+            return dispute_body(one)
+
+
+def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
+    """Serialize a page of a list."""
+    return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
+
+
+def error_body(error: StripeApiError) -> dict[str, Any]:
+    """Serialize an error, without its empty fields."""
+    fields = {name: value for name, value in error.fields.items() if value is not None}
+    intent = {"payment_intent": intent_body(error.intent)} if error.intent else {}
+    return {"error": {"message": error.message, **fields, **intent}}
+
+
+def event_for(
+    before: SandboxEntry | None, after: SandboxEntry, *, at: datetime, new_id: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """Return the event of a change. Returns None if Oncely does not read such events."""
+    match before, after:
+        case PaymentIntent(status=old), PaymentIntent(status=new) if old is not new:
+            type_, body = _INTENT_EVENTS.get(new), intent_body(after)
+        case Charge(amount_refunded=old), Charge(amount_refunded=new) if new > old:
+            type_, body = "charge.refunded", charge_body(after)
+        case RecordedRefund(status=old), RecordedRefund(status="failed") if old != "failed":
+            type_, body = "refund.failed", refund_body(after)
+        case None, Dispute():
+            type_, body = "charge.dispute.created", dispute_body(after)
+        case _:
+            return None
+    if type_ is None:
+        return None
+    return {
+        "id": new_id("evt"),
+        "object": "event",
+        "type": type_,
+        "created": _seconds(at),
+        "livemode": False,
+        "data": {"object": body},
+    }

@@ -1,23 +1,226 @@
 """Stripe's state and rules, without HTTP: payments, refunds, disputes and idempotency keys."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from enum import StrEnum
+from typing import Any, Final, TypeAlias, TypeVar
 
-from oncely.providers.stripe.sandbox.ledger import (
-    PROCESSING_METHODS,
-    Charge,
-    ChargeStatus,
-    Dispute,
-    IntentStatus,
-    PaymentIntent,
-    RecordedRefund,
-    StripeLedger,
-)
 from oncely.testing.sandbox.http_messages import NowFunction, SandboxResponse
+from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
+
+
+class IntentStatus(StrEnum):
+    """The status of a PaymentIntent, in Stripe's terms."""
+
+    REQUIRES_PAYMENT_METHOD = "requires_payment_method"
+    REQUIRES_CONFIRMATION = "requires_confirmation"
+    REQUIRES_ACTION = "requires_action"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+
+
+class ChargeStatus(StrEnum):
+    """The status of a charge. Only `succeeded` moves money."""
+
+    SUCCEEDED = "succeeded"
+    PENDING = "pending"
+    FAILED = "failed"
+
+
+# Payment methods that stay processing until `complete_pending`, with their type.
+PROCESSING_METHODS: Final = {"pm_processing": "us_bank_account", "pm_sepa": "sepa_debit"}
+
+_EFFECT_STATES: Final = {
+    ChargeStatus.SUCCEEDED: EffectState.DONE,
+    ChargeStatus.PENDING: EffectState.PENDING,
+    ChargeStatus.FAILED: EffectState.DECLINED,
+}
+
+_REFUND_STATES: Final = {
+    "succeeded": EffectState.DONE,
+    "pending": EffectState.PENDING,
+    "failed": EffectState.DECLINED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StripeObject:
+    """What all objects have. Each change creates a new version."""
+
+    intent_id: str
+    amount: int
+    currency: str
+    created: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaymentIntent(_StripeObject):
+    """A payment."""
+
+    status: IntentStatus
+    customer: str | None = None
+    payment_method: str | None = None
+    description: str | None = None
+    receipt_email: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    redirects_allowed: bool = True
+    latest_charge: str | None = None
+    last_payment_error: Mapping[str, Any] | None = None
+    canceled_at: datetime | None = None
+    cancellation_reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge(_StripeObject):
+    """One attempt to charge the customer."""
+
+    charge_id: str
+    status: ChargeStatus
+    customer: str | None
+    payment_method: str
+    metadata: Mapping[str, str]
+    idempotency_key: str | None
+    failure_code: str | None = None
+    amount_refunded: int = 0
+    disputed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRefund(_StripeObject):
+    """A refund of a charge."""
+
+    refund_id: str
+    charge_id: str
+    metadata: Mapping[str, str]
+    status: str = "succeeded"  # or pending, or failed: then the charge has its amount again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dispute(_StripeObject):
+    """A dispute of a charge, opened by the customer's bank."""
+
+    dispute_id: str
+    charge_id: str
+    status: str = "needs_response"
+
+
+SandboxEntry: TypeAlias = PaymentIntent | Charge | RecordedRefund | Dispute
+_Entry = TypeVar("_Entry", PaymentIntent, Charge, RecordedRefund, Dispute)
+_ID_FIELDS: Final[Mapping[type, str]] = {
+    PaymentIntent: "intent_id",
+    Charge: "charge_id",
+    RecordedRefund: "refund_id",
+    Dispute: "dispute_id",
+}
+
+
+def object_id(entry: SandboxEntry) -> str:
+    """The id of any object."""
+    return str(getattr(entry, _ID_FIELDS[type(entry)]))
+
+
+class StripeLedger(ProviderLedger):
+    """What happened at Stripe."""
+
+    def __init__(self, clock: NowFunction) -> None:
+        super().__init__()
+        self.on_change: Callable[[SandboxEntry | None, SandboxEntry], None] = lambda _, __: None
+        self._clock = clock
+        # The versions of each intent and when they were saved, for reads that lag.
+        self._versions: dict[str, list[tuple[datetime, PaymentIntent]]] = {}
+        self._entries: dict[type, dict[str, Any]] = {kind: {} for kind in _ID_FIELDS}  # by id
+        self.emails: dict[str, str] = {}  # of customers
+
+    def all(self, kind: type[_Entry]) -> tuple[_Entry, ...]:
+        """All objects of a kind, oldest first."""
+        with self.lock:
+            return tuple(self._entries[kind].values())
+
+    def find(self, kind: type[_Entry], id_: str | None) -> _Entry | None:
+        """One object. Returns None if there is none."""
+        with self.lock:
+            found: _Entry | None = self._entries[kind].get(id_ or "")
+            return found
+
+    @property
+    def intents(self) -> tuple[PaymentIntent, ...]:
+        return self.all(PaymentIntent)
+
+    @property
+    def attempts(self) -> tuple[Charge, ...]:
+        """All charges, including declined and pending ones."""
+        return self.all(Charge)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        return tuple(one for one in self.attempts if one.status is ChargeStatus.SUCCEEDED)
+
+    @property
+    def refunds(self) -> tuple[RecordedRefund, ...]:
+        return self.all(RecordedRefund)
+
+    @property
+    def disputes(self) -> tuple[Dispute, ...]:
+        return self.all(Dispute)
+
+    def charges_for(self, reference: str) -> tuple[Charge, ...]:
+        """The charges that moved money for a job key or order id in their metadata."""
+        return tuple(
+            charge
+            for charge in self.charges
+            if reference in {charge.metadata.get("job_key"), charge.metadata.get("order_id")}
+        )
+
+    def intent(self, intent_id: str) -> PaymentIntent | None:
+        return self.find(PaymentIntent, intent_id)
+
+    def charge(self, charge_id: str | None) -> Charge | None:
+        return self.find(Charge, charge_id)
+
+    def refund(self, refund_id: str) -> RecordedRefund | None:
+        return self.find(RecordedRefund, refund_id)
+
+    def intent_at(self, intent_id: str, moment: datetime) -> PaymentIntent | None:
+        """The intent as it was then. Returns None if there was none yet."""
+        with self.lock:
+            versions = self._versions.get(intent_id, ())
+            return next((one for at, one in reversed(versions) if at <= moment), None)
+
+    def save(self, *entries: SandboxEntry) -> None:
+        with self.lock:
+            for entry in entries:
+                held, id_ = self._entries[type(entry)], object_id(entry)
+                before, held[id_] = held.get(id_), entry
+                if isinstance(entry, PaymentIntent):
+                    self._versions.setdefault(id_, []).append((self._clock(), entry))
+                self.on_change(before, entry)
+
+    def effects(self) -> Iterator[RecordedEffect]:
+        for one in self.attempts:
+            yield RecordedEffect(
+                kind="charges",
+                key=one.metadata.get("job_key", ""),
+                reference=one.charge_id,
+                state=_EFFECT_STATES[one.status],
+                amount=one.amount,
+                currency=one.currency,
+            )
+        for refund in self.refunds:
+            # A refund made by hand belongs to no job.
+            if key := refund.metadata.get("job_key"):
+                yield RecordedEffect(
+                    kind="refunds",
+                    key=key,
+                    reference=refund.refund_id,
+                    state=_REFUND_STATES[refund.status],
+                    amount=refund.amount,
+                    currency=refund.currency,
+                )
+
 
 # The states in which an intent can also be canceled.
 CONFIRMABLE: Final = frozenset(one for one in IntentStatus if one.startswith("requires_"))
@@ -400,20 +603,19 @@ class StripeModel(ProviderSandbox):
         since = self.options.clock() - self.charge_lag
         uncounted = sum(
             one.amount
-            for one in self.ledger.refunds_of(charge.charge_id)
-            if one.created > since and one.status != "failed"
+            for one in self.ledger.refunds
+            if one.charge_id == charge.charge_id and one.created > since and one.status != "failed"
         )
         return replace(charge, amount_refunded=charge.amount_refunded - uncounted)
 
-    def listed_charges(self) -> tuple[Charge, ...]:
-        """The charges that a list shows, with declined and pending ones."""
-        until = self.options.clock() - self.charge_list_lag
-        return tuple(one for one in self.ledger.attempts if one.created <= until)
-
-    def listed_refunds(self) -> tuple[RecordedRefund, ...]:
-        """The refunds that a list shows."""
-        until = self.options.clock() - self.refund_list_lag
-        return tuple(one for one in self.ledger.refunds if one.created <= until)
+    def listed(self, kind: type[_Entry]) -> tuple[_Entry, ...]:
+        """The objects that a list shows, declined and pending charges as well."""
+        lags: Mapping[type, timedelta] = {
+            Charge: self.charge_list_lag,
+            RecordedRefund: self.refund_list_lag,
+        }
+        until = self.options.clock() - lags.get(kind, timedelta(0))
+        return tuple(one for one in self.ledger.all(kind) if one.created <= until)
 
     def complete_processed(self) -> None:
         """Let the payments and refunds succeed whose time has come."""
