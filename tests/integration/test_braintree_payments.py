@@ -34,6 +34,7 @@ from oncely.providers.braintree.sandbox import (
     MISSING_TOKEN,
     UNREACHABLE_TOKEN,
     BraintreeSandbox,
+    RecordedTransaction,
 )
 from oncely.providers.interfaces import Payment
 from oncely.testing.sandbox import Sandbox
@@ -62,7 +63,7 @@ class Rig:
         return made.ref
 
     def status(self, ref: str) -> str:
-        found = self.braintree.ledger.transaction(ref)
+        found = self.braintree.ledger.find(RecordedTransaction, ref)
         assert found is not None
         return found.status
 
@@ -265,7 +266,7 @@ def test_refund_that_gave_nothing_back_leaves_a_charge(rig: Rig, status: str) ->
     ref = rig.prepare(asked)
     rig.client.execute(ref, asked, idempotency_key=KEY, verified=True)
     rig.braintree.refund(ref)
-    paid = rig.braintree.ledger.transaction(ref)
+    paid = rig.braintree.ledger.find(RecordedTransaction, ref)
     assert paid is not None
     rig.braintree.set_status(paid.refund_ids[0], status)
 

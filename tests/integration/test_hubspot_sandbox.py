@@ -57,7 +57,7 @@ def test_search_compares_numbers_and_times(sandbox: ShippedSandbox, clock: FakeC
     clock.advance(seconds=1)
     sandbox.hubspot.contacts.update(ids[1], firstname="Grace")
     sandbox.hubspot.contacts.update(ids[9], firstname="Grace")
-    later = {"operator": "GTE", "value": "2026-11-16T04:00:01+01:00"}
+    later = {"operator": "GTE", "value": str(round(clock.now().timestamp() * 1000))}
     above = {"operator": "GT", "value": "1"}
 
     found = search(
@@ -70,10 +70,10 @@ def test_search_compares_numbers_and_times(sandbox: ShippedSandbox, clock: FakeC
                 ]
             }
         ],
-        sorts=[{"propertyName": "hs_object_id", "direction": "DESCENDING"}],
+        sorts=[{"propertyName": "hs_object_id", "direction": "ASCENDING"}],
     )
 
-    assert [one["id"] for one in found.json()["results"]] == ["10", "2"]
+    assert [one["id"] for one in found.json()["results"]] == ["2", "10"]
 
 
 def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ShippedSandbox) -> None:

@@ -83,6 +83,6 @@ class BraintreeAccount:
         return new
 
     def _transaction(self, ref: str) -> RecordedTransaction:
-        found = self.model.ledger.transaction(ref)
+        found = self.model.ledger.find(RecordedTransaction, ref)
         assert found is not None
         return found

@@ -82,14 +82,9 @@ _DUPLICATE: Final = {"status": "gateway_rejected", "gateway_rejection_reason": "
 class BraintreeLedger(ProviderLedger):
     """What happened at Braintree."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._transactions: dict[str, RecordedTransaction] = {}
-
     @property
     def transactions(self) -> tuple[RecordedTransaction, ...]:
-        with self.lock:
-            return tuple(self._transactions.values())
+        return self.all(RecordedTransaction)
 
     @property
     def held(self) -> list[str]:
@@ -98,13 +93,8 @@ class BraintreeLedger(ProviderLedger):
         sales = (one for one in self.transactions if one.type == "sale")
         return [one.transaction_id for one in sales if one.status in holds]
 
-    def transaction(self, transaction_id: str) -> RecordedTransaction | None:
-        with self.lock:
-            return self._transactions.get(transaction_id)
-
     def save(self, transaction: RecordedTransaction) -> RecordedTransaction:
-        with self.lock:
-            self._transactions[transaction.transaction_id] = transaction
+        self.put(transaction.transaction_id, transaction)
         return transaction
 
     def effects(self) -> Iterator[RecordedEffect]:
@@ -349,7 +339,7 @@ class BraintreeSandbox(ProviderSandbox):
                 yield content["id"], content["created-at"], whole
 
     def _get(self, transaction_id: str) -> RecordedTransaction:
-        if (found := self.ledger.transaction(transaction_id)) is None:
+        if (found := self.ledger.find(RecordedTransaction, transaction_id)) is None:
             raise KeyError(transaction_id)
         return found
 

@@ -1,6 +1,6 @@
 """The sandbox of a provider with one kind of effect, for a team's own provider."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from oncely.testing.sandbox.http_messages import (
@@ -68,7 +68,7 @@ class EffectSandbox(ProviderSandbox):
         return SandboxResponse(201, {"id": reference})
 
     def _look_up(self, request: SandboxRequest) -> SandboxResponse:
-        if (reference := self.ledger.find(request.path)) is None:
+        if (reference := self.ledger.references.get(request.path)) is None:
             return self.error_response(request, status=404)
         return SandboxResponse(200, {"id": reference})
 
@@ -79,9 +79,8 @@ class EffectLedger(ProviderLedger):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self._kind = kind
-        self._effects: list[RecordedEffect] = []
         self._by_identity: dict[str, str] = {}  # references
-        self._by_path: dict[str, str] = {}
+        self.references: dict[str, str] = {}  # of the first effects, by path
 
     def perform(self, *, path: str, key: str, same: str | None) -> str:
         """Record an effect, or return the reference of the first with this identity."""
@@ -90,16 +89,11 @@ class EffectLedger(ProviderLedger):
                 return self._by_identity[same]
             reference = new_id(self._kind.rstrip("s"))
             effect = RecordedEffect(kind=self._kind, key=job_key_in(key), reference=reference)
-            self._effects.append(effect)
-            self._by_path.setdefault(path, reference)
+            self.put(reference, effect)
+            self.references.setdefault(path, reference)
             if same is not None:
                 self._by_identity[same] = reference
             return reference
 
-    def find(self, path: str) -> str | None:
-        with self.lock:
-            return self._by_path.get(path)
-
-    def effects(self) -> Iterator[RecordedEffect]:
-        with self.lock:
-            return iter(tuple(self._effects))
+    def effects(self) -> tuple[RecordedEffect, ...]:
+        return self.all(RecordedEffect)

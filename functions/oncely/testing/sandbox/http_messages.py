@@ -52,6 +52,7 @@ class SandboxRequest:
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""
     request_id: str = field(default_factory=lambda: new_id("req"))
+    fault: str | None = None  # that hit it, in the ledger
 
     @property
     def idempotency_key(self) -> str | None:

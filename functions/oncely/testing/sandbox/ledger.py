@@ -3,30 +3,17 @@
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from oncely.testing.sandbox.http_messages import SandboxRequest
 
+T = TypeVar("T")
 # The job key in an idempotency key: between the deployment and the step with its number.
 _JOB_KEY: Final = re.compile(r"(?:^|:)([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+:.+):[a-z_]+:\d+$")
-
-
-@dataclass(frozen=True)
-class RecordedRequest:
-    """A received request, whatever its outcome."""
-
-    method: str
-    path: str
-    idempotency_key: str | None
-    params: Mapping[str, Any]
-    at: datetime
-    request_id: str
-    fault: str | None
 
 
 class EffectState(StrEnum):
@@ -61,10 +48,10 @@ class RequestLedger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: list[RecordedRequest] = []
+        self._requests: list[SandboxRequest] = []
 
     @property
-    def requests(self) -> tuple[RecordedRequest, ...]:
+    def requests(self) -> tuple[SandboxRequest, ...]:
         with self._lock:
             return tuple(self._requests)
 
@@ -74,20 +61,13 @@ class RequestLedger:
         return Counter(f"{one.method} {one.path}" for one in self.requests)
 
     def record(self, request: SandboxRequest, *, fault: str | None) -> None:
-        entry = RecordedRequest(
-            method=request.method,
-            path=request.path,
-            idempotency_key=request.idempotency_key,
-            params=request.params,
-            at=request.at,
-            request_id=request.request_id,
-            fault=fault,
-        )
         with self._lock:
-            self._requests.append(entry)
+            self._requests.append(replace(request, fault=fault))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"requests": [asdict(one) for one in self.requests], "paths": dict(self.paths)}
+        shown = ("method", "path", "idempotency_key", "params", "at", "request_id", "fault")
+        requests = [{name: getattr(one, name) for name in shown} for one in self.requests]
+        return {"requests": requests, "paths": dict(self.paths)}
 
 
 class ProviderLedger(ABC):
@@ -95,6 +75,24 @@ class ProviderLedger(ABC):
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self._entries: defaultdict[type, dict[str, Any]] = defaultdict(dict)  # by their id
+
+    def all(self, kind: type[T]) -> tuple[T, ...]:
+        """All entries of a kind, oldest first."""
+        with self.lock:
+            return tuple(self._entries[kind].values())
+
+    def find(self, kind: type[T], id_: str | None) -> T | None:
+        """One entry. Returns None if there is none."""
+        with self.lock:
+            return self._entries[kind].get(id_ or "")
+
+    def put(self, id_: str, entry: T) -> T | None:
+        """Store an entry. Returns the one before."""
+        with self.lock:
+            held = self._entries[type(entry)]
+            before, held[id_] = held.get(id_), entry
+            return before
 
     @abstractmethod
     def effects(self) -> Iterable[RecordedEffect]:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.model import (
     DEFAULT_PAGE_SIZE,
+    SORTS,
     UNIQUE_PROPERTIES,
     HubSpotApiError,
     HubSpotContacts,
@@ -16,12 +17,11 @@ from oncely.providers.hubspot.sandbox.model import (
     check_properties,
     contact_body,
     format_timestamp,
+    matches,
     not_found_error,
     page_body,
-    parse_filter,
     parse_search_page,
     rate_limit_error,
-    sort_contacts,
     too_large_error,
 )
 from oncely.testing.sandbox.faults import FaultKind
@@ -152,16 +152,17 @@ class HubSpotSandbox(ProviderSandbox):
 
     def _search(self, request: SandboxRequest) -> SandboxHandler:
         document = request.params
-        matches = parse_filter(document.get("filterGroups", ()))
+        if document.get("sorts", []) not in SORTS:
+            raise HubSpotApiError("This sandbox sorts by the contact's id.")
+        groups: Sequence[Mapping[str, Any]] = document.get("filterGroups", ())
         first, end = parse_search_page(document)
         end = min(end, first + (self.rules.max_results or end))
         wanted: Sequence[str] = document.get("properties") or ()
 
         def execute() -> SandboxResponse:
-            found = [one for one in self.contacts.searchable() if matches(one)]
-            shown = sort_contacts(found, document.get("sorts") or ())[first:end]
+            found = [one for one in self.contacts.searchable() if matches(one, groups)]
             after = str(end) if len(found) > end else None
-            page = page_body([contact_body(one, wanted) for one in shown], after=after)
+            page = page_body([contact_body(one, wanted) for one in found[first:end]], after=after)
             return SandboxResponse(200, {"total": len(found), **page})
 
         return execute

@@ -17,15 +17,19 @@ RETURNED_BY_DEFAULT: Final = (*ALWAYS_RETURNED, "email", "firstname", "lastname"
 UNIQUE_PROPERTIES: Final = ("email", ID_PROPERTY)
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
 UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"  # such properties do not exist
-OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "EQ": operator.eq,
-    "NEQ": operator.ne,
+# What Oncely's search uses. Numbers and times are compared as numbers.
+OPERATORS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "GT": operator.gt,
     "GTE": operator.ge,
-    "LT": operator.lt,
-    "LTE": operator.le,
 }
-TIME_PROPERTIES: Final = frozenset({"createdate", "lastmodifieddate"})
+_COMPARED: Final[Mapping[str, Callable[["Contact"], int]]] = {
+    "hs_object_id": lambda contact: int(contact.contact_id),
+    "lastmodifieddate": lambda contact: round(contact.updated.timestamp() * 1000),
+}
+SORTS: Final[tuple[list[dict[str, str]], ...]] = (
+    [],
+    [{"propertyName": "hs_object_id", "direction": "ASCENDING"}],
+)
 # HubSpot never returns results beyond this position.
 MAX_RESULTS: Final = 10_000
 DEFAULT_PAGE_SIZE, MAX_SEARCH_PAGE_SIZE = 10, 200
@@ -109,23 +113,10 @@ class Contact:
 class HubSpotLedger(ProviderLedger):
     """What happened at HubSpot."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._contacts: dict[str, Contact] = {}
-
     @property
     def contacts(self) -> tuple[Contact, ...]:
         """All current contacts, including archived ones."""
-        with self.lock:
-            return tuple(self._contacts.values())
-
-    def contact(self, contact_id: str) -> Contact | None:
-        with self.lock:
-            return self._contacts.get(contact_id)
-
-    def save(self, contact: Contact) -> None:
-        with self.lock:
-            self._contacts[contact.contact_id] = contact
+        return self.all(Contact)
 
     def effects(self) -> Iterator[RecordedEffect]:
         for one in self.contacts:
@@ -271,10 +262,10 @@ class HubSpotContacts:
     def _contact(self, contact_id: str) -> Contact | None:
         while contact_id in self._merged:
             contact_id = self._merged[contact_id]
-        return self._ledger.contact(contact_id)
+        return self._ledger.find(Contact, contact_id)
 
     def _save(self, contact: Contact) -> Contact:
-        previous = self._ledger.contact(contact.contact_id)
+        previous = self._ledger.find(Contact, contact.contact_id)
         if self._rules.search_lag:
             self._not_indexed.append((self._clock(), contact.contact_id, previous))
         for name in UNIQUE_PROPERTIES:
@@ -284,7 +275,7 @@ class HubSpotContacts:
             # Archiving releases the unique values.
             if not contact.archived and (value := contact.properties.get(name)):
                 self._holders[name, value] = contact.contact_id
-        self._ledger.save(contact)
+        self._ledger.put(contact.contact_id, contact)
         return contact
 
     def _now(self) -> datetime:
@@ -307,20 +298,11 @@ def check_properties(properties: object) -> Mapping[str, str]:
     return properties
 
 
-def parse_filter(groups: Sequence[Mapping[str, Any]]) -> Callable[[Contact], bool]:
-    """Parse filter groups into a predicate: all filters of at least one group."""
-    tests = [[_build_predicate(one) for one in group.get("filters", ())] for group in groups]
-    return lambda contact: not tests or any(all(test(contact) for test in group) for group in tests)
-
-
-def sort_contacts(contacts: Sequence[Contact], sorts: Sequence[Mapping[str, str]]) -> list[Contact]:
-    """Sort by HubSpot's single sort (default: oldest first)."""
-    if len(sorts) > 1:
-        raise HubSpotApiError("Only one sort is allowed.")
-    wanted = sorts[0] if sorts else {"propertyName": "createdate"}
-    descending = wanted.get("direction") == "DESCENDING"
-    name = wanted["propertyName"]
-    return sorted(contacts, key=lambda one: _comparable_value(one, name) or "", reverse=descending)
+def matches(contact: Contact, groups: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a contact passes all filters of at least one group."""
+    return not groups or any(
+        all(_passes(contact, one) for one in group["filters"]) for group in groups
+    )
 
 
 def parse_search_page(document: Mapping[str, Any]) -> tuple[int, int]:
@@ -334,38 +316,6 @@ def parse_search_page(document: Mapping[str, Any]) -> tuple[int, int]:
     return first, first + limit
 
 
-def _build_predicate(wanted: Mapping[str, Any]) -> Callable[[Contact], bool]:
-    name, value = wanted["propertyName"], _parse_value(wanted["propertyName"], wanted["value"])
-    if (compare := OPERATORS.get(wanted["operator"])) is None:
-        raise HubSpotApiError(f"{wanted['operator']} is not supported by this sandbox.")
-
-    def passes(contact: Contact) -> bool:
-        held = _comparable_value(contact, name)
-        return held is not None and compare(held, value)
-
-    return passes
-
-
-def _comparable_value(contact: Contact, name: str) -> int | str | None:
-    match name:
-        case "hs_object_id":
-            return int(contact.contact_id)
-        case "createdate":
-            return _milliseconds(contact.created)
-        case "lastmodifieddate":
-            return _milliseconds(contact.updated)
-        case _:
-            return contact.properties.get(name)
-
-
-def _parse_value(name: str, value: str) -> int | str:
-    try:
-        if name in TIME_PROPERTIES and not value.isdigit():
-            return _milliseconds(datetime.fromisoformat(value))
-        return int(value) if name in {*TIME_PROPERTIES, "hs_object_id"} else value
-    except ValueError:
-        raise HubSpotApiError(f'"{value}" is not a valid value of {name}.') from None
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
+def _passes(contact: Contact, wanted: Mapping[str, Any]) -> bool:
+    held = _COMPARED[wanted["propertyName"]](contact)
+    return OPERATORS[wanted["operator"]](held, int(wanted["value"]))

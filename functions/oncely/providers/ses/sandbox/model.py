@@ -107,13 +107,11 @@ class SesModel(ProviderLedger):
         super().__init__()
         self._now = now
         self._new_id = new_id or self._next_id
-        self._mails: list[SentEmail] = []
 
     @property
     def mails(self) -> tuple[SentEmail, ...]:
         """What was sent, in that order."""
-        with self.lock:
-            return tuple(self._mails)
+        return self.all(SentEmail)
 
     def check(self, request: Mapping[str, Any]) -> None:
         """Raise an error if SES would not accept the email of this request."""
@@ -123,7 +121,7 @@ class SesModel(ProviderLedger):
         """Send the email of a request, or raise an error."""
         with self.lock:
             mail = self._parse(request)
-            self._mails.append(mail)
+            self.put(mail.message_id, mail)
         return mail
 
     def effects(self) -> Iterator[RecordedEffect]:
@@ -153,7 +151,7 @@ class SesModel(ProviderLedger):
         return mail
 
     def _next_id(self) -> str:
-        return f"mail_{len(self._mails) + 1}"
+        return f"mail_{len(self.mails) + 1}"
 
 
 @dataclass

@@ -132,19 +132,7 @@ class StripeLedger(ProviderLedger):
         self._clock = clock
         # The versions of each intent and when they were saved, for reads that lag.
         self._versions: dict[str, list[tuple[datetime, PaymentIntent]]] = {}
-        self._entries: dict[type, dict[str, Any]] = {kind: {} for kind in _ID_FIELDS}  # by id
         self.emails: dict[str, str] = {}  # of customers
-
-    def all(self, kind: type[_Entry]) -> tuple[_Entry, ...]:
-        """All objects of a kind, oldest first."""
-        with self.lock:
-            return tuple(self._entries[kind].values())
-
-    def find(self, kind: type[_Entry], id_: str | None) -> _Entry | None:
-        """One object. Returns None if there is none."""
-        with self.lock:
-            found: _Entry | None = self._entries[kind].get(id_ or "")
-            return found
 
     @property
     def intents(self) -> tuple[PaymentIntent, ...]:
@@ -193,10 +181,9 @@ class StripeLedger(ProviderLedger):
     def save(self, *entries: SandboxEntry) -> None:
         with self.lock:
             for entry in entries:
-                held, id_ = self._entries[type(entry)], object_id(entry)
-                before, held[id_] = held.get(id_), entry
+                before = self.put(object_id(entry), entry)
                 if isinstance(entry, PaymentIntent):
-                    self._versions.setdefault(id_, []).append((self._clock(), entry))
+                    self._versions.setdefault(entry.intent_id, []).append((self._clock(), entry))
                 self.on_change(before, entry)
 
     def effects(self) -> Iterator[RecordedEffect]:
