@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, unquote
 
@@ -92,7 +93,7 @@ class HubSpotSandbox(ProviderSandbox):
         return _with_headers(request, response)
 
     def _endpoint(self, request: SandboxRequest) -> SandboxHandler:
-        routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
+        routes: list[tuple[str, str, Callable[..., SandboxResponse]]] = [
             ("GET", CONTACTS, self._list),
             ("POST", rf"{CONTACTS}/search", self._search),
             ("POST", rf"{CONTACTS}/batch/upsert", self._upsert),
@@ -102,7 +103,7 @@ class HubSpotSandbox(ProviderSandbox):
         for method, pattern, endpoint in routes:
             address = re.fullmatch(pattern, request.path)
             if address and method == request.method:
-                return endpoint(request, *map(unquote, address.groups()))
+                return partial(endpoint, request, *map(unquote, address.groups()))
         raise HubSpotApiError(f"No {request.method} {request.path} here.", status=405)
 
     def _with_lock(self, request: SandboxRequest, execute: SandboxHandler) -> SandboxHandler:
@@ -115,21 +116,17 @@ class HubSpotSandbox(ProviderSandbox):
 
         return locked
 
-    def _read(self, request: SandboxRequest, value: str) -> SandboxHandler:
+    def _read(self, request: SandboxRequest, value: str) -> SandboxResponse:
         query = parse_qs(request.query)
         if (by := _last_value(query, "idProperty")) is not None:
             _check_unique(by)
         archived = _last_value(query, "archived") == "true"
+        found = self.contacts.find(value, by=by)
+        if found is None or found.archived != archived:
+            raise not_found_error(value)
+        return SandboxResponse(200, contact_body(found, _requested_properties(query)))
 
-        def execute() -> SandboxResponse:
-            found = self.contacts.find(value, by=by)
-            if found is None or found.archived != archived:
-                raise not_found_error(value)
-            return SandboxResponse(200, contact_body(found, _requested_properties(query)))
-
-        return execute
-
-    def _list(self, request: SandboxRequest) -> SandboxHandler:
+    def _list(self, request: SandboxRequest) -> SandboxResponse:
         query = parse_qs(request.query)
         limit = int(_last_value(query, "limit") or DEFAULT_PAGE_SIZE)
         if not 1 <= limit <= MAX_PAGE_SIZE:
@@ -137,20 +134,16 @@ class HubSpotSandbox(ProviderSandbox):
         limit = min(limit, self.rules.max_results or limit)
         behind = int(_last_value(query, "after") or 0)
         archived = _last_value(query, "archived") == "true"
+        found = [
+            one
+            for one in self.ledger.contacts
+            if one.archived == archived and int(one.contact_id) > behind
+        ]
+        shown = [contact_body(one, _requested_properties(query)) for one in found[:limit]]
+        after = shown[-1]["id"] if len(found) > limit else None
+        return SandboxResponse(200, page_body(shown, after=after))
 
-        def execute() -> SandboxResponse:
-            found = [
-                one
-                for one in self.ledger.contacts
-                if one.archived == archived and int(one.contact_id) > behind
-            ]
-            shown = [contact_body(one, _requested_properties(query)) for one in found[:limit]]
-            after = shown[-1]["id"] if len(found) > limit else None
-            return SandboxResponse(200, page_body(shown, after=after))
-
-        return execute
-
-    def _search(self, request: SandboxRequest) -> SandboxHandler:
+    def _search(self, request: SandboxRequest) -> SandboxResponse:
         document = request.params
         if document.get("sorts", []) not in SORTS:
             raise HubSpotApiError("This sandbox sorts by the contact's id.")
@@ -158,51 +151,39 @@ class HubSpotSandbox(ProviderSandbox):
         first, end = parse_search_page(document)
         end = min(end, first + (self.rules.max_results or end))
         wanted: Sequence[str] = document.get("properties") or ()
+        found = [one for one in self.contacts.searchable() if matches(one, groups)]
+        after = str(end) if len(found) > end else None
+        page = page_body([contact_body(one, wanted) for one in found[first:end]], after=after)
+        return SandboxResponse(200, {"total": len(found), **page})
 
-        def execute() -> SandboxResponse:
-            found = [one for one in self.contacts.searchable() if matches(one, groups)]
-            after = str(end) if len(found) > end else None
-            page = page_body([contact_body(one, wanted) for one in found[first:end]], after=after)
-            return SandboxResponse(200, {"total": len(found), **page})
-
-        return execute
-
-    def _patch(self, request: SandboxRequest, contact_id: str) -> SandboxHandler:
+    def _patch(self, request: SandboxRequest, contact_id: str) -> SandboxResponse:
         properties = check_properties(request.params.get("properties"))
+        written = self.contacts.patch(contact_id, properties)
+        return SandboxResponse(200, contact_body(written, tuple(properties)))
 
-        def execute() -> SandboxResponse:
-            written = self.contacts.patch(contact_id, properties)
-            return SandboxResponse(200, contact_body(written, tuple(properties)))
-
-        return execute
-
-    def _upsert(self, request: SandboxRequest) -> SandboxHandler:
+    def _upsert(self, request: SandboxRequest) -> SandboxResponse:
         inputs = request.params.get("inputs")
         if not isinstance(inputs, list) or not 1 <= len(inputs) <= MAX_BATCH_SIZE:
             raise HubSpotApiError(f"A batch has between 1 and {MAX_BATCH_SIZE} inputs.")
         for one in inputs:
             _check_unique(one.get("idProperty"))
             check_properties(one.get("properties"))
-
-        def execute() -> SandboxResponse:
-            results: list[dict[str, Any]] = []
-            errors: list[dict[str, Any]] = []
-            for one in inputs:
-                try:
-                    given = one["properties"]
-                    written, new = self.contacts.upsert(one["id"], given, by=one["idProperty"])
-                    results.append({**contact_body(written, tuple(given)), "new": new})
-                except HubSpotApiError as error:
-                    if error.status == CONFLICT and not self.rules.reports_conflicting_property:
-                        raise  # the usual error covers the whole batch
-                    errors.append({**error.body, "context": {"ids": [one["id"]]}})
-            at = format_timestamp(request.at)
-            body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
-            if errors:
-                return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
-            return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
-
-        return execute
+        results: list[dict[str, Any]] = []
+        errors: list[dict[str, Any]] = []
+        for one in inputs:
+            try:
+                given = one["properties"]
+                written, new = self.contacts.upsert(one["id"], given, by=one["idProperty"])
+                results.append({**contact_body(written, tuple(given)), "new": new})
+            except HubSpotApiError as error:
+                if error.status == CONFLICT and not self.rules.reports_conflicting_property:
+                    raise  # the usual error covers the whole batch
+                errors.append({**error.body, "context": {"ids": [one["id"]]}})
+        at = format_timestamp(request.at)
+        body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
+        if errors:
+            return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
+        return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
 
 
 def _check_size(request: SandboxRequest) -> None:

@@ -143,7 +143,7 @@ class StripeSandbox(StripeModel):
         if event is not None:
             self.on_event(event)
 
-    def _endpoint(self, request: SandboxRequest) -> Callable[[], SandboxHandler]:
+    def _endpoint(self, request: SandboxRequest) -> SandboxHandler:
         for method, pattern, endpoint in self._ENDPOINTS:
             if method == request.method and (address := pattern.fullmatch(request.path)):
                 return lambda: endpoint(self, request, *address.groups())
@@ -153,12 +153,12 @@ class StripeSandbox(StripeModel):
     def _run_idempotent(
         self,
         request: SandboxRequest,
-        endpoint: Callable[[], SandboxHandler],
+        endpoint: SandboxHandler,
         wrap: Callable[[SandboxHandler], SandboxResponse],
     ) -> SandboxResponse:
         key = request.idempotency_key
         if not self.honors_idempotency_keys or key is None or request.method != "POST":
-            return wrap(self._with_lock(endpoint()))
+            return wrap(self._with_lock(endpoint))
         if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH:
             message = f"Idempotency keys have at most {MAX_IDEMPOTENCY_KEY_LENGTH} characters."
             raise StripeValidationError(message)
@@ -166,7 +166,7 @@ class StripeSandbox(StripeModel):
         return self.keys.replay_or_run(
             key,
             (request.method, request.path, request.params),
-            lambda: wrap(self._with_lock(endpoint())).with_headers(**first),
+            lambda: wrap(self._with_lock(endpoint)).with_headers(**first),
         )
 
     def _with_lock(self, execute: SandboxHandler) -> SandboxHandler:
@@ -174,6 +174,8 @@ class StripeSandbox(StripeModel):
             with self.ledger.lock:
                 try:
                     return execute()
+                except StripeValidationError:
+                    raise  # nothing was executed under the key
                 except StripeApiError as error:
                     return SandboxResponse(error.status, error_body(error))
 
@@ -181,7 +183,7 @@ class StripeSandbox(StripeModel):
 
     # Payment intents.
 
-    def _create_intent(self, request: SandboxRequest) -> SandboxHandler:
+    def _create_intent(self, request: SandboxRequest) -> SandboxResponse:
         params = Params(request.params, known=CREATE_PARAMS)
         _check_method_types(request, params)
         confirms = params.flag("confirm")
@@ -191,46 +193,36 @@ class StripeSandbox(StripeModel):
                 raise StripeValidationError(message, param=name)
         attempt = _attempt(request, params) if confirms else None
         draft, expand = self._draft(params), params.expands("latest_charge")
-        return lambda: self._intent_response(self.create_intent(draft, attempt), expand=expand)
+        return self._intent_response(self.create_intent(draft, attempt), expand=expand)
 
-    def _confirm_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+    def _confirm_intent(self, request: SandboxRequest, intent_id: str) -> SandboxResponse:
         params = Params(request.params, known=(*CONFIRM_PARAMS, "amount_to_confirm"))
         attempt, expand = _attempt(request, params), params.expands("latest_charge")
-        return lambda: self._intent_response(self.confirm_intent(intent_id, attempt), expand=expand)
+        return self._intent_response(self.confirm_intent(intent_id, attempt), expand=expand)
 
-    def _cancel_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+    def _cancel_intent(self, request: SandboxRequest, intent_id: str) -> SandboxResponse:
         params = Params(request.params, known=("cancellation_reason",))
         reason, expand = params.text("cancellation_reason"), params.expands("latest_charge")
-        return lambda: self._intent_response(
-            self.cancel_intent(intent_id, reason=reason), expand=expand
-        )
+        return self._intent_response(self.cancel_intent(intent_id, reason=reason), expand=expand)
 
-    def _retrieve_intent(self, request: SandboxRequest, intent_id: str) -> SandboxHandler:
+    def _retrieve_intent(self, request: SandboxRequest, intent_id: str) -> SandboxResponse:
         expand = Params(request.params, known=("client_secret",)).expands("latest_charge")
+        if (intent := self.shown_intent(intent_id)) is None:
+            raise not_found_error("payment_intent", intent_id)
+        return self._intent_response(intent, expand=expand)
 
-        def execute() -> SandboxResponse:
-            if (intent := self.shown_intent(intent_id)) is None:
-                raise not_found_error("payment_intent", intent_id)
-            return self._intent_response(intent, expand=expand)
-
-        return execute
-
-    def _list_intents(self, request: SandboxRequest) -> SandboxHandler:
+    def _list_intents(self, request: SandboxRequest) -> SandboxResponse:
         params = Params(request.params, known=("customer", "limit", "starting_after"))
         customer, after = params.text("customer"), params.text("starting_after")
         limit, expand = params.limit(), params.expands("latest_charge")
-
-        def execute() -> SandboxResponse:
-            newest = self.ledger.intents[::-1]
-            if after:
-                newest = newest[newest.index(self.find_intent(after)) + 1 :]
-            found = [one for one in newest if customer is None or one.customer == customer]
-            shown = filter(None, (self.shown_intent(one.intent_id) for one in found))
-            items = [self._intent_body(one, expand=expand) for one in islice(shown, limit)]
-            has_more = next(shown, None) is not None
-            return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
-
-        return execute
+        newest = self.ledger.intents[::-1]
+        if after:
+            newest = newest[newest.index(self.find_intent(after)) + 1 :]
+        found = [one for one in newest if customer is None or one.customer == customer]
+        shown = filter(None, (self.shown_intent(one.intent_id) for one in found))
+        items = [self._intent_body(one, expand=expand) for one in islice(shown, limit)]
+        has_more = next(shown, None) is not None
+        return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
 
     def _draft(self, params: "Params") -> PaymentIntent:
         method = params.text("payment_method")
@@ -259,51 +251,39 @@ class StripeSandbox(StripeModel):
 
     # Charges, refunds, disputes and customers.
 
-    def _create_refund(self, request: SandboxRequest) -> SandboxHandler:
+    def _create_refund(self, request: SandboxRequest) -> SandboxResponse:
         params = Params(request.params, known=REFUND_PARAMS)
         amount, metadata = params.optional_amount(), params.metadata()
         charge_id, intent_id = params.text("charge"), params.text("payment_intent")
         if (charge_id is None) == (intent_id is None):
             message = "One of charge or payment_intent is required, and not both."
             raise StripeValidationError(message, code="parameter_missing", param="charge")
+        refund = self.create_refund(
+            charge_id=charge_id, intent_id=intent_id, amount=amount, metadata=metadata
+        )
+        return SandboxResponse(200, refund_body(refund))
 
-        def execute() -> SandboxResponse:
-            refund = self.create_refund(
-                charge_id=charge_id, intent_id=intent_id, amount=amount, metadata=metadata
-            )
-            return SandboxResponse(200, refund_body(refund))
-
-        return execute
-
-    def _list_objects(self, request: SandboxRequest, kind: str) -> SandboxHandler:
+    def _list_objects(self, request: SandboxRequest, kind: str) -> SandboxResponse:
         params = Params(request.params, known=LIST_PARAMS)
         limit, expand = params.limit(), params.expands("payment_intent")
+        found = _selected(reversed(self.listed(_KINDS[kind])), params)
+        items = [self._object_body(one, expand=expand) for one in islice(found, limit)]
+        has_more = next(found, None) is not None
+        return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
 
-        def execute() -> SandboxResponse:
-            found = _selected(reversed(self.listed(_KINDS[kind])), params)
-            items = [self._object_body(one, expand=expand) for one in islice(found, limit)]
-            has_more = next(found, None) is not None
-            return SandboxResponse(200, list_body(items, url=request.path, has_more=has_more))
-
-        return execute
-
-    def _retrieve_object(self, request: SandboxRequest, kind: str, id_: str) -> SandboxHandler:
+    def _retrieve_object(self, request: SandboxRequest, kind: str, id_: str) -> SandboxResponse:
         expand = Params(request.params, known=()).expands("payment_intent")
+        if (found := self.ledger.find(_KINDS[kind], id_)) is None:
+            raise not_found_error(kind.removesuffix("s"), id_)
+        return SandboxResponse(200, self._object_body(found, expand=expand))
 
-        def execute() -> SandboxResponse:
-            if (found := self.ledger.find(_KINDS[kind], id_)) is None:
-                raise not_found_error(kind.removesuffix("s"), id_)
-            return SandboxResponse(200, self._object_body(found, expand=expand))
-
-        return execute
-
-    def _list_customers(self, request: SandboxRequest) -> SandboxHandler:
+    def _list_customers(self, request: SandboxRequest) -> SandboxResponse:
         params = Params(request.params, known=("email", "limit"))
         email, limit = params.required("email"), params.limit()
         found = [one for one, known in self.ledger.emails.items() if known == email]
         items = [{"id": one, "object": "customer", "email": email} for one in found[:limit]]
         page = list_body(items, url=request.path, has_more=len(found) > limit)
-        return lambda: SandboxResponse(200, page)
+        return SandboxResponse(200, page)
 
     def _object_body(
         self, one: Charge | RecordedRefund | Dispute, *, expand: bool
@@ -313,8 +293,10 @@ class StripeSandbox(StripeModel):
         intent = self.ledger.intent(one.intent_id) if expand and one.intent_id else None
         return {**body, "payment_intent": intent_body(intent)} if intent else body
 
-    # Each endpoint validates its parameters and returns what to execute.
-    _ENDPOINTS: ClassVar[tuple[tuple[str, re.Pattern[str], Callable[..., SandboxHandler]], ...]] = (
+    # Each endpoint validates its parameters first.
+    _ENDPOINTS: ClassVar[
+        tuple[tuple[str, re.Pattern[str], Callable[..., SandboxResponse]], ...]
+    ] = (
         ("POST", re.compile(r"/v1/payment_intents"), _create_intent),
         ("GET", re.compile(r"/v1/payment_intents"), _list_intents),
         ("GET", re.compile(INTENT_PATH), _retrieve_intent),
