@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.s3_erasure_log import S3ErasureLog
@@ -64,10 +65,12 @@ class SimulatedErasure:
         if (open_at := self.world.table.sweeps_from(schedule.now)) is None:
             return  # until the proofs of a restored table are restored
         if self.tables_done is None:
-            yield Task("erase", open_at, self._begin_tables, optional=not self.required)
+            begin = partial(self.world.new_process, "x", self._erase_tables)
+            yield Task("erase", open_at, begin, optional=not self.required)
             return
         ready = self._erased().effective_at or open_at
-        yield Task("erase-archive", max(ready, open_at), self._begin_archive)
+        begin = partial(self.world.new_process, "x", self._erase_archive)
+        yield Task("erase-archive", max(ready, open_at), begin)
 
     def require(self) -> bool:
         """Erase now, or again. Returns False if nothing is left to erase."""
@@ -113,9 +116,6 @@ class SimulatedErasure:
             # Lambda retries a batch, and starts no other before.
             self.archiving = False
 
-    def _begin_tables(self) -> SimulatedProcess:
-        return self.world.new_process("x", self._erase_tables)
-
     def _erase_tables(self) -> None:
         person = self.world.scenario.erases
         with self._attempt():
@@ -123,9 +123,6 @@ class SimulatedErasure:
                 done = self.world.app.eraser.erase_tables(person, actor="ada")
                 self.world.schedule.intercept("end", END_FAULTS)
                 self.tables_done = done
-
-    def _begin_archive(self) -> SimulatedProcess:
-        return self.world.new_process("x", self._erase_archive)
 
     def _erase_archive(self) -> None:
         person, done = self.world.scenario.erases, self.tables_done

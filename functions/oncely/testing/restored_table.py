@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from oncely.aws.own_tables import GATES, JOBS
@@ -84,7 +85,8 @@ class RestorableTable:
             at = self.schedule.now + RESTORE_DURATION
             if until < self.schedule.now - RECOVERY_WINDOW:
                 return
-            yield Task(f"restore{back}", at, self._restore_task(back, begin), optional=True)
+            restore = partial(begin, "x", partial(self._restore, back))
+            yield Task(f"restore{back}", at, restore, optional=True)
 
     def sweeps_from(self, now: datetime) -> datetime | None:
         """Return when sweeps can start. Returns None while the table is not declared."""
@@ -111,11 +113,6 @@ class RestorableTable:
     def _snapshot(self) -> _Snapshot:
         # Items are replaced and never changed.
         return {name: dict(items) for name, items in self._dynamo.tables.items() if name != GATES}
-
-    def _restore_task(
-        self, back: int, begin: Callable[[str, Callable[[], None]], SimulatedProcess]
-    ) -> Callable[[], SimulatedProcess]:
-        return lambda: begin("x", lambda: self._restore(back))
 
     def _restore(self, back: int) -> None:
         # Without the history, business rows are restored too: only the provider knows the rest.

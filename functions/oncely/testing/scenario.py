@@ -88,14 +88,6 @@ class EventSource:
     lost: bool = False  # delivered only if a script says so
 
 
-def _no_rows(_: BusinessRows) -> None:
-    return
-
-
-def _no_checks(_: FinalState) -> Iterable[str]:
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A scenario. Each schedule builds its own state from it."""
@@ -110,10 +102,10 @@ class Scenario:
     provider_faults: tuple[Mapping[str, Any], ...] = ()
     # How often the effect happened at the provider; for a natural effect, 1 if it is in place.
     count_effects: Callable[[FinalState], int]
-    seed_rows: Callable[[BusinessRows], None] = _no_rows
+    seed_rows: Callable[[BusinessRows], None] = lambda _: None
     job_settings: tuple[JobSettings, ...] = ()  # of the contracts that declare some
     jobs: tuple[Job, ...] = ()  # initial job rows
-    check: Callable[[FinalState], Iterable[str]] = _no_checks  # yields further violations
+    check: Callable[[FinalState], Iterable[str]] = lambda _: ()  # yields further violations
     # A concurrent edit of business rows, and the messages that it sends.
     edit: Callable[[BusinessRows], Iterable[Mapping[str, object]]] | None = None
     wrong_messages: tuple[Mapping[str, object], ...] = ()  # rejected on purpose

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 try:
     from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]  # three names are not worth a package of stubs
@@ -15,8 +15,11 @@ except ModuleNotFoundError as error:
 
 from oncely.domain.errors import InvariantError
 from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
-from oncely.testing.tasks import START, InFlightRequest, SimulatedProcess, Task
+from oncely.testing.tasks import START, SimulatedProcess, Task
 from oncely.testing.trace import format_value
+
+if TYPE_CHECKING:
+    from oncely.testing.base_simulation import BaseSimulation  # which imports this module
 
 # More than any schedule needs to end; beyond this it loops.
 MAX_PROCESSES: Final = 150
@@ -38,26 +41,13 @@ class Chooser(Protocol):
         """Return one of the options. Returns None to inject nothing."""
 
 
-class TaskSource(Protocol):
-    """The simulation as the scheduler sees it."""
-
-    def tasks(self) -> list[Task]:
-        """Return the next task of each kind."""
-
-    def next_phase(self) -> bool:
-        """Start the next phase once no task is left. Returns False if there is none."""
-
-    def next_in_flight(self, until: datetime) -> InFlightRequest | None:
-        """Remove and return the request that arrives next, if one arrives by then."""
-
-
 class Scheduler:
     """The scheduler and its clock, which only it advances."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
         self.now = START
-        self.task_source: TaskSource
+        self.task_source: BaseSimulation
         self.current: SimulatedProcess | None = None
         self.waiting: list[SimulatedProcess] = []  # delayed; the last one resumes first
         self.asleep: list[SimulatedProcess] = []

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, assert_never
 
 from oncely.app import App
@@ -102,8 +103,9 @@ class Simulation(BaseSimulation):
     def tasks(self) -> list[Task]:
         """Return the next delivery, publication and sweep."""
         tasks = super().tasks()
-        if self.scenario.store_outage and self.interceptor.outage_until == START:
-            tasks.append(Task("outage", self.schedule.now, self._begin_outage, optional=True))
+        if (lasts := self.scenario.store_outage) and self.interceptor.outage_until == START:
+            begin = partial(self.new_process, "f", partial(self._fail_store, lasts))
+            tasks.append(Task("outage", self.schedule.now, begin, optional=True))
         if self.stream:
             tasks.append(Task("publish", self.schedule.now, self._publish))
         if self.repairs:
@@ -289,12 +291,8 @@ class Simulation(BaseSimulation):
         if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
             self.queue.remove(message)
 
-    def _begin_outage(self) -> SimulatedProcess:
-        def begin() -> None:
-            lasts = self.scenario.store_outage or timedelta(0)
-            self.interceptor.outage_until = self.schedule.now + lasts
-
-        return self.new_process("f", begin, None)
+    def _fail_store(self, lasts: timedelta) -> None:
+        self.interceptor.outage_until = self.schedule.now + lasts
 
     def _repair(self) -> SimulatedProcess:
         planned = self.repairs.pop(0)
