@@ -17,9 +17,9 @@ from oncely.aws.business_tables import DynamoBusinessTable
 from oncely.providers.stripe.payments import stripe_client
 from oncely.table_schema import KeySchema, TableSchema
 from oncely.testing.base_simulation import END_FAULTS, BaseSimulation
-from oncely.testing.in_memory_queue import QueuedMessage
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
+from oncely.testing.memory_aws.services import SqsMessage
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler
 from tests.faults.powertools_job import TABLE, ChargeFunction, Variant
@@ -78,7 +78,7 @@ class PowertoolsSimulation(BaseSimulation):
         )
         PowertoolsSimulation.explored = self.interceptor
 
-    def process(self, message: QueuedMessage, deadline: datetime) -> None:
+    def process(self, message: SqsMessage, deadline: datetime) -> None:
         name = self.schedule.current.name if self.schedule.current else ""
         answers: list[Mapping[str, Any]] = []
         function = ChargeFunction(
@@ -89,7 +89,7 @@ class PowertoolsSimulation(BaseSimulation):
             record_ttl=ROW_RETENTION,
             on_reply=answers.append,
         )
-        record = {"messageId": str(message.number), "body": message.body, "eventSource": "aws:sqs"}
+        record = {"messageId": message.message_id, "body": message.body, "eventSource": "aws:sqs"}
         response = function.handle(
             {"Records": [record]}, _Invocation(name, deadline, self.interceptor)
         )
@@ -98,12 +98,12 @@ class PowertoolsSimulation(BaseSimulation):
         self.answers += answers
         self.interceptor.mutations += 1
         if not response["batchItemFailures"]:
-            self.queue.remove(message)
+            self.remove(message)
 
-    def dead_letter(self, message: QueuedMessage) -> None:
+    def dead_letter(self, message: SqsMessage) -> None:
         """Powertools does not read dead letters: an operator would have to."""
         self.dead_lettered.append(message.body)
-        self.queue.remove(message)
+        self.remove(message)
 
     def expire(self) -> None:
         """Check the result of the deliveries, then expire all records."""
@@ -116,7 +116,7 @@ class PowertoolsSimulation(BaseSimulation):
         return (self.dead_lettered, self.answers)
 
     def full_state(self) -> object:
-        return (super().full_state(), [letter.number for letter in self.queue.messages])
+        return (super().full_state(), [letter.message_id for letter in self.queue.messages])
 
     def violations(self) -> list[str]:
         return list(dict.fromkeys([*self.problems, *self._violation_kinds()]))

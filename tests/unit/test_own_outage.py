@@ -24,8 +24,8 @@ from oncely.run.process_batch import (
 )
 from oncely.run.table_guard import CheckedTable
 from oncely.settings import Settings
-from oncely.testing.in_memory_queue import InMemoryQueue
 from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.memory_aws.services import MemoryQueue, SqsMessage
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.stripe_account import StripeAccount
@@ -78,13 +78,12 @@ class Deployment:
 
     world: InMemoryStack
     outage: Outage
-    queue: InMemoryQueue = field(
-        default_factory=lambda: InMemoryQueue(max_receive_count=MAX_RECEIVES)
-    )
-    dead_letters: int = 0
+    dead_letters: MemoryQueue = field(default_factory=MemoryQueue)
+    sent: int = 0
     sweeps: int = 0
 
     def __post_init__(self) -> None:
+        self.queue = MemoryQueue(max_receive_count=MAX_RECEIVES, dead_letters=self.dead_letters)
         self.world.aws.intercept = self.outage.intercept
         app = self.world.app()
         self.runner = app.job_runner
@@ -92,8 +91,14 @@ class Deployment:
         self.finder = app.due_work_finder
         self.leases = app.ports.sweep_leases
 
+    def send(self, body: str) -> None:
+        self.sent += 1
+        now = self.world.clock.now()
+        message = SqsMessage(str(self.sent), body, sent_at=now, visible_at=now)
+        self.queue.messages.append(message)
+
     def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        (message,) = (one for one in self.queue.messages if str(one.number) == receipt)
+        (message,) = (one for one in self.queue.messages if one.receipt == receipt)
         message.visible_at = self.world.clock.now() + delay
 
     def reject(
@@ -103,27 +108,22 @@ class Deployment:
 
     def second(self) -> None:
         now = self.world.clock.now()
-        for message in [one for one in self.queue.messages if one.visible_at <= now]:
-            message.receive(now)
-            if message.is_dead_letter:
-                self.dead_letters += 1
-                self.queue.remove(message)
-                continue
+        for message in self.queue.receive(at=now, limit=len(self.queue.messages)):
             delivery = Delivery(
-                message_id=str(message.number),
+                message_id=message.message_id,
                 body=message.body,
-                receipt=str(message.number),
+                receipt=message.receipt,
                 receive_count=message.receive_count,
             )
             (processed,) = self._worker().process(
                 [delivery], deadline=now + timedelta(seconds=WORKER_SECONDS)
             )
             if processed.acked:
-                self.queue.remove(message)
+                self.queue.delete(message.receipt)
         if (now - START).total_seconds() % SWEEP_EVERY_SECONDS == 0:
             self._sweep(now)
         while self.world.outbox.sent:
-            self.queue.send(self.world.outbox.sent.pop(), at=now)
+            self.send(self.world.outbox.sent.pop())
         self.world.clock.advance(seconds=1)
 
     def _worker(self) -> BatchProcessor:
@@ -172,11 +172,11 @@ def test_jobs_end_within_2_minutes_of_outage_without_dead_letters(deployment: De
     for second in range(seconds):
         if str(second) in orders:
             world.rows.put("orders", {"order_id": str(second)}, {**order, "order_id": str(second)})
-            deployment.queue.send(json.dumps(charge_message(str(second))), at=world.clock.now())
+            deployment.send(json.dumps(charge_message(str(second))))
         deployment.second()
 
     assert deployment.outage.until == START + OUTAGE
-    assert deployment.dead_letters == 0
+    assert deployment.dead_letters.messages == []
     assert {job.status for job in world.store.jobs.values()} == {Status.FINISHED}
     assert {f"payment.charge:order_{one}" for one in orders} <= world.store.jobs.keys()
     assert len(world.payments.charges) == len(orders)

@@ -11,11 +11,11 @@ from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.profiles import COMMIT_BUDGET
 from oncely.message import encode_message
 from oncely.testing.digest import Digester
-from oncely.testing.in_memory_queue import InMemoryQueue, QueuedMessage
 from oncely.testing.in_process import InProcessSandbox, in_process_network
 from oncely.testing.interception import InterceptedObject, Interceptor
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.memory_aws.services import MemoryQueue, SqsMessage
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox.http_messages import SandboxRequest, counting_ids
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 # Timeout of a worker, of the reconciler and of the functions of the stream.
 FUNCTION_TIMEOUT: Final = timedelta(minutes=1)
 END_FAULTS: Final = (DIE,)
+# Few, so that schedules reach the dead letters.
+MAX_RECEIVE_COUNT: Final = 5
 
 
 class BaseSimulation(ABC):
@@ -39,7 +41,7 @@ class BaseSimulation(ABC):
         self.digest = Digester().digest
         self.interceptor = Interceptor(schedule, self.digest, self.on_aws_write)
         self.clock = WallClock(schedule)
-        self.queue = InMemoryQueue()
+        self.queue = MemoryQueue()
         self.bodies: set[str] = set()  # every message ever sent
         self.problems: list[str] = []
         self.phase = 0
@@ -115,11 +117,11 @@ class BaseSimulation(ABC):
                 queue.messages.clear()
 
     @abstractmethod
-    def process(self, message: QueuedMessage, deadline: datetime) -> None:
+    def process(self, message: SqsMessage, deadline: datetime) -> None:
         """Process a message, as a worker that Lambda kills at the deadline."""
 
     @abstractmethod
-    def dead_letter(self, message: QueuedMessage) -> None:
+    def dead_letter(self, message: SqsMessage) -> None:
         """Handle a dead letter."""
 
     @abstractmethod
@@ -145,13 +147,19 @@ class BaseSimulation(ABC):
     def send(self, body: str) -> None:
         """Send a message to the queue."""
         self.bodies.add(body)
-        self.queue.send(body, at=self.schedule.now)
+        number, now = next(self.aws.sqs.message_ids), self.schedule.now
+        self.queue.messages.append(SqsMessage(str(number), body, sent_at=now, visible_at=now))
+
+    def remove(self, message: SqsMessage) -> None:
+        """Remove a message, if it is still in the queue."""
+        if message in self.queue.messages:
+            self.queue.messages.remove(message)
 
     def tasks(self) -> list[Task]:
         """Return the next delivery, and the concurrent edit if it is still to come."""
         tasks = []
-        message = self.queue.first()
-        if message is not None:
+        if self.queue.messages:
+            message = min(self.queue.messages, key=lambda one: one.visible_at)
             deliver = partial(self._deliver, message)
             tasks.append(Task("deliver", message.visible_at, deliver))
         if not self.edited and self.scenario.edit is not None:
@@ -232,9 +240,10 @@ class BaseSimulation(ABC):
         policies = self.scenario.contract.all_policies()
         return max(policy.profile.request_timeout for policy in policies)
 
-    def _deliver(self, message: QueuedMessage) -> SimulatedProcess:
-        message.receive(self.schedule.now)
-        if message.is_dead_letter:
+    def _deliver(self, message: SqsMessage) -> SimulatedProcess:
+        message.receive_count += 1
+        message.visible_at = self.schedule.now + self.queue.visibility_timeout
+        if message.receive_count > MAX_RECEIVE_COUNT:
             return self.new_process("d", lambda: self.dead_letter(message), message.body)
         deadline = self.schedule.now + FUNCTION_TIMEOUT
         context = (message.body, message.receive_count, deadline)

@@ -38,13 +38,18 @@ from oncely.run.process_batch import (
     action_for,
     postpone_delay,
 )
-from oncely.testing.base_simulation import END_FAULTS, FUNCTION_TIMEOUT, BaseSimulation
+from oncely.testing.base_simulation import (
+    END_FAULTS,
+    FUNCTION_TIMEOUT,
+    MAX_RECEIVE_COUNT,
+    BaseSimulation,
+)
 from oncely.testing.erasing import SimulatedErasure
 from oncely.testing.event_delivery import SimulatedEvents
 from oncely.testing.holding import SimulatedHold
-from oncely.testing.in_memory_queue import QueuedMessage
 from oncely.testing.invariants import violated_invariants
 from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.memory_aws.services import SqsMessage
 from oncely.testing.restored_table import REPLAY_WINDOW, RestorableTable
 from oncely.testing.rows import JobRows
 from oncely.testing.scenario import PlannedRepair, Scenario
@@ -236,14 +241,13 @@ class Simulation(BaseSimulation):
         if not self.edited and body not in map(encode_message, self.scenario.wrong_messages):
             self.problems.append(f"a message was rejected: {reason} ({body})")
 
-    def process(self, message: QueuedMessage, deadline: datetime) -> None:
+    def process(self, message: SqsMessage, deadline: datetime) -> None:
         """Run a worker, and ack, nack or reject its message."""
-        app = self.app
+        # Another redelivery might make it a dead letter.
+        near_limit = message.receive_count >= MAX_RECEIVE_COUNT - 1
         try:
-            outcome: RunOutcome = app.job_runner.run(
-                message.body,
-                deadline=deadline,
-                nack=not message.near_receive_limit,
+            outcome: RunOutcome = self.app.job_runner.run(
+                message.body, deadline=deadline, nack=not near_limit
             )
         except UnavailableError as error:
             outcome = InternalError(error)
@@ -251,7 +255,7 @@ class Simulation(BaseSimulation):
             self.problems.append(f"a worker raised {type(error).__name__}: {error}")
             outcome = InternalError(error)
         self.schedule.log("  outcome:", outcome)
-        action = action_for(outcome, near_receive_limit=message.near_receive_limit)
+        action = action_for(outcome, near_receive_limit=near_limit)
         self.schedule.intercept("end", END_FAULTS)
         self._check_repeated_outcome(outcome)
         if isinstance(outcome, Conflict) and outcome.alerted:
@@ -261,11 +265,11 @@ class Simulation(BaseSimulation):
                 message.visible_at = max(at or self.schedule.now, self.schedule.now)
             case Reject(reason=reason):
                 self._on_reject(message.body, reason)
-                self.queue.remove(message)
+                self.remove(message)
             case Ack():
-                self.queue.remove(message)
+                self.remove(message)
             case Postpone():
-                delay = postpone_delay(message.receive_count, message.max_receive_count)
+                delay = postpone_delay(message.receive_count, MAX_RECEIVE_COUNT)
                 message.visible_at = self.schedule.now + delay
             case _:
                 assert_never(action)
@@ -284,12 +288,12 @@ class Simulation(BaseSimulation):
                     f"the first run returned {dict(first.result)}"
                 )
 
-    def dead_letter(self, message: QueuedMessage) -> None:
+    def dead_letter(self, message: SqsMessage) -> None:
         """Run the dead letter handler."""
         (handled,) = self.app.dead_letter_handler.handle_batch({message.body: message.body})
         self.schedule.intercept("end", END_FAULTS)
         if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
-            self.queue.remove(message)
+            self.remove(message)
 
     def _fail_store(self, lasts: timedelta) -> None:
         self.interceptor.outage_until = self.schedule.now + lasts
