@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.s3_erasure_log import S3ErasureLog
 from oncely.domain.erasure import is_complete
-from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs
+from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -57,19 +57,21 @@ class SimulatedErasure:
 
     def tasks(self) -> Iterator[Task]:
         """Yield the next batch of the stream, and the next part of the erasure."""
-        schedule, scenario = self.world.schedule, self.world.scenario
+        schedule, person = self.world.schedule, self.world.scenario.erases
         if self.changes and not self.archiving:
             yield Task("archive", schedule.now, self._begin_archiver)
-        if scenario.erases is None or self.complete or self.erasing >= _MAX_CONCURRENT:
+        if person is None or self.complete or self.erasing >= _MAX_CONCURRENT:
             return
         if (open_at := self.world.table.sweeps_from(schedule.now)) is None:
             return  # until the proofs of a restored table are restored
         if self.tables_done is None:
-            begin = partial(self.world.new_process, "x", self._erase_tables)
+            erase = partial(self._erase_tables, person)
+            begin = partial(self.world.new_process, "x", erase)
             yield Task("erase", open_at, begin, optional=not self.required)
             return
         ready = self._erased().effective_at or open_at
-        begin = partial(self.world.new_process, "x", self._erase_archive)
+        erase = partial(self._erase_archive, person, self.tables_done)
+        begin = partial(self.world.new_process, "x", erase)
         yield Task("erase-archive", max(ready, open_at), begin)
 
     def require(self) -> bool:
@@ -116,20 +118,16 @@ class SimulatedErasure:
             # Lambda retries a batch, and starts no other before.
             self.archiving = False
 
-    def _erase_tables(self) -> None:
-        person = self.world.scenario.erases
+    def _erase_tables(self, person: Person) -> None:
         with self._attempt():
-            if person is not None:
-                done = self.world.app.eraser.erase_tables(person, actor="ada")
-                self.world.schedule.intercept("end", END_FAULTS)
-                self.tables_done = done
+            done = self.world.app.eraser.erase_tables(person, actor="ada")
+            self.world.schedule.intercept("end", END_FAULTS)
+            self.tables_done = done
 
-    def _erase_archive(self) -> None:
-        person, done = self.world.scenario.erases, self.tables_done
+    def _erase_archive(self, person: Person, done: Erasure) -> None:
         with self._attempt():
-            if person is not None and done is not None:
-                self.world.app.eraser.erase_archive(person, done, actor="ada")
-                self.complete = True
+            self.world.app.eraser.erase_archive(person, done, actor="ada")
+            self.complete = True
 
     @contextmanager
     def _attempt(self) -> Iterator[None]:

@@ -42,7 +42,6 @@ class SesSandbox(ProviderSandbox):
     ) -> SandboxResponse:
         try:
             _check_request(request)
-            self.ledger.check(request.params)
             return _with_headers(request, wrap(lambda: self._send(request)))
         except SesError as error:
             return _error_response(request, error)

@@ -113,10 +113,6 @@ class SesModel(ProviderLedger):
         """What was sent, in that order."""
         return self.all(SentEmail)
 
-    def check(self, request: Mapping[str, Any]) -> None:
-        """Raise an error if SES would not accept the email of this request."""
-        self._parse(request)
-
     def send(self, request: Mapping[str, Any]) -> SentEmail:
         """Send the email of a request, or raise an error."""
         with self.lock:

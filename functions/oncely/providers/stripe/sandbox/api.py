@@ -289,7 +289,7 @@ class StripeSandbox(StripeModel):
         self, one: Charge | RecordedRefund | Dispute, *, expand: bool
     ) -> dict[str, Any]:
         shown = (self.shown_charge(one.charge_id) or one) if isinstance(one, Charge) else one
-        body = object_body(shown)
+        body = _BODIES[type(shown)](shown)
         intent = self.ledger.intent(one.intent_id) if expand and one.intent_id else None
         return {**body, "payment_intent": intent_body(intent)} if intent else body
 
@@ -556,15 +556,11 @@ def dispute_body(dispute: Dispute) -> dict[str, Any]:
     }
 
 
-def object_body(one: Charge | RecordedRefund | Dispute) -> dict[str, Any]:
-    """Serialize a charge, a refund or a dispute."""
-    match one:
-        case Charge():
-            return charge_body(one)
-        case RecordedRefund():
-            return refund_body(one)
-        case Dispute():
-            return dispute_body(one)
+_BODIES: Final[Mapping[type, Callable[[Any], dict[str, Any]]]] = {
+    Charge: charge_body,
+    RecordedRefund: refund_body,
+    Dispute: dispute_body,
+}
 
 
 def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
