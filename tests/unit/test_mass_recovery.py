@@ -16,16 +16,17 @@ from oncely.flow.gate import Gate
 from oncely.provider import ProviderSettings
 from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.resolve_group import (
-    GROUP_SIZE,
     GroupResolver,
     build_group_summary,
     split_into_groups,
 )
+from oncely.settings import Settings
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.load_size import choose_size
 from tests.support.provider_fault import ProviderFault
 
+GROUP_SIZE = Settings().sweep_group_size
 # For 100,000: each page takes as long as the one before.
 UNKNOWN: Final = choose_size(2_000, full=10_000)
 FULL: Final = 100_000

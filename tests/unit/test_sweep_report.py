@@ -10,7 +10,6 @@ from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
 from oncely.reconcile.reconciler import Resolution
 from oncely.reconcile.resolve_group import (
-    GROUP_SIZE,
     MAX_RESULT_BYTES,
     HandledItem,
     build_group_summary,
@@ -20,7 +19,9 @@ from oncely.reconcile.resolve_group import (
     truncate_reason,
 )
 from oncely.run.review_alerts import AlertDelivery
+from oncely.settings import Settings
 
+GROUP_SIZE = Settings().sweep_group_size
 STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000
 

@@ -120,7 +120,6 @@ ERROR: Final = "error"  # the job could not be processed; it stays due
 OUT_OF_TIME: Final = "later"  # no time was left; it stays due
 NO_CHANGE: Final = "nothing"
 
-GROUP_SIZE: Final = 25
 _TIME_PRECISION: Final = timedelta(milliseconds=1)  # of a due time
 # Step Functions passes at most 256 kB between states, and the items of a page need a part of it.
 # 200 lines with keys of 200 bytes fit.

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 NowFunction = Callable[[], datetime]
 SandboxHandler = Callable[[], "SandboxResponse"]
 
-_FORM_NAME_PARTS: Final = re.compile(r"[^\[\]]+|\[\]")
+_FORM_NAME_PARTS: Final = re.compile(r"[^\[\]]+")
 # The caller chooses its keys, so numeric keys do not make it a list.
 _FREE_FORM: Final = "metadata"
 
@@ -115,16 +115,11 @@ def _parse_form(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
         *path, last = _FORM_NAME_PARTS.findall(name) or [name]
         branch = root
         for part in path:
-            inner = branch.setdefault(_slot(part, branch), {})
-            branch = inner if isinstance(inner, dict) else {}
-        branch[_slot(last, branch)] = value
+            branch = branch.setdefault(part, {})
+        branch[last] = value
     return {
         name: value if name == _FREE_FORM else _with_lists(value) for name, value in root.items()
     }
-
-
-def _slot(part: str, branch: dict[str, Any]) -> str:
-    return str(len(branch)) if part == "[]" else part
 
 
 def _with_lists(value: object) -> object:

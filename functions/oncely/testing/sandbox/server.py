@@ -131,7 +131,9 @@ class Sandbox(SandboxProviders):
         options: SandboxOptions | None = None,
     ) -> None:
         super().__init__(plugins, seed=seed, options=options)
-        self.generation = 0  # of connections; older ones get no responses
+        # Connections of an older generation stay open and get no responses. A Lambda function
+        # sees this after a freeze if the provider closed the connection and the close was lost.
+        self.generation = 0
         self._server = _Server((HOST, port), partial(_Handler, self))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -140,26 +142,6 @@ class Sandbox(SandboxProviders):
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self._server.server_address[1]}"
-
-    def start(self) -> Self:
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Release every request, close every connection and free the port."""
-        self.faults.clear()
-        self._server.shutdown()
-        self._server.close_connections()
-        self._server.server_close()
-        self._thread.join(JOIN_SECONDS)
-
-    def forget_connections(self) -> None:
-        """Stop responding on every open connection without closing it.
-
-        A Lambda function sees this after a freeze if the provider closed the connection meanwhile
-        and the close was lost.
-        """
-        self.generation += 1
 
     def control(self, request: SandboxRequest) -> SandboxResponse:
         """Handle a request of another process. Not recorded, and never hit by a fault."""
@@ -185,10 +167,16 @@ class Sandbox(SandboxProviders):
                 return SandboxResponse(404, {"error": error})
 
     def __enter__(self) -> Self:
-        return self.start()
+        self._thread.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        """Release every request, close every connection and free the port."""
+        self.faults.clear()
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+        self._thread.join(JOIN_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
