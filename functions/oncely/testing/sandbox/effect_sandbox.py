@@ -85,14 +85,13 @@ class EffectLedger(ProviderLedger):
     def perform(self, *, path: str, key: str, same: str | None) -> str:
         """Record an effect, or return the reference of the first with this identity."""
         with self.lock:
-            if same is not None and same in self._by_identity:
-                return self._by_identity[same]
             reference = new_id(self._kind.rstrip("s"))
+            first = self._by_identity.setdefault(same or reference, reference)
+            if first != reference:
+                return first
             effect = RecordedEffect(kind=self._kind, key=job_key_in(key), reference=reference)
             self.put(reference, effect)
             self.references.setdefault(path, reference)
-            if same is not None:
-                self._by_identity[same] = reference
             return reference
 
     def effects(self) -> tuple[RecordedEffect, ...]:

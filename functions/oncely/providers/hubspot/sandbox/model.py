@@ -44,13 +44,12 @@ class HubSpotApiError(Exception):
         *,
         status: int = 400,
         category: str = "VALIDATION_ERROR",
-        errors: Sequence[Mapping[str, Any]] = (),
+        **fields: object,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.body: dict[str, Any] = {"status": "error", "message": message, "category": category}
-        if errors:
-            self.body["errors"] = list(errors)
+        own = {"status": "error", "message": message, "category": category}
+        self.body: dict[str, Any] = {**own, **fields}
 
     def to_response(self, request: SandboxRequest) -> SandboxResponse:
         return SandboxResponse(self.status, {**self.body, "correlationId": request.request_id})
@@ -78,9 +77,8 @@ def too_large_error(message: str, *, status: int) -> HubSpotApiError:
 
 def rate_limit_error(policy: str, message: str) -> HubSpotApiError:
     """A request beyond a rate limit, with its name."""
-    error = HubSpotApiError(message, status=429, category="RATE_LIMITS")
-    error.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
-    return error
+    named = {"errorType": "RATE_LIMIT", "policyName": policy}
+    return HubSpotApiError(message, status=429, category="RATE_LIMITS", **named)
 
 
 def duplicate_value_error(name: str, value: str, holder: str, *, named: bool) -> HubSpotApiError:
