@@ -14,6 +14,7 @@ from oncely.domain.errors import InvariantError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, is_job_type
 from oncely.domain.lifecycle import IN_REVIEW, Status
+from oncely.domain.profiles import RetryPolicy
 from oncely.domain.repairs import Repair
 from oncely.domain.schedule import latest_run_at
 from oncely.message import encode_message
@@ -47,7 +48,6 @@ from oncely.testing.base_simulation import (
 from oncely.testing.erasing import SimulatedErasure
 from oncely.testing.event_delivery import SimulatedEvents
 from oncely.testing.holding import SimulatedHold
-from oncely.testing.invariants import violated_invariants
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.services import SqsMessage
 from oncely.testing.restored_table import REPLAY_WINDOW, RestorableTable
@@ -150,8 +150,15 @@ class Simulation(BaseSimulation):
         return (super().full_state(), more, outage_until)
 
     def violations(self) -> list[str]:
-        """Return the violated invariants, with those of the scenario."""
-        return violated_invariants(self)
+        """Return a sentence for each violated invariant, with those of the scenario."""
+        return [
+            *self.problems,
+            *(f"a message is left in the queue: {one.body}" for one in self.queue.messages),
+            *_job_violations(self),
+            *_effect_violations(self),
+            *_alert_violations(self),
+            *self.scenario.check(self),
+        ]
 
     def final_statuses(self) -> Iterator[str]:
         """Yield the final status of each job."""
@@ -375,3 +382,59 @@ class Simulation(BaseSimulation):
             self.schedule.log("  gives up:", error)
         except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a service raised {type(error).__name__}: {error}")
+
+
+# The invariants at the end of a schedule: at most one effect, a known outcome, and its proof.
+
+
+def _alert_violations(simulation: Simulation) -> Iterator[str]:
+    alerted = simulation.ports.alerted
+    for key in simulation.conflicts - alerted:
+        yield f"a message of {key} was rejected, but no alert was sent"
+    for job in simulation.scenario.jobs:
+        if job.is_forged and job.job_key not in alerted:
+            yield f"the row of {job.job_key} was forged, but no alert was sent"
+    for digest in simulation.job_rows.due_digests():
+        yield f"the digest {digest} was not sent"
+
+
+def _job_violations(simulation: Simulation) -> Iterator[str]:
+    contracts = {contract.job_type: contract for contract in simulation.scenario.contracts}
+    for row in simulation.jobs.values():
+        yield from _row_violations(simulation, row, contracts[row.job_type].policy_of(row))
+
+
+def _row_violations(simulation: Simulation, row: Job, policy: RetryPolicy) -> Iterator[str]:
+    if row.status in IN_REVIEW:
+        if row.due_at is None and row.job_key not in simulation.ports.alerted:
+            yield f"{row.job_key} needs review, but no alert or digest was sent or is due"
+        if row.expires_at is not None:
+            yield f"{row.job_key} needs review and may expire"
+    elif not row.ended:
+        yield f"{row.job_key} is still {row.status}"
+    elif row.expires_at is None:
+        yield f"{row.job_key} is {row.status} and never expires"
+    elif row.due_at is not None:
+        yield f"{row.job_key} is {row.status}, may expire, and is still due"
+    first = simulation.statuses_before_replay.get(row.job_key)
+    if first is not None and first is not row.status:
+        yield f"{row.job_key} was {first}; a late replay made it {row.status}"
+    # The claim that exceeds the limit is counted, but executes nothing.
+    max_attempts = policy.limits.max_attempts + (row.status in IN_REVIEW)
+    if row.attempts > max_attempts:
+        yield f"{row.job_key} had {row.attempts} attempts, {policy.limits.max_attempts} are allowed"
+
+
+def _effect_violations(simulation: Simulation) -> Iterator[str]:
+    scenario = simulation.scenario
+    _, message = simulation.app.registry.parse_mapping(scenario.message)
+    key = scenario.contract.key(message)
+    effects, job = scenario.count_effects(simulation), simulation.job(key)
+    if effects > 1:
+        yield f"the effect of {key} happened {effects} times"
+    if job is None:
+        yield f"{key} was never claimed"
+    elif job.status.is_finished and effects == 0:
+        yield f"{key} is finished, but its effect never happened"
+    elif job.ended and not job.status.is_finished and effects:
+        yield f"{key} is {job.status}, but its effect happened"
