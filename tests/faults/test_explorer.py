@@ -27,7 +27,7 @@ from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
-from oncely.testing.script import format_script, parse_script
+from oncely.testing.script import format_script, parse_injections, parse_script
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
@@ -72,7 +72,7 @@ def assert_replays(script: str, problem: str) -> None:
 
     assert follow.remaining == 0, "the script meets every place that it names"
     assert problem in problems
-    for left_out in range(len(changes)):
+    for left_out in range(len(parse_injections(BY_NAME[name].fixed_prefix)), len(changes)):
         shorter = (*changes[:left_out], *changes[left_out + 1 :])
         assert not run_schedule(BY_NAME[name], ScriptedChooser(shorter))[1], (
             "a shorter script would do"
@@ -102,6 +102,16 @@ def test_random_violation_is_shrunk_to_one_fault(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, policy: job.created_at)
     bound = SearchLimits(injections=0, random_schedules=400, max_violations=1)
     assert len(parse_script(first_violation(BY_NAME["test.effect/lookup"], bound))[1]) == 1
+
+
+def test_shrunk_script_keeps_the_fixed_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, policy: job.created_at)
+    prefix = "w1:outside.do>deliver"  # the bug does not need it
+    scenario = replace(BY_NAME["test.effect/lookup"], fixed_prefix=prefix)
+
+    script = first_violation(scenario, SearchLimits(injections=1))
+
+    assert script == f"test.effect/lookup: {prefix} w1:outside.do!late"
 
 
 def test_explore_accepts_custom_contract() -> None:

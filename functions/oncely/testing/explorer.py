@@ -230,8 +230,8 @@ class Explorer:
 def shrink(
     scenario: Scenario, script: Script, *, simulation_factory: SimulationFactory = Simulation
 ) -> Script:
-    """Remove injections while any violation remains."""
-    for index in range(len(script)):
+    """Remove injections while any violation remains. The fixed prefix belongs to the scenario."""
+    for index in range(len(parse_injections(scenario.fixed_prefix)), len(script)):
         shorter = (*script[:index], *script[index + 1 :])
         if run_schedule(scenario, ScriptedChooser(shorter), simulation_factory=simulation_factory)[
             1
