@@ -345,14 +345,20 @@ def refund_scenarios() -> Iterable[Scenario]:
             stripe(seed=partial(add_paid_intent, deployment="staging"), limits_refunds=False),
             check=check_other_deployment,
         ),
-        # The first one has read the ledger when the second one is requested.
-        refund_scenario(
-            "two-race",
-            charged(),
-            seed_rows=partial(seed_paid_order, rma_1=800, rma_2=800),
-            edit=send(second),
-            fixed_prefix="w1:jobs.transact_write_items>edit w1:jobs.transact_write_items>deliver",
-            duplicate_messages=1,
+        # The first one has read the ledger, or sends its refund, when the second one is requested.
+        *(
+            refund_scenario(
+                name,
+                charged(),
+                seed_rows=partial(seed_paid_order, rma_1=800, rma_2=800),
+                edit=send(second),
+                fixed_prefix=f"w1:{call}>edit w1:{call}>deliver",
+                duplicate_messages=1,
+            )
+            for name, call in (
+                ("two-race", "jobs.transact_write_items"),
+                ("two-undecided", "stripe.refund"),
+            )
         ),
         # The first refund is not decided when the second one is requested, and the charge does not
         # count it yet.

@@ -192,12 +192,12 @@ SAFETY_SCENARIOS: Final = (
         )
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
-    # A duplicate arrives while the request of the owner is not answered.
+    # A duplicate arrives while the request of the owner is not answered, and a sweep after it.
     safety_scenario(
         "lookup-owned",
         RetrySafety.LOOKUP,
         lag=timedelta(0),
-        fixed_prefix="w1:outside.do>deliver",
+        fixed_prefix="w1:outside.do>deliver w2:end>sweep",
     ),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
     safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
