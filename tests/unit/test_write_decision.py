@@ -251,6 +251,11 @@ def _add_note(job: Job, reason: str = "another late worker") -> Job:
         pytest.param(
             replace(WRITE, status=Status.NEEDS_REVIEW, version=3), False, id="and moved on since"
         ),
+        pytest.param(
+            replace(WRITE, evidence=_add_note(BEFORE).evidence),
+            False,
+            id="someone else made the same change",
+        ),
     ],
 )
 def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:

@@ -354,7 +354,10 @@ def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
         return False
     if row == write:
         return True
-    # Others may have added evidence since, but everything else we changed must still be there.
+    # Others may have added evidence since, but what we changed must still be there. Our entry, too:
+    # two operators may decide the same, and only one of them wrote it.
+    if not all(entry in row.evidence for entry in write.evidence[-1:]):
+        return False
     bookkeeping = {"version", "updated_at", "evidence"}
     changed = {
         name
@@ -362,7 +365,7 @@ def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
         if name not in bookkeeping and getattr(write, name) != getattr(before, name)
     }
     if not changed:
-        return bool(write.evidence) and write.evidence[-1] in row.evidence
+        return bool(write.evidence)
     return all(getattr(row, name) == getattr(write, name) for name in changed)
 
 
