@@ -1,21 +1,23 @@
 """Repairs by an operator while a request of a worker may still arrive."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from oncely.domain.actors import is_operator
 from oncely.domain.effect_outcomes import EffectOutcome
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey, fingerprint
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryLimits, RetrySafety
 from oncely.domain.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.testing import ProviderSpec, Scenario
+from oncely.testing import FinalState, ProviderSpec, Scenario
 from oncely.testing.sandbox import SandboxOptions
 from oncely.testing.scenario import PlannedRepair
 from oncely.testing.tasks import START
+from tests.faults import expectations
 from tests.faults.expectations import KEY, ORDER, charges_in
 from tests.faults.providers import ARRIVAL, LateConfirmation, add_intent, stripe
 from tests.faults.safety_classes import MESSAGE, EffectLog, contract_for_safety, safety_scenario
@@ -38,10 +40,11 @@ class LateEffectLog(EffectLog):
             self.effects.append((at, str(MESSAGE["name"])))
 
 
-class ImpatientCharge(PaymentCharge):
-    """Needs review soon after a lost response, instead of after a day."""
+class OneAttemptCharge(PaymentCharge):
+    """Needs review after its first lost request, instead of after eight."""
 
-    policy = replace(PaymentCharge.policy, limits=RetryLimits(max_age=timedelta(seconds=30)))
+    policy = replace(PaymentCharge.policy, limits=RetryLimits(max_attempts=1))
+    policies: ClassVar = {"stripe": policy}
 
 
 def _review(key: JobKey, message: dict[str, Any], **changes: Any) -> Job:  # noqa: ANN401  # fields
@@ -87,6 +90,31 @@ def _plan(*repairs: tuple[int, Repair, str | None]) -> tuple[PlannedRepair, ...]
     )
 
 
+def _by(actor: str, repair: Repair, *, after: int = 70) -> PlannedRepair:
+    return PlannedRepair(after=timedelta(seconds=after), repair=repair, actor=actor)
+
+
+_DECIDES: Final = {Event.REOPEN: Repair.REOPEN, Event.CLOSE_AND_FAIL: Repair.MARK_FAILED}
+
+
+def check_two_people_decided(ended: FinalState) -> Iterator[str]:
+    """Each decision is what another person requested, and nothing is charged without one."""
+    yield from expectations.check_order_matches_charges(ended)
+    job = ended.job(KEY)
+    request, decided = None, False
+    for entry in job.evidence if job is not None else ():
+        if entry.is_operator_note:
+            request = entry
+        elif is_operator(entry.actor):
+            if request is None or request.actor.casefold() == entry.actor.casefold():
+                yield f"{entry.actor} alone decided: {entry.event}"
+            elif f"requested {_DECIDES[Event(entry.event)]}:" not in request.reason:
+                yield f"{entry.actor} decided: {entry.event}, and {request.actor} {request.reason}"
+            request, decided = None, True
+    if charges_in(ended) and not decided:
+        yield "the customer was charged, and no two people decided that"
+
+
 def count_late(ended: Any) -> int:  # noqa: ANN401  # the final state
     ended.providers["stripe"].arrive()
     return len(charges_in(ended))
@@ -111,7 +139,7 @@ def repair_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
         charging(
             "repaired-absent",
             stripe(),
-            ImpatientCharge,
+            OneAttemptCharge,
             fixed_prefix="w1:stripe.execute!fail",
             repairs=_plan(
                 (90, Repair.MARK_FINISHED, INVENTED),
@@ -120,6 +148,35 @@ def repair_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
             ),
         ),
         _effect_scenario(),
+        # Two operators see the same job, and decide differently at the same moment.
+        *(
+            charging(
+                f"{verdict}-or-reopened",
+                stripe(seed=add_intent, honors_idempotency_keys=False),
+                jobs=(CHARGE_REVIEW,),
+                repairs=(_by("ada", repair), _by("ben", Repair.REOPEN)),
+            )
+            for verdict, repair in (
+                ("failed", Repair.MARK_FAILED),
+                ("finished", Repair.MARK_FINISHED),
+            )
+        ),
+        # All at the same moment. Ada is one person, however she writes her name.
+        charging(
+            "second-operator",
+            stripe(seed=add_intent, honors_idempotency_keys=False),
+            OneAttemptCharge,
+            jobs=(CHARGE_REVIEW,),
+            second_operator_above="eur:1000",
+            check=check_two_people_decided,
+            repairs=(
+                _by("ada", Repair.REOPEN),
+                _by("Ada", Repair.REOPEN),
+                _by("ben", Repair.MARK_FAILED),
+                _by("cy", Repair.REOPEN),
+                _by("dee", Repair.REOPEN, after=300),
+            ),
+        ),
     )
 
 

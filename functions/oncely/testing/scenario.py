@@ -53,6 +53,7 @@ class PlannedRepair:
     repair: Repair
     reference: str | None = None
     run_at: datetime | None = None
+    actor: str = "ada"
 
 
 class FinalState(Protocol):
@@ -111,7 +112,8 @@ class Scenario:
     wrong_messages: tuple[Mapping[str, object], ...] = ()  # rejected on purpose
     duplicate_messages: int = 2  # how many workers receive the same message
     sweeps_at: tuple[timedelta, ...] = ()  # additional sweeps, by time since the start
-    repairs: tuple[PlannedRepair, ...] = ()
+    repairs: tuple[PlannedRepair, ...] = ()  # each may begin while another one is under way
+    second_operator_above: str = ""  # as in the settings
     sweep_leases: bool = False  # overlapping sweeps are safe, so the default allows them
     restore: RestoreMode | None = None  # if set, the tables may be restored to an earlier time
     store_outage: timedelta | None = None  # if set, our tables may fail once for this long

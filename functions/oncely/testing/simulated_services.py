@@ -121,8 +121,10 @@ class SimulatedPorts(AwsPorts):
     ) -> None:
         plugins = configured_providers_of(scenario.contracts)
         settings = {plugin.name: _provider_settings(plugin, models, scenario) for plugin in plugins}
+        rule = {"second_operator_above": scenario.second_operator_above}
+        ours = settings_for(scenario.contracts, settings).model_copy(update=rule)
         clients = _shared_clients(aws) if scenario.through_botocore else aws.clients
-        super().__init__(settings_for(scenario.contracts, settings), clients)
+        super().__init__(ours, clients)
         self.aws = aws
         self.aws.sqs.queues = {QUEUE: MemoryQueue(), REJECTS: MemoryQueue()}
         self.aws.sns.topics, self.aws.events.buses = {TOPIC}, {BUS}

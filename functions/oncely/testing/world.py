@@ -18,7 +18,7 @@ from oncely.domain.profiles import RetryPolicy
 from oncely.domain.repairs import Repair
 from oncely.domain.schedule import latest_run_at
 from oncely.message import encode_message
-from oncely.operate.repair_request import NO_VERSION, RepairRequest
+from oncely.operate.repair_request import NO_VERSION, Repaired, RepairRequest
 from oncely.operate.restore_proofs import Declaration
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.registry import ContractRegistry
@@ -74,6 +74,7 @@ class Simulation(BaseSimulation):
         self.bound_messages: dict[JobKey, Job] = {}  # as first claimed
         self.ended_rows: dict[JobKey, Job] = {}  # before their data was erased
         self.cancelled: set[JobKey] = set()  # no message may run them
+        self.decided_by: dict[tuple[JobKey, int], str] = {}  # operators, by the version they saw
         super().__init__(scenario, schedule)
         self.interceptor.silent_tables = frozenset(() if scenario.closes_gate else (GATES,))
         self.interceptor.writable_tables = frozenset(
@@ -320,12 +321,20 @@ class Simulation(BaseSimulation):
                 repair=planned.repair,
                 version=NO_VERSION if row is None else row.version,
                 reason="seen at the provider",
-                actor="ada",
+                actor=planned.actor,
                 reference=planned.reference or (None if row is None else row.provider_ref),
                 run_at=planned.run_at,
             )
-            self.schedule.log("  outcome:", self.app.repairer.repair(request))
+            outcome = self.app.repairer.repair(request)
+            self.schedule.log("  outcome:", outcome)
+            if isinstance(outcome, Repaired) and outcome.before is not None:
+                self._check_one_operator(planned.actor, outcome.before)
         self.schedule.intercept("end", END_FAULTS)
+
+    def _check_one_operator(self, actor: str, seen: Job) -> None:
+        """Of the operators who saw the same row, only one decides."""
+        if self.decided_by.setdefault((seen.job_key, seen.version), actor) != actor:
+            self.problems.append(f"two operators decided on version {seen.version} of one job")
 
     def _publish(self) -> SimulatedProcess:
         key = self.stream.pop(0)
