@@ -330,6 +330,26 @@ def refund_scenarios() -> Iterable[Scenario]:
             edit=send(CHARGE),
         ),
         refund_scenario("restored", charged(), restore=RestoreMode.LAGGING),
+        # The job's row is lost, our ledger is not.
+        refund_scenario(
+            "restored-jobs",
+            charged(key_window=SHORT_KEY_TTL),
+            ShortWindowRefund,
+            restore=RestoreMode.JOBS_LAGGING,
+            duplicate_messages=1,
+        ),
+        # A month later the message is sent again. Lookups of what a restore lost have ended, and
+        # Stripe has removed the key.
+        refund_scenario(
+            "restored-jobs-and-replayed",
+            charged(key_window=SHORT_KEY_TTL),
+            ShortWindowRefund,
+            restore=RestoreMode.JOBS_LAGGING,
+            seed_rows=partial(seed_paid_order, rma_1=450),  # twice that is less than was captured
+            fixed_prefix="w1:end>restore3",
+            sweeps_at=(timedelta(days=30),),
+            duplicate_messages=1,
+        ),
         # The first request is in flight, and the second one was refused: the job is ready again,
         # and must not be cancelled.
         refund_scenario(

@@ -115,7 +115,7 @@ class RestorableTable:
         return {name: dict(items) for name, items in self._dynamo.tables.items() if name != GATES}
 
     def _restore(self, back: int) -> None:
-        # Without the history, business rows are restored too: only the provider knows the rest.
+        # Where business rows are restored too, only the provider knows the rest.
         _, snapshot = self.snapshots[-1 - back]
         lost = snapshot if self.scenario.restore is RestoreMode.LAGGING else {JOBS: snapshot[JOBS]}
         before = frozenset(self._job_rows.all())

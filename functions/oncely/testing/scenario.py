@@ -20,10 +20,11 @@ from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOpti
 
 
 class RestoreMode(Enum):
-    """Whether the history has the changes that a restore of the tables loses."""
+    """Which tables are restored, and whether the history has the changes that this loses."""
 
-    LAGGING = auto()  # none: the stream had not delivered them
-    ARCHIVED = auto()  # all of them
+    LAGGING = auto()  # all tables; none of the changes: the stream had not delivered them
+    JOBS_LAGGING = auto()  # the job table alone; none of the changes
+    ARCHIVED = auto()  # the job table alone; all of them
 
 
 class GateClosing(Enum):
