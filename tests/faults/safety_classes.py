@@ -1,6 +1,6 @@
 """The smallest contract of each safety class, with a provider that counts its effects."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -21,6 +21,7 @@ from oncely.ports import Clock
 from oncely.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.resources import Resources
 from oncely.testing import Scenario, build_scenario
+from oncely.testing.scenario import RestoreMode
 
 TIMEOUT: Final = timedelta(seconds=10)
 LAG: Final = timedelta(seconds=45)
@@ -168,6 +169,7 @@ def safety_scenario(
 
 
 DAY: Final = timedelta(hours=24)
+_RESTORED_AND_CLAIMED_AGAIN: Final = ("restore1", "proofs", "sweep", "deliver")
 SAFETY_SCENARIOS: Final = (
     safety_scenario("natural", RetrySafety.NATURAL),
     safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),
@@ -198,6 +200,25 @@ SAFETY_SCENARIOS: Final = (
         RetrySafety.LOOKUP,
         lag=timedelta(0),
         fixed_prefix="w1:outside.do>deliver w2:end>sweep",
+    ),
+    # A worker sent nothing and is about to release its claim. It wakes after a restore, when the
+    # job is another worker's: the row has the same version as before, and another owner.
+    replace(
+        safety_scenario(
+            "restored-zombie",
+            RetrySafety.LOOKUP,
+            lag=timedelta(0),
+            fixed_prefix=" ".join(
+                (
+                    "w1:outside.do!refused",
+                    *(f"w1:jobs.update_item#2>{one}" for one in _RESTORED_AND_CLAIMED_AGAIN),
+                    "w2:outside.do>w1",
+                )
+            ),
+        ),
+        restore=RestoreMode.JOBS_LAGGING,
+        sweeps_at=(timedelta(minutes=40),),  # the restored table is open by then
+        duplicate_messages=1,
     ),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
     safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
