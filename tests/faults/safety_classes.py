@@ -194,12 +194,15 @@ SAFETY_SCENARIOS: Final = (
         )
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
-    # A duplicate arrives while the request of the owner is not answered, and a sweep after it.
-    safety_scenario(
-        "lookup-owned",
-        RetrySafety.LOOKUP,
-        lag=timedelta(0),
-        fixed_prefix="w1:outside.do>deliver w2:end>sweep",
+    # A duplicate and then a sweep arrive while the request of the owner is not answered.
+    replace(
+        safety_scenario(
+            "lookup-owned",
+            RetrySafety.LOOKUP,
+            lag=timedelta(0),
+            fixed_prefix="w1:outside.do>deliver w2:end>sweep",
+        ),
+        sweeps_at=(timedelta(0),),
     ),
     # A worker sent nothing and is about to release its claim. It wakes after a restore, when the
     # job is another worker's: the row has the same version as before, and another owner.
