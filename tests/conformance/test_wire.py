@@ -118,7 +118,8 @@ def reject(clients: AwsClients, account: MemoryAws) -> None:
     rejects.reject("\x00é", reason="no", message_id="m-1", job_key="payment.charge:1")
     (message,) = account.sqs.queues[URL].messages
     assert message.body == "\\x00é"
-    assert {name: one["StringValue"] for name, one in message.attributes.items()} == {
+    stored = message.to_record()["messageAttributes"]
+    assert {name: one["stringValue"] for name, one in stored.items()} == {
         "reason": "no",
         "message_id": "m-1",
         "queue": "payments",

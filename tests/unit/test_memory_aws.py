@@ -25,7 +25,7 @@ def clock() -> FakeClock:
 def aws(clock: FakeClock) -> MemoryAws:
     account = MemoryAws(now=clock.now)
     account.s3.buckets = {"plain": MemoryBucket(), "kept": MemoryBucket(versioned=True)}
-    account.sqs.queues = {"work": MemoryQueue()}
+    account.sqs.queues = {"work": MemoryQueue(max_receive_count=2, dead_letters=MemoryQueue())}
     return account
 
 
@@ -97,7 +97,7 @@ def test_lists_continue_on_next_page(aws: MemoryAws) -> None:
     assert max(len(page.get("Versions", ())) for page in versions) == 2
 
 
-def test_message_is_hidden_until_it_is_visible(aws: MemoryAws, clock: FakeClock) -> None:
+def test_message_is_hidden_then_dead_lettered(aws: MemoryAws, clock: FakeClock) -> None:
     queue = aws.sqs.queues["work"]
     sent = aws.sqs.send_message_batch(
         QueueUrl="work",
@@ -112,12 +112,17 @@ def test_message_is_hidden_until_it_is_visible(aws: MemoryAws, clock: FakeClock)
     )
     clock.advance(seconds=5)
     assert queue.receive(at=clock.now()) == [message]
-    clock.advance(minutes=6)
+    assert message.to_record()["attributes"]["ApproximateReceiveCount"] == "2"
+    clock.time += queue.visibility_timeout
     with pytest.raises(ClientError) as error:
         aws.sqs.change_message_visibility(
             QueueUrl="work", ReceiptHandle=message.receipt, VisibilityTimeout=5
         )
     assert code_of(error) == "AWS.SimpleQueueService.MessageNotInflight"
+
+    assert queue.receive(at=clock.now()) == []
+    assert queue.dead_letters is not None
+    assert queue.dead_letters.messages == [message]
 
 
 BATCH = "AWS.SimpleQueueService"

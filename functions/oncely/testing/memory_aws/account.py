@@ -1,11 +1,10 @@
 """An AWS account in memory: one client of each service, under the shipped adapters."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from oncely.table_schema import TableSchema
 from oncely.testing.memory_aws.calls import Intercept, MemoryClient, perform_directly
-from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from oncely.testing.memory_aws.services import (
     MemoryEventBridge,
     MemoryS3,
@@ -29,7 +28,7 @@ class MemoryAws:
         self,
         *,
         now: Now,
-        tables: Mapping[str, TableSchema] | None = None,  # of DynamoDB
+        tables: Any = None,  # noqa: ANN401  # as MemoryDynamo takes them; None for an account without DynamoDB
         intercept: Intercept = perform_directly,
         services: Mapping[str, MemoryClient] | None = None,
     ) -> None:
@@ -39,13 +38,11 @@ class MemoryAws:
         self.events = MemoryEventBridge()
         self.secrets = MemorySecrets()
         self.states = MemoryStepFunctions(now)
-        self.dynamodb = MemoryDynamo(tables or {}, now=now)
-        own: tuple[MemoryClient, ...] = (
-            *(self.sqs, self.sns, self.s3, self.events, self.secrets, self.states),
-            self.dynamodb,
-        )
+        own = (self.sqs, self.sns, self.s3, self.events, self.secrets, self.states)
         self._by_name: dict[str, MemoryClient] = {one.service: one for one in own}
         self._by_name |= services or {}
+        if tables is not None:
+            self._by_name["dynamodb"] = self.dynamodb = _new_dynamodb(tables, now)
         self.intercept = intercept
 
     @property
@@ -68,3 +65,7 @@ class MemoryAws:
         """The one client of a service. Its timeouts and retries do not matter here."""
         del config
         return self._by_name[service]
+
+
+def _new_dynamodb(tables: Any, now: Now) -> Any:  # noqa: ANN401  # until MemoryDynamo is here
+    return import_module("oncely.testing.memory_aws.dynamodb").MemoryDynamo(tables, now=now)

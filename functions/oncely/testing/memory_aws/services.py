@@ -315,28 +315,69 @@ class SqsMessage:
 
     message_id: str
     body: str
+    sent_at: datetime
     visible_at: datetime
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group: str | None = None
+    receive_count: int = 0
     receipt: str = ""  # of the latest delivery
 
-
-_VISIBILITY_TIMEOUT: Final = timedelta(minutes=6)
+    def to_record(self) -> _Response:
+        """The record of the message in the event of a Lambda function."""
+        attributes = {
+            name: {
+                "dataType": one["DataType"],
+                "stringValue": one["StringValue"],
+                "stringListValues": [],
+                "binaryListValues": [],
+            }
+            for name, one in self.attributes.items()
+        }
+        return {
+            "messageId": self.message_id,
+            "receiptHandle": self.receipt,
+            "body": self.body,
+            "attributes": {
+                "ApproximateReceiveCount": str(self.receive_count),
+                "SentTimestamp": str(int(self.sent_at.timestamp() * 1000)),
+            },
+            "messageAttributes": attributes,
+            "eventSource": "aws:sqs",
+        }
 
 
 @dataclass
 class MemoryQueue:
-    """A queue. A delivered message stays hidden until it is visible again."""
+    """A queue. A delivered message stays hidden until it is visible again or deleted."""
 
+    visibility_timeout: timedelta = timedelta(minutes=6)
+    max_receive_count: int | None = None  # None: without a dead letter queue
+    dead_letters: "MemoryQueue | None" = None
     messages: list[SqsMessage] = field(default_factory=list)
 
     def receive(self, *, at: datetime, limit: int = _MAX_ENTRIES) -> list[SqsMessage]:
-        """Deliver visible messages, as Lambda's poller does."""
-        found = [one for one in self.messages if one.visible_at <= at][:limit]
-        for message in found:
-            message.receipt = f"{message.message_id}/{at.isoformat()}"
-            message.visible_at = at + _VISIBILITY_TIMEOUT
+        """Deliver visible messages, as Lambda's poller does. Moves dead letters aside."""
+        found: list[SqsMessage] = []
+        for message in [one for one in self.messages if one.visible_at <= at]:
+            if len(found) == limit:
+                break
+            if self.max_receive_count is not None and (
+                message.receive_count >= self.max_receive_count
+            ):
+                self.messages.remove(message)
+                if self.dead_letters is not None:
+                    message.receive_count = 0
+                    self.dead_letters.messages.append(message)
+                continue
+            message.receive_count += 1
+            message.receipt = f"{message.message_id}/{message.receive_count}"
+            message.visible_at = at + self.visibility_timeout
+            found.append(message)
         return found
+
+    def delete(self, receipt: str) -> None:
+        """Remove a message that was handled, as Lambda's poller does."""
+        self.messages = [one for one in self.messages if one.receipt != receipt]
 
 
 @dataclass
@@ -433,9 +474,8 @@ class MemorySqs(MemoryClient):
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         group: str | None = None,
     ) -> str:
-        message_id = f"message-{next(self.message_ids)}"
-        message = SqsMessage(message_id, body, self.now(), attributes or {}, group)
-        queue.messages.append(message)
+        message_id, now = f"message-{next(self.message_ids)}", self.now()
+        queue.messages.append(SqsMessage(message_id, body, now, now, attributes or {}, group=group))
         return message_id
 
     def _queue(self, url: str, operation_name: str) -> MemoryQueue:
