@@ -283,7 +283,7 @@ def test_lookup_reports_change_when_job_ends_meanwhile(*, deleted: bool) -> None
     before, store = world.job(KEY), world.store
 
     def another_ends_it() -> None:
-        ended = replace(store.jobs[KEY], status=Status.FINISHED, due_at=None)
+        ended = replace(before, version=9, status=Status.FINISHED, due_at=None)
         store.jobs.clear()
         if not deleted:
             store.jobs[KEY] = ended

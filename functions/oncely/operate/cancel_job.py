@@ -22,7 +22,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
 )
 from oncely.operate.repair_write import claim_obstacle
-from oncely.ports import AlreadyExists, ForgedRow, JobInserter, TableOpen
+from oncely.ports import AlreadyExists, Created, ForgedRow, JobInserter, TableOpen
 from oncely.reconcile.reconciler import Reconciler
 
 
@@ -97,7 +97,7 @@ def cancel_absent(
         reason=request.reason,
         retention=contract_type.effective_retention(reconciler.row_retention),
     )
-    written = inserter.insert(row)
+    written = Created(row) if request.dry_run else inserter.insert(row)
     if isinstance(written, ForgedRow):
         return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
     if isinstance(written, AlreadyExists):

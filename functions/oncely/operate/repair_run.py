@@ -140,7 +140,7 @@ class RepairRun(ProviderRun):
     def write_and_send(self, row: Job, decision: Decision, details: RepairDetails) -> RepairOutcome:
         """Write a decision after which a worker runs the job."""
         outcome = self.writer.write(row, decision, details)
-        if not isinstance(outcome, Repaired):
+        if self.request.dry_run or not isinstance(outcome, Repaired):
             return outcome
         # If this fails, the next sweep sends the message.
         sent = self.reconciler.resend_message(type(self.contract), outcome.after)

@@ -37,7 +37,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
-from oncely.run.attempt import row_after
+from oncely.run.attempt import row_after, would_swap
 
 _VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
 
@@ -69,7 +69,11 @@ class RepairWriter:
         now, kept = self.reconciler.clock.now(), self.reconciler.row_retention
         after = row_after(decision, row, contract, now=now, actor=self.actor, row_retention=kept)
         writes = business_writes(after)
-        match self.reconciler.store.compare_and_swap(row, after, business_writes=writes):
+        if self.request.dry_run:
+            swapped = would_swap(after, writes, self.reconciler.dependencies.table)
+        else:
+            swapped = self.reconciler.store.compare_and_swap(row, after, business_writes=writes)
+        match swapped:
             case Swapped(job=job):
                 return Repaired(row, job, details)
             case VersionConflict(row=newer):

@@ -36,7 +36,6 @@ from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
 from oncely.operate.mark_job import UnreadableRun
-from oncely.operate.preview import preview_ports
 from oncely.operate.repair_request import (
     NO_VERSION,
     BusinessRowConflict,
@@ -71,16 +70,10 @@ class Repairer:
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
         """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
-        if not request.dry_run:
-            return self._repair(request)
-        outcome = self._preview()._repair(request)  # noqa: SLF001  # of the same class
-        if isinstance(outcome, Repaired):
+        outcome = self._repair(request)
+        if request.dry_run and isinstance(outcome, Repaired):
             return WouldRepair(outcome.after, outcome.details)
         return outcome
-
-    def _preview(self) -> "Repairer":
-        reconciler, enqueuer = preview_ports(self.reconciler, self.enqueuer)
-        return replace(self, reconciler=reconciler, enqueuer=enqueuer)
 
     def _repair(self, request: RepairRequest) -> RepairOutcome:
         table = self.reconciler.guard.check()
@@ -127,14 +120,9 @@ class Repairer:
             prechecks=run.prechecks,
         ):
             return run.apply(row)
-
-        def apply(repairer: Repairer, confirmed: RepairRequest) -> RepairOutcome:
-            reconciler, enqueuer = repairer.reconciler, repairer.enqueuer
-            return replace(run, request=confirmed, reconciler=reconciler, enqueuer=enqueuer).apply(
-                row
-            )
-
-        return self._with_second_operator(row, request, apply)
+        return self._with_second_operator(
+            row, request, lambda confirmed: replace(run, request=confirmed).apply(row)
+        )
 
     def _cancel_absent(self, request: RepairRequest, table: TableOpen) -> RepairOutcome:
         cancels = request.repair is Repair.CANCEL and request.version == NO_VERSION
@@ -168,8 +156,8 @@ class Repairer:
         if refusal := _check_allowed(option, request):
             return refusal
 
-        def apply(repairer: Repairer, confirmed: RepairRequest) -> RepairOutcome:
-            reconciler = repairer.reconciler
+        def apply(confirmed: RepairRequest) -> RepairOutcome:
+            reconciler = self.reconciler
             if contract_type is None:
                 writer = RepairWriter(reconciler, confirmed)
                 return ManualResolution(writer).resolve_job_only(row, None)
@@ -182,14 +170,14 @@ class Repairer:
         if not needs_second_operator(
             self.second_operator, request.repair, contract_type=None, row=row
         ):
-            return apply(self, request)
+            return apply(request)
         return self._with_second_operator(row, request, apply)
 
     def _with_second_operator(
         self,
         row: Job,
         request: RepairRequest,
-        apply: Callable[["Repairer", RepairRequest], RepairOutcome],
+        apply: Callable[[RepairRequest], RepairOutcome],
     ) -> RepairOutcome:
         """Apply a repair that another operator requested, or record it as a request."""
         now = self.reconciler.clock.now()
@@ -203,9 +191,9 @@ class Repairer:
             if objection:
                 return NotAllowed(objection)
             reason = f"as {pending.operator} requested: {request.reason}"
-            return apply(self, replace(request, reason=reason[:MAX_REASON_LENGTH]))
+            return apply(replace(request, reason=reason[:MAX_REASON_LENGTH]))
         # A request that would be refused is not recorded.
-        outcome = apply(self._preview(), request)
+        outcome = apply(replace(request, dry_run=True))
         if not isinstance(outcome, Repaired):
             return outcome
         wanted = PendingRepair(
@@ -281,10 +269,12 @@ class _RepairRun(CancellingRun):
 
     def _resolve(self, row: Job) -> RepairOutcome:
         noted = self.writer.write(row, note(f"looked up: {self.request.reason}"))
-        if isinstance(noted, StaleVersion):
+        if not isinstance(noted, Repaired):
             return noted
         reconciler = replace(self.reconciler, actor=self.writer.actor)
-        done = reconciler.resolve(row.job_key, on_demand=True)
+        done = reconciler.resolve_row(
+            noted.after, self.table, on_demand=True, dry_run=self.request.dry_run
+        )
         if done.job is None:
             return StaleVersion(reconciler.store.get(row.job_key) or row)
         if done.lookup_failed:
@@ -386,7 +376,7 @@ class _RepairRun(CancellingRun):
             row, self.contract.policy, new_key=key, reason=self.request.reason, now=now
         )
         written = self.writer.write(row, decision, RepairDetails(note=f"{key} is sent"))
-        if not isinstance(written, Repaired):
+        if self.request.dry_run or not isinstance(written, Repaired):
             return written
         # The note expires with its row, so the new job also stores who decided.
         made = self.enqueuer.enqueue(

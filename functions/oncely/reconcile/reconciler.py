@@ -112,6 +112,18 @@ class Reconciler:
         row = self.store.get(key) if message is None else own_row(self.store, key)
         if row is None:
             return self._create_missing(key, message, table, dry_run=dry_run)
+        return self.resolve_row(row, table, on_demand=on_demand, dry_run=dry_run, deadline=deadline)
+
+    def resolve_row(
+        self,
+        row: Job,
+        table: TableOpen,
+        *,
+        on_demand: bool = False,
+        dry_run: bool = False,
+        deadline: datetime | None = None,
+    ) -> Resolution:
+        """Do what is due for a job whose row was just read."""
         step = sweep_step(row, self.clock.now(), on_demand=on_demand)
         if row.is_forged and step is not SweepStep.NONE:
             return self._review(row, on_forged_row(row), dry_run=dry_run)
@@ -187,7 +199,7 @@ class Reconciler:
         return resolution
 
     def _review(self, row: Job, decision: Decision, *, dry_run: bool) -> Resolution:
-        if not dry_run and self.decision_writer().write(row, decision).job is None:
+        if self.decision_writer(dry_run=dry_run).write(row, decision).job is None:
             return _no_resolution(row)
         return _review_resolution(row, decision.reason, dry_run=dry_run)
 
@@ -202,10 +214,14 @@ class Reconciler:
         tenant = contract_type.tenant(known_values(job))
         return all(sender.send([encode_message(job.message)], groups=[tenant]))
 
-    def decision_writer(self) -> DecisionWriter:
+    def decision_writer(self, *, dry_run: bool = False) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
         return DecisionWriter(
-            store=self.store, clock=self.clock, actor=self.actor, row_retention=self.row_retention
+            store=self.store,
+            clock=self.clock,
+            actor=self.actor,
+            row_retention=self.row_retention,
+            dry_run_table=self.dependencies.table if dry_run else None,
         )
 
 
@@ -321,12 +337,7 @@ class _JobResolution:
         outcome: EffectOutcome | None = None,
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
     ) -> DecisionResult:
-        now = self.reconciler.clock.now()
-        if self.dry_run:
-            return DecisionResult(
-                decision, decision.apply_to(row, now=now, actor=self.reconciler.actor)
-            )
-        writer = self.reconciler.decision_writer()
+        writer = self.reconciler.decision_writer(dry_run=self.dry_run)
         return writer.write(
             row, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
         )

@@ -1,6 +1,6 @@
 """One attempt at a job: executes its effect once, and writes each decision to the row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, assert_never
@@ -35,7 +35,15 @@ from oncely.domain.lifecycle import ENDING, Event
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.domain.proofs import misses_proof
 from oncely.flow.gate import Gate
-from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
+from oncely.ports import (
+    BusinessTable,
+    BusinessWriteConflict,
+    Clock,
+    JobStore,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
 from oncely.run.review_alerts import ReviewAlerter
 
 _Outcome = TypeVar("_Outcome")
@@ -66,6 +74,8 @@ class DecisionWriter:
     actor: str
     alerter: ReviewAlerter | None = None
     row_retention: timedelta | None = None  # of the stage, for natural effects
+    # Of a dry run: nothing is written, and business writes are compared with these tables.
+    dry_run_table: Callable[[str], BusinessTable] | None = None
 
     def write(
         self,
@@ -79,7 +89,7 @@ class DecisionWriter:
         """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
         for _ in range(_MAX_CAS_RETRIES):
             after = self.row_after(decision, job, contract)
-            match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):
+            match self._swap(job, after, business_writes(after)):
                 case Swapped(job=written):
                     self._deliver_alert(decision, written)
                     return DecisionResult(decision, written)
@@ -102,6 +112,11 @@ class DecisionWriter:
                 case unreachable:
                     assert_never(unreachable)
         raise _too_many_conflicts(job)
+
+    def _swap(self, job: Job, after: Job, writes: Sequence[BusinessWrite]) -> SwapResult:
+        if self.dry_run_table is not None:
+            return would_swap(after, writes, self.dry_run_table)
+        return self.store.compare_and_swap(job, after, business_writes=writes)
 
     def row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
         """The row after a decision. The same write reserves the alert, if we send it."""
@@ -150,6 +165,14 @@ class DecisionWriter:
                 case unreachable:
                     assert_never(unreachable)
         raise _too_many_conflicts(job)
+
+
+def would_swap(
+    after: Job, writes: Iterable[BusinessWrite], table: Callable[[str], BusinessTable]
+) -> SwapResult:
+    """What a swap of the row that was just read would return. Writes nothing."""
+    refused = [str(one) for one in writes if not one.applies_to(table(one.table).get(one.key))]
+    return BusinessWriteConflict(", ".join(refused)) if refused else Swapped(after)
 
 
 def _adds_at_most_evidence(row: Job, *, before: Job, after: Job) -> bool:
