@@ -38,12 +38,15 @@ class EffectLog:
     key_ttl: timedelta | None = None  # how long it remembers a key
     lag: timedelta = timedelta(0)  # the lag of its lookup
     first_late_by: timedelta | None = None  # how late the first request arrives
+    moves: bool = False  # its API key is one of another account after the first request
+    account: str = "first"
     in_flight: list[tuple[datetime, str, str]] = field(default_factory=list)
     effects: list[tuple[datetime, str]] = field(default_factory=list)
     keys: dict[str, datetime] = field(default_factory=dict)
 
     def do(self, name: str, key: str) -> EffectOutcome:
-        now = self.clock.now()
+        now, key = self.clock.now(), f"{self.account}:{key}"
+        self.account = "second" if self.moves else self.account
         self.deliver(now)
         if self.first_late_by is not None:
             self.in_flight.append((now + self.first_late_by, name, key))
@@ -101,6 +104,9 @@ class Effect(Contract[EffectMessage, str]):
     def outside(self) -> Any:  # noqa: ANN401  # the explorer's fake
         return self.dependencies.provider(self.resources.providers[0])
 
+    def key_scope(self) -> str:
+        return str(self.outside().account)
+
     def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
         return Proceed(facts=message.name, values={"name": message.name})
 
@@ -149,6 +155,7 @@ def safety_scenario(
     key_ttl: timedelta | None = None,
     lag: timedelta | None = None,
     first_late_by: timedelta | None = None,
+    moves: bool = False,
     fixed_prefix: str = "",
 ) -> Scenario:
     def count_effects(outside: EffectLog) -> int:
@@ -160,7 +167,7 @@ def safety_scenario(
         contract_for_safety(safety, window=window, lag=lag),
         name=f"test.effect/{name}",
         message=MESSAGE,
-        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by),
+        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by, moves),
         effect_calls={"do"},
         lookup_calls={"find"},
         count_effects=count_effects,
@@ -182,6 +189,15 @@ SAFETY_SCENARIOS: Final = (
         RetrySafety.KEYED,
         window=SHORT_LAG,
         key_ttl=SHORT_LAG,
+        fixed_prefix="w1:outside.do!lost",
+    ),
+    # A send is open when the API key becomes one of another account, which knows no earlier key.
+    safety_scenario(
+        "keyed-moved",
+        RetrySafety.KEYED,
+        window=DAY,
+        key_ttl=DAY,
+        moves=True,
         fixed_prefix="w1:outside.do!lost",
     ),
     # The first request arrives after the lookup that finds nothing. Nothing but the safety class is
