@@ -104,6 +104,8 @@ class Provider(ABC, Generic[T_co, S]):
     # Its model, a `ProviderSandbox` of `oncely.testing.sandbox`: for tests, the explorer and the
     # local stack only, as "module:attribute", so that no function loads it.
     sandbox: ClassVar[str | None] = None
+    # What it documents, a `ProviderFacts` for the docs only, in the same form.
+    facts: ClassVar[str | None] = None
     webhook_header: ClassVar[str] = ""  # in lower case, with the signature of an event
     # The environment variable that botocore reads its address from, if it is an AWS service.
     endpoint_env_var: ClassVar[str | None] = None

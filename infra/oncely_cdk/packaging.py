@@ -23,7 +23,7 @@ MISSING_PYTHON_WARNING: Final = (
 )
 # Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
-    *("cli", "testing", "providers/*/sandbox*"),
+    *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "domain/facts.py"),
     *("operate/erase.py", "aws/s3_erasure.py"),
 )
 

@@ -33,7 +33,8 @@ def test_engine_is_a_layer_with_only_what_functions_run(prod: Assembly) -> None:
 
     assert [path.name for path in package.parent.iterdir()] == ["oncely"]
     assert not [name for name in ("cli", "testing") if (package / name).exists()]
-    assert not list(package.glob("providers/*/sandbox*"))
+    for unused in ("providers/*/sandbox*", "providers/*/facts.py"):
+        assert not list(package.glob(unused))
     assert all("engine" in function.layers for function in prod.functions.values())
 
 

@@ -3,7 +3,9 @@
 import json
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Final
 
 import typer
@@ -13,8 +15,10 @@ import typer.main
 from oncely.cli.main import app
 from oncely.cli.project import project_jobs
 from oncely.contract import AnyContract, providers_of
+from oncely.domain.facts import Fact, ProviderFacts
 from oncely.domain.keys import MAX_KEY_LENGTH
 from oncely.domain.profiles import ProviderProfile
+from oncely.provider import AnyProvider
 from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.table_schema import KeySchema, TableSchema
 
@@ -78,6 +82,22 @@ status = "payment_status"
 
 Synthesis refuses a mapping of an unknown column and, for a CDK table, a key that does not fit.
 `oncely doctor` checks key, indexes and TTL, and the columns of up to 1,000 rows.
+"""
+_PROVIDERS_INTRO: Final = """\
+# Provider facts
+
+{notice}
+
+What payment, CRM and email providers document of idempotency keys, lags, limits and errors, where
+we read it and when, and what Oncely does because of it. The facts help without Oncely, too.
+
+- A date is the day on which a stored copy of the page was read and said so. Pages change without
+  notice: before you rely on a fact, read its source.
+- "Not documented" means that no page was found that day. Oncely assumes the fact, on the safe side.
+- "Not looked up" means that the fact comes from an earlier version of this page.
+
+## Oncely's decisions
+
 """
 
 
@@ -160,20 +180,86 @@ def _message(contract_type: type[AnyContract]) -> Iterator[str]:
 
 
 def _providers() -> Iterator[str]:
-    yield from ("# Providers", "", _NOTICE, "")
-    facts = (
-        "What Oncely relies on at each provider: timeouts, idempotency keys, lookups and quirks."
-    )
-    yield from (facts, "")
-    profiles = {one.profile.name: one.profile for one in providers_of(project_jobs())}
-    yield "| | " + " | ".join(profiles) + " |"
-    yield "|---|" + "---|" * len(profiles)
-    for row, cells in _rows(list(profiles.values())):
-        yield f"| {row} | " + " | ".join(cells) + " |"
-    for name, profile in profiles.items():
-        yield from ("", f"## {name}", "")
-        yield from (f"- {fact}" for fact in profile.facts)
+    yield _PROVIDERS_INTRO.format(notice=_NOTICE).rstrip("\n")
     yield ""
+    plugins = providers_of(project_jobs())
+    profiles = [one.profile for one in plugins]
+    yield "| | " + " | ".join(one.name for one in profiles) + " |"
+    yield "|---|" + "---|" * len(profiles)
+    for row, cells in _rows(profiles):
+        yield f"| {row} | " + " | ".join(cells) + " |"
+    yield from ("", "## The numbers behind them", "")
+    yield from ("| provider | number | Oncely uses | read |", "|---|---|---|---|")
+    for plugin in plugins:
+        bases = {fact.of: fact for fact in facts_of(plugin).facts}
+        for name, value in provider_numbers(plugin).items():
+            yield f"| {plugin.profile.name} | {name} | {value} | {_basis(bases[name])} |"
+    for plugin in plugins:
+        yield from _provider(plugin.profile.name, facts_of(plugin))
+    yield ""
+
+
+def _provider(name: str, register: ProviderFacts) -> Iterator[str]:
+    yield from ("", f"## {name}", "")
+    for fact in register.facts:
+        yield f"- {fact.says} *{_basis(fact)}*"
+        if fact.does:
+            yield f"  - **Oncely:** {fact.does}"
+    if register.sdk is None:
+        yield from ("", "Oncely calls it without an SDK, so none is compared with these facts.")
+    else:
+        sdk = register.sdk
+        yield ""
+        yield f"What its SDK `{sdk.package}` {sdk.version} knows of this, read {sdk.read}:"
+        yield ""
+        yield from (f"- `{word}`: {meaning}" for word, meaning in sdk.knows.items())
+    yield from ("", "What else Oncely does:", "")
+    yield from (f"- {note}" for note in register.notes)
+
+
+def facts_of(plugin: AnyProvider) -> ProviderFacts:
+    """Return the register of a provider. It is empty if the plug-in names none."""
+    if plugin.facts is None:
+        return ProviderFacts(facts=())
+    found: ProviderFacts = resolve_name(plugin.facts)
+    return found
+
+
+def provider_numbers(plugin: AnyProvider) -> dict[str, str]:
+    """Return the numbers that decisions take from a provider, by the names of `Fact.of`."""
+    numbers = _numbers(plugin.profile)
+    for contract in project_jobs():
+        for policy in contract.all_policies():
+            if policy.profile.name == plugin.profile.name:
+                own = _numbers(policy.profile).items() - numbers.items()
+                numbers |= {f"{name} of {contract.job_type}": value for name, value in sorted(own)}
+    return numbers
+
+
+def _numbers(profile: ProviderProfile) -> dict[str, str]:
+    numbers = {}
+    if profile.key_ttl is not None:
+        numbers["key window"] = f"{profile.key_ttl / timedelta(hours=1):g} hours"
+        numbers["key length"] = f"{profile.max_key_length} characters"
+    if (lag := profile.lookup_lag) is not None:
+        numbers["lookup lag"] = _duration(lag) if lag else "immediate"
+    rates = {group: one.per_second for group, one in profile.rate_limits.items() if one.per_second}
+    if rates:
+        each = " and ".join(f"{rate:g} {group}" for group, rate in rates.items())
+        numbers["request rate"] = f"{each} a second"
+    return numbers
+
+
+def _duration(time: timedelta) -> str:
+    minutes = time / timedelta(minutes=1)
+    return f"{minutes:g} minutes" if minutes >= 1 else f"{time.total_seconds():g} seconds"
+
+
+def _basis(fact: Fact) -> str:
+    if fact.source:
+        site = fact.source.removeprefix("https://").partition("/")[0]
+        return f"[{site}]({fact.source}), {fact.read}"
+    return "Not looked up" if fact.read is None else f"Not documented, {fact.read}"
 
 
 def _tables() -> Iterator[str]:
@@ -210,23 +296,8 @@ def _key(key: KeySchema) -> str:
 def _rows(profiles: list[ProviderProfile]) -> Iterator[tuple[str, list[str]]]:
     yield "request timeout", [f"{p.request_timeout.seconds} s" for p in profiles]
     yield "maximum requests in one run", [str(p.max_calls + p.max_closing_calls) for p in profiles]
-    yield "idempotency key is safe for", [_hours(p) for p in profiles]
+    yield "idempotency key is used for", [_hours(p) for p in profiles]
     yield "idempotency key is unique within", [p.key_scope for p in profiles]
-    yield "maximum key length", [str(p.max_key_length) if p.key_ttl else _NONE for p in profiles]
-    yield "a lookup may miss a new effect for", [_lag(p) for p in profiles]
-
-
-def _lag(profile: ProviderProfile) -> str:
-    if profile.lookup_lag is None:
-        return "no lookup"
-    others = [
-        f" ({one.job_type}: {policy.profile.lookup_lag.seconds} s)"
-        for one in project_jobs()
-        for policy in one.all_policies()
-        if policy.profile.name == profile.name
-        and policy.profile.lookup_lag not in {None, profile.lookup_lag}
-    ]
-    return f"{profile.lookup_lag.seconds} s" + "".join(others)
 
 
 def _hours(profile: ProviderProfile) -> str:

@@ -25,7 +25,7 @@ class RetrySafety(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderProfile:
-    """The facts about a provider that decisions need; docs/providers.md has their sources."""
+    """The numbers of a provider that decisions need; docs/providers.md has their sources."""
 
     name: str
     request_timeout: timedelta
@@ -38,7 +38,6 @@ class ProviderProfile:
     lookup_lag: timedelta | None = None  # how stale a lookup may be; None if there is no lookup
     # A group without one is not limited. A stage may set others.
     rate_limits: Mapping[EndpointGroup, RateLimit] = field(default_factory=dict, hash=False)
-    facts: tuple[str, ...] = ()  # for docs/providers.md
 
     @property
     def max_run_time(self) -> timedelta:

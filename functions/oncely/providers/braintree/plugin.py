@@ -23,53 +23,8 @@ PROFILE: Final = ProviderProfile(
     # the two requests of a search.
     max_calls=4,
     max_closing_calls=2,  # void, and the read after an error
-    key_scope="none: Braintree's SDK takes no idempotency keys",
+    key_scope="none: Oncely sends Braintree no idempotency keys",
     lookup_lag=SEARCH_LAG,
-    facts=(
-        (
-            "Only a submitted transaction takes money, and a second submission of it is rejected. "
-            "Oncely authorizes first, saves the transaction id, and submits nothing else."
-        ),
-        (
-            "An authorization whose response was lost is searched for by `order_id`, which holds "
-            "the deployment and the job key. What is found is verified and submitted, or voided."
-        ),
-        (
-            "Braintree documents no delay of the search. Oncely authorizes again only after "
-            "5 minutes without a result. A longer delay cannot charge twice: it leaves an "
-            "authorization that a later run voids, or that expires."
-        ),
-        (
-            "`api_request_key` of newer SDKs is documented for GraphQL only, and the gateway's "
-            "check for duplicates is optional and covers 30 seconds. Oncely relies on neither."
-        ),
-        (
-            "A sale that is rejected as a duplicate proves that another transaction of the job "
-            "exists, so it is searched for."
-        ),
-        (
-            "A refund is one call without an idempotency key. If its response were lost, Oncely "
-            "could not repeat it safely, so `payment.refund` refuses orders that were paid here. "
-            "Refund them in the Control Panel."
-        ),
-        "A transaction that is submitted for settlement, settling or settled has taken the money.",
-        "`settlement_pending` is undecided; `settlement_declined` took nothing.",
-        (
-            "Soft and hard declines end the job; the result has the processor's code and type. "
-            "Only a resubmission tries again."
-        ),
-        (
-            "The currency is the merchant account's. `merchant_accounts` names one for each "
-            "currency, and an authorization in another currency is never submitted."
-        ),
-        ("A transaction is ours only with our deployment, job key, customer, amount and currency."),
-        "500, 503, 504 and timeouts prove nothing. 401, 403 and 429 create no transaction.",
-        (
-            "A repeated run searches and reads before it submits, with up to ten requests. If it "
-            "runs out of time, it is looked up as after a crash."
-        ),
-        "Each request opens a connection, since Lambda freezes a function with idle ones.",
-    ),
 )
 
 _ACCOUNT: Final = r"[a-z]{3}=[\w-]{1,100}"
@@ -107,6 +62,7 @@ class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
     settings_type = BraintreeSettings
     layer = "braintree"
     sandbox = "oncely.providers.braintree.sandbox:BraintreeSandbox"
+    facts = "oncely.providers.braintree.facts:FACTS"
     preload = ("oncely.providers.braintree.payments",)
 
     def connect(self, access: ProviderAccess[BraintreeSettings]) -> "PaymentProvider":

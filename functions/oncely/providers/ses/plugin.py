@@ -26,27 +26,6 @@ PROFILE: Final = ProviderProfile(
     # The default of an account outside of SES's sandbox.
     rate_limits={EndpointGroup.EFFECTS: RateLimit(per_second=14)},
     key_scope="none: SES has neither idempotency keys nor lookups",
-    facts=(
-        "SendEmail has no idempotency token, and no API call returns whether an email was sent.",
-        "With default retries, a client can send an email up to 3 times if the connection drops.",
-        (
-            "SES limits the emails per second of an account. If `oncely doctor` shows another "
-            "limit than 14, set `ses_effects_per_second`."
-        ),
-        (
-            "SES's events contain the tags of an email: its job key, and a digest of deployment, "
-            "job key and fence. A `Send` event with that digest proves that the email was sent."
-        ),
-        "SES delivers events on a best-effort basis: late, twice or in any order.",
-        (
-            "An error about our account, such as an unverified sender, means that nothing was "
-            "sent. It raises one alarm."
-        ),
-        (
-            "SES drops idle connections, and a frozen Lambda does not notice. Each email uses its "
-            "own connection."
-        ),
-    ),
 )
 
 
@@ -68,6 +47,7 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     settings_type = SesSettings
     has_api_key = False
     sandbox = "oncely.providers.ses.sandbox.api:SesSandbox"
+    facts = "oncely.providers.ses.facts:FACTS"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
     def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":

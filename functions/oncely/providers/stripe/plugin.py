@@ -41,66 +41,6 @@ PROFILE: Final = ProviderProfile(
         EndpointGroup.EFFECTS: RateLimit(per_second=25),
         EndpointGroup.LOOKUPS: RateLimit(per_second=25),
     },
-    facts=(
-        (
-            "Stripe remembers an idempotency key for at least 24 hours. Oncely leaves 1 hour of "
-            "that unused."
-        ),
-        (
-            "Stripe may store a 500 under its key, and says so only when it replays it "
-            "(`Idempotent-Replayed`). A payment gets a new key once a lookup proves that it was "
-            "not charged."
-        ),
-        "Reads of an intent by its id are consistent. The search index lags and is not used.",
-        "Lists of a customer's payments show a second payment of the same job.",
-        (
-            "An idempotency key is valid for one account and one mode. With another API key, "
-            "Stripe may not recognize it."
-        ),
-        (
-            "Stripe allows 25 requests a second to each endpoint, unless it raises the limit of an "
-            "account. Then set `stripe_effects_per_second` and `stripe_lookups_per_second`."
-        ),
-        "Confirming takes a few seconds at worst. The timeout for the whole request is 10 seconds.",
-        "401, 403 and `lock_timeout` on confirm prove nothing, so Oncely reads the intent.",
-        "Oncely searches only the customer's newest 300 payments for a second one of the same job.",
-        (
-            "An intent may be processing for days: a SEPA debit up to 14 business days, an ACH "
-            "debit 4."
-        ),
-        "A declined intent stays open. Only a canceled intent can never take money.",
-        "An intent is ours only with our deployment, job key, customer, amount, currency and mode.",
-        (
-            "Oncely reads an intent of an earlier run, saved or replayed, before it confirms the "
-            "intent."
-        ),
-        (
-            "A refund is one call. Oncely repeats it under the same key, and uses a new one only "
-            "after Stripe replayed an error and the refund is certainly absent."
-        ),
-        (
-            "A refund is absent only 5 minutes after the last request, if the list of the charge's "
-            "refunds lacks it and the charge's own `amount_refunded` is not more than the list "
-            "shows."
-        ),
-        (
-            "A charge whose metadata names another deployment is never refunded. One without "
-            "metadata, made before Oncely, is."
-        ),
-        (
-            '"Already refunded" may mean our own refund, so Oncely searches that list by metadata '
-            "before it accepts a decline. A refund can fail days later."
-        ),
-        "`amount_to_confirm` limits what a confirmation may charge, even if the intent changed.",
-        (
-            "Events are hints: Oncely reads the object at Stripe before it records anything. They "
-            "are off unless `stripe_event_source` or `stripe_webhook` is set."
-        ),
-        (
-            "The prefix of an API key contains its mode. If it does not, Oncely compares no mode: "
-            "Stripe returns only objects of the key's mode."
-        ),
-    ),
 )
 
 
@@ -133,6 +73,7 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
     test_key_prefixes = ("sk_test_", "rk_test_")
     layer = "payments"
     sandbox = "oncely.providers.stripe.sandbox.api:StripeSandbox"
+    facts = "oncely.providers.stripe.facts:FACTS"
     preload = ("oncely.providers.stripe.payments",)
     webhook_header = "stripe-signature"
 
