@@ -32,7 +32,7 @@ FACTS: Final = ProviderFacts(
             read=_READ,
         ),
         Fact(
-            says="A repeat while the first request is in progress gets an error, to retry later.",
+            says="A repeat during the first request gets an error that asks to retry.",
             source=_KEYS,
             read=_READ,
         ),

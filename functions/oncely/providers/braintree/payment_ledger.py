@@ -23,7 +23,7 @@ from oncely.providers.braintree.responses import (
 )
 from oncely.providers.braintree.sdk import DisputeSearch, NotFoundError, TransactionSearch
 
-# A search returns at most 50,000 transactions, and the SDK reads the whole result. A result this
+# A search ends at 20,000 transactions at most, and the SDK reads the whole result. A result this
 # large is read in halves.
 MAX_RESULT: Final = 1_000
 # One page of a search.

@@ -23,7 +23,7 @@ PROFILE: Final = ProviderProfile(
     name="Amazon SES",
     request_timeout=timedelta(seconds=10),
     max_calls=1,
-    # The default of an account outside of SES's sandbox.
+    # What others report outside of SES's sandbox. AWS names no number; `oncely doctor` reads ours.
     rate_limits={EndpointGroup.EFFECTS: RateLimit(per_second=14)},
     key_scope="none: SES has neither idempotency keys nor lookups",
 )
