@@ -13,6 +13,7 @@ import tests.support.parsed_once  # noqa: F401  # hundreds of sessions use the s
 from oncely_local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
+from tests.support.published_specs import compare_exchanges
 
 _SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
 
@@ -87,6 +88,14 @@ def _restore_order(items: list[pytest.Item]) -> None:
 def _position_in_file(item: pytest.Item) -> tuple[int, list[int]]:
     parameters = getattr(item, "callspec", None)
     return item.location[1] or 0, list(parameters.indices.values()) if parameters else []
+
+
+@pytest.fixture
+def published_specs() -> Iterator[None]:
+    """Compare requests to models of providers, and their responses, with the vendors' specs."""
+    with compare_exchanges() as comparison:
+        yield
+    assert not comparison.unknown, "\n".join(sorted(comparison.unknown))
 
 
 @pytest.fixture

@@ -21,6 +21,11 @@ from tests.support.engines import ALL_ENGINES, EngineKind
 from tests.support.erasing import s3_client
 
 
+@pytest.fixture(autouse=True)
+def _published_specs(published_specs: None) -> None:
+    """Compare every exchange with a model of a provider with the vendor's description."""
+
+
 @pytest.fixture(params=ALL_ENGINES)
 def db(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
     with tables_for(request) as tables:

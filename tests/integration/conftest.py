@@ -10,6 +10,11 @@ from tests.support.shipped_sandbox import ShippedSandbox
 from tests.support.worker import WorkerHarness, worker_harness
 
 
+@pytest.fixture(autouse=True)
+def _published_specs(published_specs: None) -> None:
+    """Compare every exchange with a model of a provider with the vendor's description."""
+
+
 @pytest.fixture
 def rig(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
     with worker_harness(dynamo, monkeypatch) as stage:

@@ -138,6 +138,7 @@ class FakeAwsAccount:
             "EnforcementStatus": "HEALTHY",
         }
         destination = {
+            "Name": "oncely",
             "Enabled": True,
             "MatchingEventTypes": ["SEND", "BOUNCE", "COMPLAINT"],
             "EventBridgeDestination": {

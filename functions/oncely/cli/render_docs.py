@@ -21,6 +21,7 @@ from oncely.domain.profiles import ProviderProfile
 from oncely.provider import AnyProvider
 from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.table_schema import KeySchema, TableSchema
+from oncely.testing.sandbox.provider_sandbox import sandbox_type
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
@@ -48,6 +49,12 @@ A job has the same fields in every command and in the admin page's API. Fields m
 but none is renamed.
 
 """
+_MODELS: Final = """\
+Tests compare every request of a shipped client, and every response of its model, with what the
+vendor publishes as data: the installed SDK of Stripe, HubSpot's OpenAPI, and botocore. They fail
+for a difference that is not in this list, and for one in it that is gone.
+"""
+_NOT_DESCRIBED: Final = "No description is published as data. The vendor's SDK reads the responses."
 _TABLES_INTRO: Final = """\
 # Business tables
 
@@ -196,6 +203,11 @@ def _providers() -> Iterator[str]:
             yield f"| {plugin.profile.name} | {name} | {value} | {_basis(bases[name])} |"
     for plugin in plugins:
         yield from _provider(plugin.profile.name, facts_of(plugin))
+    yield from ("", "## Where a model knowingly differs", "", _MODELS)
+    for plugin in plugins:
+        if plugin.sandbox is not None:
+            stated = sandbox_type(plugin).differs or (_NOT_DESCRIBED,)
+            yield from (f"- {plugin.profile.name}: {one}" for one in stated)
     yield ""
 
 

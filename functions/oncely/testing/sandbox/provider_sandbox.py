@@ -53,6 +53,9 @@ class ProviderSandbox(ABC):
     fault_rates: ClassVar[tuple[tuple[FaultKind, str, float], ...]] = ()
     # The method whose response sometimes never ends. None if none should hang.
     hanging_call: ClassVar[str | None] = None
+    # Where the model knowingly differs from the vendor's published description, in words, each with
+    # patterns of the differences that tests find. None if the vendor publishes none as data.
+    differs: ClassVar[Mapping[str, tuple[str, ...]] | None] = None
 
     ledger: ProviderLedger
     # Receives the provider's events in the format of its API. Must not block.

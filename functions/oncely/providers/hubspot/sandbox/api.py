@@ -63,6 +63,26 @@ class HubSpotSandbox(ProviderSandbox):
         (FaultKind.OUTAGE, "list_contacts", 3),
         (FaultKind.OUTAGE, "get_contact", 3),
     )
+    differs: ClassVar = {
+        "A requested property without a value is null. HubSpot describes values as strings. Oncely "
+        "accepts null, an empty string and a missing property.": (
+            "SimplePublic*.properties.*: null",
+        ),
+        "A search names its order as objects with `propertyName` and `direction`, and its first "
+        "page has no `after`, as in HubSpot's guide. HubSpot describes strings, and requires all "
+        "fields.": (
+            "PublicObjectSearchRequest.sorts[[][]]: object",
+            "*SearchRequest.after: missing",
+        ),
+        "Errors have `status`, and those of a rate limit `errorType` and `policyName`, as in "
+        "HubSpot's guide. HubSpot describes none of them.": (
+            *("Error.status: not described", "Error.errorType: not described"),
+            "Error.policyName: not described",
+        ),
+        "413 and 414 have only a message: HubSpot's front end sends them.": (
+            "Error.category: missing",
+        ),
+    }
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
@@ -178,12 +198,13 @@ class HubSpotSandbox(ProviderSandbox):
             except HubSpotApiError as error:
                 if error.status == CONFLICT and not self.rules.reports_conflicting_property:
                     raise  # the usual error covers the whole batch
-                errors.append({**error.body, "context": {"ids": [one["id"]]}})
+                details = {"context": {"ids": [one["id"]]}, "errors": [], "links": {}}
+                errors.append({**details, **error.body})
         at = format_timestamp(request.at)
         body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
         if errors:
             return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
-        return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
+        return SandboxResponse(200, body)
 
 
 def _check_size(request: SandboxRequest) -> None:

@@ -23,6 +23,18 @@ class SesSandbox(ProviderSandbox):
     requests: ClassVar = {"send": {"method": "POST", "path": SEND_PATH}}
     settings: ClassVar = {"sender_address": "receipts@example.com"}
     fault_rates = ((FaultKind.ACCEPT_THEN_DROP, "send", 1), (FaultKind.RATE_LIMIT, "send", 2))
+    differs: ClassVar = {
+        "The model also answers with errors of AWS's front end, and of SES's other operations. "
+        "botocore lists neither for SendEmail.": (
+            *("error 400 AccessDeniedException: *", "error 400 RequestExpired: *"),
+            *("error 400 UnrecognizedClientException: *", "error 400 ValidationException: *"),
+            *("error 403 UnrecognizedClientException: *", "error 409 ConflictException: *"),
+            "error 500 InternalServiceErrorException: *",
+            "error 503 ServiceUnavailableException: *",
+        ),
+        "The events are written from SES's guide: botocore does not describe what EventBridge "
+        "delivers.": (),
+    }
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)

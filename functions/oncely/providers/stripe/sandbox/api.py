@@ -115,6 +115,15 @@ class StripeSandbox(StripeModel):
         (FaultKind.OUTAGE, "lookup_refund", 20),
     )
     hanging_call = "execute"
+    differs: ClassVar = {
+        "Optional fields that Oncely does not read are left out.": (),
+        "`pm_processing`, `pm_sepa`, `pm_declinedFirst`, `pm_missing` and `cus_missing` exist only "
+        "in the model.": (),
+        "The code `payment_method_types_no_longer_supported` is from Stripe's changelog of "
+        "2026-09-30. The SDK does not list it.": (
+            "*.code: 'payment_method_types_no_longer_supported'",
+        ),
+    }
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
@@ -281,7 +290,7 @@ class StripeSandbox(StripeModel):
         params = Params(request.params, known=("email", "limit"))
         email, limit = params.required("email"), params.limit()
         found = [one for one, known in self.ledger.emails.items() if known == email]
-        items = [{"id": one, "object": "customer", "email": email} for one in found[:limit]]
+        items = [customer_body(one, email=email) for one in found[:limit]]
         page = list_body(items, url=request.path, has_more=len(found) > limit)
         return SandboxResponse(200, page)
 
@@ -505,6 +514,7 @@ def charge_body(charge: Charge) -> dict[str, Any]:
         "amount": charge.amount,
         "amount_captured": charge.amount if paid else 0,
         "amount_refunded": charge.amount_refunded,
+        "billing_details": {"address": None, "email": None, "name": None, "phone": None},
         "captured": paid,
         "created": _seconds(charge.created),
         "currency": charge.currency,
@@ -523,7 +533,8 @@ def charge_body(charge: Charge) -> dict[str, Any]:
 
 
 def refund_body(refund: RecordedRefund) -> dict[str, Any]:
-    """Serialize a refund."""
+    """Serialize a refund. Only a failed one has a reason."""
+    failure = {"failure_reason": "declined"} if refund.status == "failed" else {}
     return {
         "id": refund.refund_id,
         "object": "refund",
@@ -533,8 +544,8 @@ def refund_body(refund: RecordedRefund) -> dict[str, Any]:
         "currency": refund.currency,
         "metadata": dict(refund.metadata),
         "payment_intent": refund.intent_id,
-        "failure_reason": "declined" if refund.status == "failed" else None,
         "status": refund.status,
+        **failure,
     }
 
 
@@ -544,15 +555,37 @@ def dispute_body(dispute: Dispute) -> dict[str, Any]:
         "id": dispute.dispute_id,
         "object": "dispute",
         "amount": dispute.amount,
+        "balance_transactions": [],
         "charge": dispute.charge_id,
         "created": _seconds(dispute.created),
         "currency": dispute.currency,
-        "evidence_details": {"due_by": _seconds(dispute.created + RESPONSE_TIME)},
+        "enhanced_eligibility_types": [],
+        "evidence": {"enhanced_evidence": {}},
+        "evidence_details": {
+            "due_by": _seconds(dispute.created + RESPONSE_TIME),
+            "enhanced_eligibility": {},
+            "has_evidence": False,
+            "past_due": False,
+            "submission_count": 0,
+            "submission_method": "not_submitted",
+        },
+        "is_charge_refundable": False,
         "livemode": False,
         "metadata": {},
         "payment_intent": dispute.intent_id,
         "reason": "fraudulent",
         "status": dispute.status,
+    }
+
+
+def customer_body(customer: str, *, email: str) -> dict[str, Any]:
+    """Serialize a customer."""
+    return {
+        "id": customer,
+        "object": "customer",
+        "created": 0,  # the model keeps only the email
+        "email": email,
+        "livemode": False,
     }
 
 
@@ -598,5 +631,6 @@ def event_for(
         "type": type_,
         "created": _seconds(at),
         "livemode": False,
+        "pending_webhooks": 1,
         "data": {"object": body},
     }

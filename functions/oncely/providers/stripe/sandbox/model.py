@@ -229,7 +229,7 @@ UNEXPECTED_STATE: Final = "payment_intent_unexpected_state"
 OWN_ERRORS: Final = {
     401: ("invalid_request_error", None, "Invalid API Key provided."),
     409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
-    429: ("rate_limit_error", "rate_limit", "Too many requests hit the API too quickly."),
+    429: ("invalid_request_error", "rate_limit", "Too many requests hit the API too quickly."),
     500: ("api_error", None, "An unknown error occurred."),
     503: ("api_error", None, "Stripe is temporarily unavailable."),
 }

@@ -1,0 +1,1 @@
+"""The vendors' published descriptions of their APIs, in one notation."""
