@@ -101,7 +101,7 @@ we read it and when, and what Oncely does because of it. The facts help without 
 - A date is the day on which a stored copy of the page was read and said so. Pages change without
   notice: before you rely on a fact, read its source.
 - "Not documented" means that no page was found that day. Oncely assumes the fact, on the safe side.
-- "Not looked up" means that the fact comes from an earlier version of this page.
+- "Not looked up" means that the fact is older than this register, or that a plug-in has none.
 
 ## Oncely's decisions
 
@@ -200,8 +200,9 @@ def _providers() -> Iterator[str]:
     for plugin in plugins:
         bases = {fact.of: fact for fact in facts_of(plugin).facts}
         for name, value in provider_numbers(plugin).items():
-            yield f"| {plugin.profile.name} | {name} | {value} | {_basis(bases[name])} |"
-    for plugin in plugins:
+            basis = _basis(bases.get(name, Fact(says="")))
+            yield f"| {plugin.profile.name} | {name} | {value} | {basis} |"
+    for plugin in (one for one in plugins if one.facts):
         yield from _provider(plugin.profile.name, facts_of(plugin))
     yield from ("", "## Where a model knowingly differs", "", _MODELS)
     for plugin in plugins:
