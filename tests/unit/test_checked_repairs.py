@@ -130,7 +130,7 @@ def test_foreign_payment_of_forged_row_is_refused(changes: Any) -> None:  # noqa
         ("declined", "declined, still open"),
         ("requires_confirmation", "not done"),
         ("processing", "in progress"),
-        ("refunded", "does not match the job"),
+        ("refunded", "succeeded, changed later"),
     ],
 )
 def test_unpaid_payment_is_not_marked_as_paid(status: str, answer: str) -> None:

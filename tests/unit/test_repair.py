@@ -20,6 +20,7 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.run.outcomes import Finished
+from tests.support.braintree_account import BraintreeAccount
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
@@ -308,3 +309,70 @@ def test_lookup_dry_run_stays_unknown_while_charge_is_pending() -> None:
 
 def make_request(what: Repair, version: int) -> RepairRequest:
     return RepairRequest(key=KEY, repair=what, version=version, reason="a call", actor="ada")
+
+
+def finished_world() -> InMemoryStack:
+    world = InMemoryStack()
+    world.add_order()
+    world.run(charge_message())
+    return world
+
+
+def test_lookup_reads_our_own_refund_as_a_note() -> None:
+    world = finished_world()
+    world.run(world.request_refund())
+
+    outcome = repair_job(world, Repair.LOOK_UP)
+
+    assert isinstance(outcome, Repaired)
+    assert str(outcome.details) == (
+        "Stripe lookup: succeeded, changed later, ch_1 was charged and refunded"
+    )
+    assert (world.job(KEY).status, world.alerts.sent) == (Status.FINISHED, [])
+    assert world.job(KEY).evidence[-1].event is Event.NOTE
+    (verdict,) = world.inspector().search("18452").verdicts
+    assert (verdict.certain, verdict.text) == (
+        True,
+        "charged once, 12.50 EUR on 16 Nov 2026; 12.50 EUR refunded",
+    )
+
+
+@pytest.mark.parametrize("ref", ["pi_1", "pi_gone"], ids=["disputed", "absent"])
+def test_dispute_or_absence_does_not_contradict_a_finished_charge(ref: str) -> None:
+    world = finished_world()
+    world.payments.complete("pi_1", status="disputed")
+    world.store.jobs[KEY] = replace(world.job(KEY), provider_ref=ref)
+
+    assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
+
+    assert (world.job(KEY).status, world.job(KEY).evidence[-1].event) == ("finished", Event.NOTE)
+
+
+@pytest.mark.parametrize("status", ["canceled", "declined"])
+def test_charge_that_failed_later_needs_review_and_alerts(status: str) -> None:
+    world = finished_world()
+    world.payments.complete("pi_1", status=status)
+
+    outcome = repair_job(world, Repair.LOOK_UP)
+
+    assert isinstance(outcome, Repaired)
+    job = world.job(KEY)
+    assert (job.status, job.expires_at) == (Status.NEEDS_REVIEW, None)
+    assert world.order()["status"] == "paid", "the shop decides what it does about its order"
+    world.reconcile(KEY)
+    assert len(world.alerts.sent) == 1
+
+
+def test_settlement_that_is_declined_later_needs_review() -> None:
+    world = InMemoryStack()
+    account = BraintreeAccount(now=world.clock.now)
+    world.other_payments = {"braintree": account.client}
+    world.add_order(payment_provider="braintree")
+    assert isinstance(world.run(charge_message()), Finished)
+    account.model.set_status(account.refs[0], "settlement_declined")
+
+    assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
+
+    job = world.job(KEY)
+    assert job.status is Status.NEEDS_REVIEW
+    assert "settlement_declined" in str(job.last_error)

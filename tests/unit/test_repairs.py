@@ -72,6 +72,12 @@ def test_leased_or_too_old_job_allows_no_repair() -> None:
     assert allowed_repairs(Status.READY, now=NOW + TERMS.limits.max_age) == set()
 
 
+def test_finished_job_that_moved_money_can_be_looked_up() -> None:
+    money = {"amount": 1250, "currency": "eur"}
+    assert allowed_repairs(Status.FINISHED, **money) == {Repair.LOOK_UP}
+    assert allowed_repairs(Status.FINISHED, AT_MOST_ONCE, **money) == set()
+
+
 def test_scheduled_job_can_be_run_now_or_rescheduled() -> None:
     later = LATER + TICK
     assert allowed_repairs(Status.READY, run_at=later) == {Repair.RUN_NOW, Repair.RESCHEDULE}

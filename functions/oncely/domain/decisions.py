@@ -18,6 +18,7 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    StillOpen,
     Succeeded,
 )
 from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, Job
@@ -284,12 +285,14 @@ def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> D
 
 def on_lookup_of_ended(row: Job, outcome: EffectOutcome, *, cause: str) -> Decision:
     """Record what the provider says about an ended job, or escalate a contradiction."""
-    if isinstance(outcome, Succeeded | Declined):
+    if isinstance(outcome, Succeeded | Declined | StillOpen):
         return _keep_or_contradict(row, outcome, f"{cause}: ")
     return Decision(event=Event.NOTE, reason=f"{cause}: {outcome.reason}")
 
 
-def _keep_or_contradict(row: Job, outcome: Succeeded | Declined, prefix: str) -> Decision:
+def _keep_or_contradict(
+    row: Job, outcome: Succeeded | Declined | StillOpen, prefix: str
+) -> Decision:
     reason = prefix + outcome.reason
     if not _contradicts(row, outcome):
         return Decision(event=Event.NOTE, reason=reason)
@@ -398,11 +401,11 @@ def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
     return last_send + policy.profile.request_timeout + lag
 
 
-def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
+def _contradicts(row: Job, outcome: Succeeded | Declined | StillOpen) -> bool:
     match row.status:
         case Status.FINISHED:
             # The reference identifies the effect; other fields may differ between responses.
-            return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
+            return not isinstance(outcome, Succeeded) or outcome.ref not in {None, row.provider_ref}
         case Status.FAILED | Status.CANCELLED:
             return isinstance(outcome, Succeeded)
         case Status.READY | Status.STARTED | Status.UNKNOWN | Status.NEEDS_REVIEW:

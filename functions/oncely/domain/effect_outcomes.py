@@ -127,6 +127,7 @@ class Anomalous:
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
     effect_done: bool = False  # done once, as requested; it was disputed or refunded in part later
+    undone: bool = False  # done once, as requested; all of it was refunded later
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,8 @@ def short_label(outcome: EffectOutcome) -> str:
             return "not done"
         case Pending() | InProgress():
             return "in progress"
-        case Anomalous():
-            return "does not match the job"
+        case Anomalous(effect_done=done, undone=undone):
+            return "succeeded, changed later" if done or undone else "does not match the job"
         case LookupFailed(unknown_reference=True):
             return "unknown reference"
         case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():

@@ -235,7 +235,7 @@ def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, 
             return True, f"looks up the outcome at {provider} and notes it; you decide what follows"
         case Status.NEEDS_REVIEW:
             return False, f"{provider} has no lookup for this effect"
-        case Status.FINISHED if policy.may_fail_later:
+        case Status.FINISHED if policy.can_look_up and job.amount is not None:
             return True, f"looks up at {provider} whether it failed since: then it needs review"
         case Status.READY | Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return False, _not_allowed_reason(job.status)

@@ -294,7 +294,7 @@ class _RepairRun(CancellingRun):
         )
 
     def _recheck_ended(self, row: Job) -> RepairOutcome:
-        """Look up whether a finished effect failed since. Its business rows follow in one write."""
+        """Look up whether a finished effect failed since. A refund's ledger is in the same write."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self.check_lookup(lookup):
             return refusal
@@ -302,8 +302,9 @@ class _RepairRun(CancellingRun):
             row, lookup.outcome, cause=f"looked up: {self.request.reason}"
         )
         details = RepairDetails(lookup=self.answer(lookup.outcome))
-        failed_later = isinstance(lookup.outcome, Declined)
-        if decision.event is not Event.CONTRADICT or not failed_later:
+        # A charge that failed leaves its order paid: the operator decides what the shop does.
+        frees = isinstance(lookup.outcome, Declined) and self.contract.policy.may_fail_later
+        if decision.event is not Event.CONTRADICT or not frees:
             return self.writer.write(row, decision, details)
         return self.writer.write(
             row,

@@ -235,7 +235,8 @@ class BraintreePayments:
             and outcome.effect_done
             and self._is_refunded(transaction)
         ):
-            return replace(outcome, reason=f"{ref} was charged and refunded", effect_done=False)
+            reason = f"{ref} was charged and refunded"
+            return replace(outcome, reason=reason, effect_done=False, undone=True)
         return outcome
 
     def _verify(self, ref: str, payment: Payment) -> EffectOutcome:

@@ -187,7 +187,8 @@ def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> Effect
         reason = f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}"
         return Anomalous(reason, intent.id, result)
     if getattr(charge, "refunded", False):
-        return Anomalous(f"{charge_id} was charged and refunded", intent.id, result)
+        reason = f"{charge_id} was charged and refunded"
+        return Anomalous(reason, intent.id, result, undone=True)
     if isinstance(charge, stripe.Charge) and charge.amount_refunded:
         reason = f"{charge_id} was charged and refunded in part"
         return Anomalous(reason, intent.id, result, effect_done=True)
