@@ -238,7 +238,9 @@ class Contract(ABC, Generic[M, F]):
     @classmethod
     def success_summary(cls, job: Job) -> str:
         """Describe a finished job for a support agent."""
-        del job
+        if job.is_unconfirmed:
+            verb = cls.description.done_verb
+            return f"The business rows say it was {verb}. No provider confirmed it."
         return f"Done: {cls.description.success}"
 
     @classmethod
@@ -284,6 +286,15 @@ class Contract(ABC, Generic[M, F]):
         """Look up the outcome of the effect at the provider. Read-only."""
         del call
         return LookupUnsupported()
+
+    def confirm(self, call: EffectCall[F], claimed: Succeeded) -> EffectOutcome:
+        """Ask the provider whether what the business rows call done is done. Read-only.
+
+        A worker calls it after `AlreadyResolved`. Return `claimed` itself if nobody can be asked:
+        the result of a job that moves money then says that no provider confirmed it.
+        """
+        del call
+        return claimed
 
     @classmethod
     def references(cls, outcome: EffectOutcome) -> frozenset[str]:

@@ -159,7 +159,10 @@ class PaymentLedger(Protocol):
         """
 
     def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
-        """Find the charge of a provider reference. Returns None if it took no money."""
+        """Find a charge by a job's provider reference, or by its own id.
+
+        Returns None if there is none, or if it took no money.
+        """
 
     def find_refund(self, ref: str) -> LedgerEntry | LookupFailed | None:
         """Find a refund by its id. Returns None if it gave no money back."""

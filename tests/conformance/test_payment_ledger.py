@@ -91,7 +91,9 @@ def test_charge_is_found_by_its_reference(rig: PaymentHarness) -> None:
 
     found = rig.provider.ledger.find_charge(ref)
 
+    assert isinstance(found, LedgerEntry)
     assert [found] == list_all(rig, EntryKind.CHARGE)
+    assert rig.provider.ledger.find_charge(found.entry_id) == found, "as an order row names it"
     assert rig.provider.ledger.find_charge(prepared) is None
     assert rig.provider.ledger.find_charge("bt_404") is None
 

@@ -12,10 +12,12 @@ from tests.faults.expectations import (
     KEY,
     ORDER,
     charges_in,
+    check_no_charge,
     check_order_matches_charges,
     payments_in,
 )
 from tests.faults.providers import TEN_MINUTES, NewBraintree, braintree
+from tests.support.orders import order_row
 
 SAMPLES: Final = BraintreeSandbox.samples
 # The search of this scenario is almost as stale as the profile allows.
@@ -39,6 +41,11 @@ def check_third_run_leaves_nothing_open(ended: FinalState) -> Iterator[str]:
     job = ended.job(KEY)
     open_ones = check_nothing_is_left_open(ended)
     yield from open_ones if job and job.fence > 2 else check_order_matches_charges(ended)
+
+
+def forge_paid_order(rows: BusinessRows) -> None:
+    paid = {"status": "paid", "charge_id": "bt_invented"}
+    rows.put("orders", ORDER, order_row(payment_provider="braintree", **paid))
 
 
 def name_stripe(rows: BusinessRows) -> list[Mapping[str, object]]:
@@ -88,6 +95,7 @@ def scenarios(charge_scenario: Callable[..., Scenario]) -> Iterator[Scenario]:
         count_effects=lambda ended: len(charges_in(ended)),
         check=check_third_run_leaves_nothing_open,
     )
+    yield scenario("paid-forged", braintree(), seed_rows=forge_paid_order, check=check_no_charge)
     yield scenario(
         "moved",
         stale,

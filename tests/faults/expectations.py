@@ -50,6 +50,14 @@ def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
         yield f"the job names charge {named}, the provider has {charges}"
 
 
+def check_only_real_charges_end_it(ended: FinalState) -> Iterator[str]:
+    """Whatever the order's row says, a finished job names a charge that the provider has."""
+    job, charges = ended.job(KEY), charges_in(ended)
+    named = None if job is None else (job.result or {}).get("charge_id")
+    if job is not None and job.status is Status.FINISHED and named not in charges:
+        yield f"the job is finished with charge {named}, the provider has {charges}"
+
+
 def check_forged_row_blocks_nothing(ended: FinalState) -> Iterator[str]:
     """The message ran the job: nothing of the row that was inserted before it counts."""
     yield from check_order_matches_charges(ended)

@@ -105,6 +105,11 @@ class PublishedCharge(PaymentCharge):
     publishes_events = True
 
 
+def forge_paid(rows: BusinessRows) -> list[Mapping[str, object]]:
+    rows.change("orders", ORDER, status="paid", charge_id="ch_invented")
+    return [CHARGE]
+
+
 def change_amount(rows: BusinessRows) -> list[Mapping[str, object]]:
     rows.change("orders", ORDER, amount=9900)
     return []
@@ -275,6 +280,25 @@ _DIRECT: Final = (
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
     charge_scenario("edited", stripe(), edit=change_amount),
+    # Whoever may write the order's row calls it paid: before the job, and while it runs.
+    charge_scenario(
+        "paid-forged",
+        stripe(),
+        seed_rows=partial(seed_order, status="paid", charge_id="ch_invented"),
+        check=expectations.check_no_charge,
+    ),
+    charge_scenario(
+        "paid-meanwhile",
+        stripe(),
+        edit=forge_paid,
+        check=expectations.check_only_real_charges_end_it,
+    ),
+    # Another system, or an earlier table, took the money: one charge, and the job ends with it.
+    charge_scenario(
+        "paid-before",
+        stripe(seed=add_paid_intent),
+        seed_rows=partial(seed_order, status="paid", charge_id="ch_1"),
+    ),
     charge_scenario(
         "second-attempt",
         stripe(DecliningFirstAttempt),

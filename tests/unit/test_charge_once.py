@@ -67,13 +67,3 @@ def test_unchargeable_order_needs_review_before_any_call(
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     assert reason in world.alerts.sent[0].text
     assert world.payments.calls == []
-
-
-def test_paid_order_finishes_with_its_charge_without_any_call(world: InMemoryStack) -> None:
-    world.add_order(status="paid", charge_id="ch_from_elsewhere")
-
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, Finished)
-    assert outcome.result["charge_id"] == "ch_from_elsewhere"
-    assert world.payments.calls == []

@@ -4,7 +4,7 @@ import pytest
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.charges import ChargeSummary
-from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, Job
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NOW, make_job
 
@@ -66,6 +66,31 @@ def marked_job(event: Event) -> Job:
 def test_operators_word_is_not_a_charge(event: Event, others: list[str], summary: str) -> None:
     jobs = [marked_job(event), *map(charge_job, others)]
     assert ChargeSummary.from_jobs(jobs).summary == summary
+
+
+UNASKED = make_job(
+    amount=1250,
+    currency="eur",
+    status=Status.FINISHED,
+    result={"charge_id": "", "code": UNCONFIRMED},
+)
+BY_ROW = "the order's row says it was paid (12.50 EUR); no provider confirmed it"
+
+
+@pytest.mark.parametrize(
+    ("others", "summary"),
+    [
+        ([], BY_ROW),
+        ([charge_job(FAILED)], BY_ROW),
+        ([charge_job(OPEN)], f"{BY_ROW}; another charge is unresolved"),
+        ([marked_job(Event.RESOLVE_FINISHED)], f"{BY_ROW}; 12.50 EUR marked as charged by ada"),
+        ([charge_job("ch_1")], "charged once, 12.50 EUR on 16 Nov 2026"),
+    ],
+)
+def test_word_of_the_order_row_is_not_a_charge(others: list[Job], summary: str) -> None:
+    charges = ChargeSummary.from_jobs([UNASKED, *others])
+    assert (charges.summary, charges.is_duplicate) == (summary, False)
+    assert bool(charges.claimed) is summary.startswith(BY_ROW)
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])

@@ -6,7 +6,8 @@ import pytest
 
 from oncely.contract import AnyContract
 from oncely.domain.effect_outcomes import BusinessWrite, Declined, Succeeded
-from oncely.domain.lifecycle import Event
+from oncely.domain.jobs import UNCONFIRMED
+from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend
@@ -28,6 +29,10 @@ def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
     assert (Errand.subject(MESSAGE), Errand.resubmission(MESSAGE)) == (None, None)
     assert list(Errand.keys_for_subject("7")) == []
     assert Errand.success_summary(make_job()) == "Done: it is run."
+    unasked = make_job(status=Status.FINISHED, result={"code": UNCONFIRMED})
+    assert Errand.success_summary(unasked) == (
+        "The business rows say it was done. No provider confirmed it."
+    )
     assert plain.key_scope() == ""
 
 

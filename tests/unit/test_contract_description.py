@@ -28,6 +28,7 @@ idempotency key while the provider still honors it.
     - when it waited 15 minutes for its order
     - when the order cannot be charged, or its payment provider is not configured
     - when the payment has another amount, or was refunded
+    - when the order names a charge that its payment provider does not have for it
     - when it is still processing after 14 days, or the limit of its payment method
     - when its row was enqueued as a resubmission too soon or too often
     - when the saved payment is not this job's: its key, customer, amount or mode differs

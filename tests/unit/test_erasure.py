@@ -26,7 +26,7 @@ from oncely.domain.erasure_log import (
 from oncely.domain.errors import InvalidRequestError, InvariantError
 from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.history import backfill_line, history_line
-from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.jobs.receipt_send import ReceiptSend
@@ -114,6 +114,19 @@ def test_mark_of_operator_stays() -> None:
     assert erase_if_complete(erased) == erased
     line = backfill_line(replace(job, erasure_requested_at=None), generation="t")
     assert line.as_proof.result == {"code": MARKED_BY_OPERATOR}
+
+
+def test_word_of_the_business_rows_stays_unconfirmed() -> None:
+    job = marked(ended_job(result={"code": UNCONFIRMED, "to": MARK}))
+    erased = erase_if_complete(job)
+
+    assert erased.is_unconfirmed
+    assert build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW).headline == (
+        "The order's row says it was paid: the order's amount. No provider confirmed it. "
+        "Its personal data was erased."
+    )
+    line = backfill_line(replace(job, erasure_requested_at=None), generation="t")
+    assert line.as_proof.result == {"code": UNCONFIRMED}
 
 
 @pytest.mark.parametrize(

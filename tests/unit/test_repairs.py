@@ -73,9 +73,8 @@ def test_leased_or_too_old_job_allows_no_repair() -> None:
 
 
 def test_finished_job_that_moved_money_can_be_looked_up() -> None:
-    money = {"amount": 1250, "currency": "eur"}
-    assert allowed_repairs(Status.FINISHED, **money) == {Repair.LOOK_UP}
-    assert allowed_repairs(Status.FINISHED, AT_MOST_ONCE, **money) == set()
+    assert allowed_repairs(Status.FINISHED, amount=1250) == {Repair.LOOK_UP}
+    assert allowed_repairs(Status.FINISHED, AT_MOST_ONCE, amount=1250) == set()
 
 
 def test_scheduled_job_can_be_run_now_or_rescheduled() -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from oncely.contract import AlreadyResolved, EffectCall
 from oncely.domain.claims import Claim
-from oncely.domain.effect_outcomes import EffectOutcome, InProgress, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    InProgress,
+    Succeeded,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.ports import ClaimFailed, PrerequisiteNotMet
@@ -63,6 +69,18 @@ def test_claim_stores_no_key_scope_when_already_resolved() -> None:
     world.run(BODY)
 
     assert (world.job(KEY).status, world.job(KEY).key_scope) == (Status.FINISHED, "")
+
+
+def test_rows_are_not_changed_when_the_provider_contradicts_them() -> None:
+    noted = BusinessWrite(table="orders", key={"order_id": "7"}, set={"a": 1}, may_create=True)
+    done = AlreadyResolved[str](outcome=Succeeded("run before"), writes=(noted,))
+    unlike = Anomalous("another run")
+    world = InMemoryStack(
+        contracts=(errand_type(checks=lambda: done, acts=NEVER, confirm=lambda *_: unlike),)
+    )
+
+    assert isinstance(world.run(BODY), NeedsReview)
+    assert world.rows.get("orders", {"order_id": "7"}) is None
 
 
 def test_job_needs_review_when_attempts_are_spent() -> None:

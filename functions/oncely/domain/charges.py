@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import NO_PROVIDER, Job
 from oncely.domain.money import Money
 from oncely.domain.text import format_day
 
@@ -14,6 +14,7 @@ class ChargeSummary:
     """The charges of one subject: succeeded, declined and unresolved."""
 
     succeeded: Mapping[str, str] = field(default_factory=dict)  # amounts and days by charge id
+    claimed: tuple[str, ...] = ()  # amounts that only the order's row says were paid
     marked: tuple[str, ...] = ()  # marked by operators, not confirmed by a provider
     declined: int = 0
     cancelled: int = 0
@@ -24,12 +25,15 @@ class ChargeSummary:
         """Count them. Two jobs with the same charge id are one charge."""
         succeeded: dict[str, str] = {}
         found_paid: dict[str, str] = {}
+        claimed: list[str] = []
         marked: list[str] = []
         declined = cancelled = unresolved = 0
         for job in jobs:
             if job.marked_by:
                 done = f"{_amount(job)} marked as charged" if job.status.is_finished else ""
                 marked.append(f"{done or 'marked as failed'} by {job.marked_by}")
+            elif job.is_unconfirmed:
+                claimed.append(_amount(job))
             elif job.status.is_finished:
                 charge = _charge_id(job)
                 dated = f"{_amount(job)} on {format_day(job.status_since)}"
@@ -41,8 +45,10 @@ class ChargeSummary:
             else:
                 unresolved += 1
         # A job that found its order paid without a charge id is not an additional charge.
+        charged = succeeded or found_paid
         return cls(
-            succeeded=succeeded or found_paid,
+            succeeded=charged,
+            claimed=() if charged else tuple(claimed),
             marked=tuple(marked),
             declined=declined,
             cancelled=cancelled,
@@ -60,6 +66,9 @@ class ChargeSummary:
         amounts = ", ".join(self.succeeded.values())
         marked = ", ".join(self.marked)
         match len(self.succeeded):
+            case 0 if self.claimed:
+                paid = ", ".join(self.claimed)
+                text = f"the order's row says it was paid ({paid}); {NO_PROVIDER}"
             case 0 if marked:
                 text = f"{marked}; the provider did not confirm it"
             case 0 if self.unresolved:
@@ -74,7 +83,7 @@ class ChargeSummary:
                 text = f"charged once, {amounts}"
             case times:
                 text = f"charged {times} times: {amounts}"
-        if marked and self.succeeded:
+        if marked and (self.succeeded or self.claimed):
             text = f"{text}; {marked}"
         return f"{text}; another charge is unresolved" if self.unresolved else text
 

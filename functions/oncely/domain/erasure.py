@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, runtime_checkable
 
 from oncely.domain.effect_outcomes import BusinessWrite, Json
-from oncely.domain.jobs import MARKED_BY_OPERATOR, Decision, Job
+from oncely.domain.jobs import NOT_CONFIRMED, Decision, Job
 from oncely.domain.lifecycle import Event
 
 # What stays of a job. A field that is not listed may name a person: the message, the result, the
@@ -62,8 +62,8 @@ def erase_if_complete(job: Job) -> Job:
         return job
     proof: dict[str, Any] = {name: getattr(job, name) for name in PROOF_FIELDS}
     evidence = tuple(replace(entry, reason="") for entry in job.evidence)
-    # Without the code, texts would claim that the provider confirmed it.
-    result: dict[str, Json] | None = {"code": MARKED_BY_OPERATOR} if job.marked_by else None
+    code = (job.result or {}).get("code")
+    result: dict[str, Json] | None = {"code": code} if code in NOT_CONFIRMED else None
     # Later reports of a provider are personal data, such as a complaint.
     events = job.proofs
     return Job(**proof, message={}, result=result, evidence=evidence, provider_events=events)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from oncely.domain.actors import is_operator
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import CLOCK_SKEW, FIRST_ENGINE, MARKED_BY_OPERATOR, Job
+from oncely.domain.jobs import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_time, single_line
@@ -196,8 +196,8 @@ def unreadable_line(
 def proof_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """What an erasure leaves of a line, including lines of a newer version."""
     proof = {name: line[name] for name in line if name in _PROOF_FIELDS} | {"left_out": _ERASED}
-    marked = (line.get("result") or {}).get("code") == MARKED_BY_OPERATOR
-    return {**proof, "result": {"code": MARKED_BY_OPERATOR}} if marked else proof
+    code = (line.get("result") or {}).get("code")
+    return {**proof, "result": {"code": code}} if code in NOT_CONFIRMED else proof
 
 
 def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:

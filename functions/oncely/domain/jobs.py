@@ -32,7 +32,12 @@ FIRST_ENGINE: Final = 1
 # Codes in the result of a job that an operator ended. They are stored.
 RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
 MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked
+UNCONFIRMED: Final = "unconfirmed"  # the business rows alone say that the money moved
+NO_PROVIDER: Final = "no provider confirmed it"  # the end of the reason of such a job
 CANCELLED_BY_OPERATOR: Final = "cancelled_by_operator"  # before anything was done
+
+# They outlive an erasure: without them, texts would claim that the provider confirmed it.
+NOT_CONFIRMED: Final = (MARKED_BY_OPERATOR, UNCONFIRMED)
 
 # Every row that left `ready` without a claim holds at least one of these, also when it was erased
 # or restored. Only our functions may write them: no producer can insert one.
@@ -110,6 +115,11 @@ class Job:
             return None
         actors = (entry.actor for entry in reversed(self.evidence) if entry.event in RESOLVED)
         return operator_name(next(actors, None))
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether it is finished because its business rows say so: no provider confirmed it."""
+        return self.status.is_finished and (self.result or {}).get("code") == UNCONFIRMED
 
     @property
     def proofs(self) -> tuple[EventRecord, ...]:

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from oncely.domain.actors import is_operator, operator_name
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry, insert_claim
-from oncely.domain.jobs import CLAIMS, Job
+from oncely.domain.jobs import CLAIMS, NO_PROVIDER, Job
 from oncely.domain.lifecycle import Event
 
 
@@ -40,6 +40,8 @@ def entry_kind(entry: EvidenceEntry) -> TimelineKind:
 def describe_entry(entry: EvidenceEntry, *, done_verb: str) -> str:
     """What happened: "marked as sent by ada"."""
     match entry.event:
+        case Event.CONFIRM if entry.reason.endswith(NO_PROVIDER):
+            return "finished by the word of its business rows"
         case Event.RESOLVE_FINISHED:
             return f"marked as {done_verb} by {operator_name(entry.actor)}"
         case Event.RESOLVE_FAILED:

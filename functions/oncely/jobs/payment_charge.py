@@ -1,5 +1,6 @@
 """payment.charge: charge an order once, at its payment provider."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from oncely import (
     Job,
     JobKey,
     Json,
+    LookupFailed,
     Message,
     Mismatch,
     Money,
@@ -64,6 +66,8 @@ _JOB = "payment.charge"
 REQUEST_GRACE: Final = timedelta(minutes=5)
 # An order and its resubmissions; more than anyone would submit on purpose.
 MAX_ATTEMPTS: Final = 99
+# Of any provider. An order row may hold anything, which must not become another request.
+_CHARGE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class ChargeMessage(Message):
@@ -134,6 +138,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         review_when=(
             "when the order cannot be charged, or its payment provider is not configured",
             "when the payment has another amount, or was refunded",
+            "when the order names a charge that its payment provider does not have for it",
             "when it is still processing after 14 days, or the limit of its payment method",
             "when its row was enqueued as a resubmission too soon or too often",
             "when the saved payment is not this job's: its key, customer, amount or mode differs",
@@ -162,6 +167,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     @classmethod
     def success_summary(cls, job: Job) -> str:
+        if job.is_unconfirmed:
+            paid = f"The order's row says it was paid: {amount_label(job)}."
+            return f"{paid} No provider confirmed it."
         return f"Charged once: {amount_label(job)} ({_charge_id(job) or 'charge id unknown'})."
 
     def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
@@ -221,6 +229,38 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     def key_scope(self) -> str:
         return self._client.key_scope() if self.provider else ""
 
+    def confirm(self, call: EffectCall[Order], claimed: Succeeded) -> EffectOutcome:
+        """Ask for the charge that the order's row names. Without one, nobody can be asked."""
+        charge_id = str(claimed.result["charge_id"])
+        return self._find_charge(call, charge_id) if charge_id else claimed
+
+    def _find_charge(self, call: EffectCall[Order], charge_id: str) -> EffectOutcome:
+        """Compare a charge with the order. One that was made before Oncely names no job."""
+        order, ledger, name = call.facts, self._client.ledger, self.policy.profile.name
+        found = ledger.find_charge(charge_id) if _CHARGE_ID.fullmatch(charge_id) else None
+        if isinstance(found, LookupFailed):
+            return found
+        ours = {ledger.job_label(key) for key in self.keys_for_subject(order.order_id)}
+        if found is None:
+            difference = f"{name} knows no such charge that took money"
+        elif found.money != order.money:
+            difference = f"{name} took {found.money} with it, not {order.money}"
+        elif found.job_label is not None and found.job_label not in ours:
+            difference = f"{name} has it as the charge of {found.job_label}"
+        elif found.job_label is not None and found.deployment not in {None, call.job.deployment}:
+            difference = f"{name} has it as a charge of the deployment {found.deployment}"
+        else:
+            money = order.money
+            return Succeeded(
+                f"{_paid_by(charge_id)}, and {name} confirms it",
+                result={
+                    "charge_id": found.entry_id,
+                    "amount": money.amount,
+                    "currency": money.currency,
+                },
+            )
+        return Anomalous(f"{_paid_by(charge_id)}, but {difference}; this job charged nothing")
+
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
         """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
         return self._client.prepare(_payment(call), idempotency_key=call.idempotency_key("create"))
@@ -241,6 +281,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
         """Read the intent. Without a reference, nothing can have been confirmed."""
         ref = call.job.provider_ref
+        if ref is None and call.job.status.is_finished and (charge := _charge_id(call.job)):
+            return self._find_charge(call, str(charge))
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
         return self._client.lookup(ref, _payment(call))
@@ -365,9 +407,13 @@ def _already_paid(row: Mapping[str, object], order: Order) -> Succeeded:
     charge = str(row.get("charge_id") or "")
     money = order.money
     return Succeeded(
-        f"the order was already paid by charge {charge or 'unknown'}",
+        _paid_by(charge) if charge else "the order's row says it was paid, without a charge_id",
         result={"charge_id": charge, "amount": money.amount, "currency": money.currency},
     )
+
+
+def _paid_by(charge_id: str) -> str:
+    return f"the order's row says it was paid by charge {charge_id[:100]}"
 
 
 def _already_resolved(

@@ -228,7 +228,8 @@ def _with_request(
 def _headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
     if (operator := job.marked_by) is None and job.ended and holds_only_proof(job):
         verb = _done_verb(contract_type)
-        return f"{verb.capitalize() if job.status.is_finished else f'Not {verb}'}. {_ERASED}"
+        ended = f"{verb.capitalize() if job.status.is_finished else f'Not {verb}'}."
+        return f"{_success_summary(job, contract_type) if job.is_unconfirmed else ended} {_ERASED}"
     if operator is None:
         return support_text(_status_headline(job, contract_type, now))
     mark = _done_verb(contract_type) if job.status.is_finished else job.status.label

@@ -294,7 +294,7 @@ class _RepairRun(CancellingRun):
         )
 
     def _recheck_ended(self, row: Job) -> RepairOutcome:
-        """Look up whether a finished effect failed since. A refund's ledger is in the same write."""
+        """Look up whether a finished effect failed since. A refund's ledger follows it."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self.check_lookup(lookup):
             return refusal

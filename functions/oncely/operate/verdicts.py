@@ -12,6 +12,7 @@ from oncely.domain.timeline import later_reports
 from oncely.operate.job_view import JobView
 
 _BASIS = "From our records, which the provider confirmed when each job ended."
+_OPEN_BASIS = "From our records. The provider has not confirmed all of them."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Verdict:
     @property
     def basis(self) -> str:
         """The source of the sentence, and its time."""
-        return f"{_BASIS} Read {format_minute(self.at)}."
+        return f"{_BASIS if self.certain else _OPEN_BASIS} Read {format_minute(self.at)}."
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -78,7 +79,7 @@ def _verdict(
     others = sorted(rest, key=lambda view: view.job.job_key)
     charges = ChargeSummary.from_jobs(view.job for view in charging)
     is_open = any(not view.job.ended for view in charging) or any(map(_is_unknown, others))
-    certain = not is_open and not charges.marked and not unreadable
+    certain = not (is_open or charges.claimed or charges.marked or unreadable)
     parts = [charges.summary or "nothing to charge", *(_outcome(view) for view in others)]
     if charges.succeeded and not any(view.amount_label for view in others):
         parts.append("no refund recorded")

@@ -30,7 +30,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.domain.errors import InvariantError, NotConfiguredError, UnavailableError
 from oncely.domain.hints import keep_hint
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import NO_PROVIDER, UNCONFIRMED, Decision, Job
 from oncely.domain.lifecycle import ENDING, Event
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.domain.proofs import misses_proof
@@ -269,6 +269,19 @@ class EffectExecutor:
                     return outcome_before_sending(outcome)
         return outcome_before_sending(self._guarded_lookup(self.contract.lookup))
 
+    def confirm(self, claimed: Succeeded) -> EffectOutcome:
+        """Ask about what the business rows call done. Money by their word alone has a code."""
+        answer = outcome_before_sending(
+            self._guarded_lookup(
+                lambda call: self.contract.confirm(call, claimed),
+                duration=self.contract.policy.profile.request_timeout,
+            )
+        )
+        if answer != claimed or not self.contract.moves_money():
+            return answer
+        reason = f"{claimed.reason}; {NO_PROVIDER}"
+        return replace(claimed, reason=reason, result={**claimed.result, "code": UNCONFIRMED})
+
     def close(self) -> EffectOutcome:
         """Close what an earlier run prepared, and do nothing else."""
         return self._guarded_call(self.contract.close, self._call())
@@ -327,10 +340,13 @@ class EffectExecutor:
         return self.writer.clock.now() + duration + COMMIT_BUDGET <= self.deadline
 
     def _guarded_lookup(
-        self, lookup: Callable[[EffectCall[Any]], _Outcome]
+        self,
+        lookup: Callable[[EffectCall[Any]], _Outcome],
+        *,
+        duration: timedelta | None = None,  # by default, the effect may follow
     ) -> _Outcome | EffectOutcome:
         """Look up, unless not enough time is left. A failed lookup leaves nothing open."""
-        if not self._has_time(self.contract.policy.profile.max_run_time):
+        if not self._has_time(duration or self.contract.policy.profile.max_run_time):
             return NotSent("not enough time was left to look it up", retry_after=timedelta())
         try:
             return lookup(self._call())

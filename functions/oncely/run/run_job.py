@@ -29,6 +29,7 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     LeaseExpired,
     NotFound,
+    Succeeded,
 )
 from oncely.domain.errors import (
     InvalidInputError,
@@ -253,11 +254,19 @@ class _Run:
         if job.closing is not None:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
-            decision = self._decide(job, precheck.outcome)
-            return self._write_decision(job, decision, precheck.outcome, lambda _: precheck.writes)
+            return self._record_resolved(job, precheck)
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
         return self._execute(job, precheck.facts, table)
+
+    def _record_resolved(self, job: Job, precheck: AlreadyResolved[Any]) -> RunOutcome:
+        """End what the business rows call done, as the provider confirms it, or impossible."""
+        outcome: EffectOutcome = precheck.outcome
+        writes = precheck.writes
+        if isinstance(outcome, Succeeded):
+            outcome = self._executor(job, precheck.facts).confirm(outcome)
+            writes = writes if isinstance(outcome, Succeeded) else ()
+        return self._write_decision(job, self._decide(job, outcome), outcome, lambda _: writes)
 
     def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)

@@ -16,6 +16,7 @@ from oncely.providers.stripe.responses import describe_error, is_definitive, met
 _PAGE_SIZE: Final = 100
 # Few email addresses have more customers.
 MAX_CUSTOMERS: Final = 5
+_CHARGE_ID: Final = re.compile(r"(ch|py)_\w{1,100}", re.ASCII)
 _ID: Final = re.compile(r"(pi|ch|py|re|pyr|dp|du|cus)_\w{1,100}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s]{1,200}")
 # The states of charges and refunds that moved no money, or not yet.
@@ -52,13 +53,19 @@ class StripePaymentLedger:
         )
 
     def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
+        api = self.client.v1
+        charge: Any
         try:
-            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+            if _CHARGE_ID.fullmatch(ref):  # an order row names the charge, a job row its intent
+                charge = api.charges.retrieve(ref, {"expand": ["payment_intent"]})
+                intent = charge.payment_intent
+            else:
+                intent = api.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+                charge = intent.latest_charge
         except stripe.StripeError as error:
             if is_definitive(error):
                 return None  # no such payment
             return LookupFailed(f"reading {ref} failed: {describe_error(error)}")
-        charge = intent.latest_charge
         if not isinstance(charge, stripe.Charge) or charge.status in _NOT_MOVED:
             return None
         return _entry(EntryKind.CHARGE, charge, intent)
