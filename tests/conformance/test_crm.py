@@ -14,7 +14,6 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.providers.interfaces import (
-    VERSION_PROPERTY,
     CrmConflict,
     CrmPage,
     CrmRecord,
@@ -187,8 +186,8 @@ def get_properties(found: object) -> dict[str, object]:
 
 def test_push_creates_contact_once_then_updates_it(rig: CrmHarness) -> None:
     first = rig.crm.upsert_contact(MINE, {"email": "seven@example.com"})
-    changes = {"email": "eight@example.com", VERSION_PROPERTY: "7"}
-    again = rig.crm.upsert_contact(MINE, changes)
+    changes = {"email": "eight@example.com"}
+    again = rig.crm.upsert_contact(MINE, changes, version=7)
 
     assert isinstance(first, Succeeded)
     assert isinstance(again, Succeeded)
@@ -198,6 +197,7 @@ def test_push_creates_contact_once_then_updates_it(rig: CrmHarness) -> None:
     assert isinstance(found, CrmRecord)
     assert found.record_id == first.ref
     assert get_properties(found).items() >= changes.items()
+    assert found.version == 7
 
 
 def test_push_by_crm_id_sets_external_id(rig: CrmHarness) -> None:

@@ -6,9 +6,9 @@ from typing import Any, Final
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.jobs.payment_providers import PAYMENT_PROVIDERS
+from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.hubspot.sandbox.model import Contact
-from oncely.providers.interfaces import VERSION_PROPERTY
 from oncely.testing import FinalState
 from oncely.testing.sandbox import EffectState
 
@@ -122,7 +122,7 @@ def check_imported_once(ended: FinalState) -> Iterator[str]:
 
 def check_pushed_version(ended: FinalState) -> Iterator[str]:
     row = ended.rows.get("records", CONTACT) or {}
-    at = [one.properties.get(VERSION_PROPERTY) for one in contacts_in(ended)]
+    at = [one.properties.get(DEFAULT_VERSION_PROPERTY) for one in contacts_in(ended)]
     if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
         yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
 
@@ -167,7 +167,7 @@ def check_newest_version_pushed(ended: FinalState) -> Iterator[str]:
     jobs = [ended.job(JobKey(f"sync.push:hubspot:hubspot#1:{number}")) for number in (7, 8)]
     if any(job is not None and job.status is Status.NEEDS_REVIEW for job in jobs):
         return
-    at = [one.properties.get(VERSION_PROPERTY) for one in contacts_in(ended)]
+    at = [one.properties.get(DEFAULT_VERSION_PROPERTY) for one in contacts_in(ended)]
     if at != [str(row["version"])] or str(row.get("pushed_version")) != str(row["version"]):
         yield f"our record is at version {row['version']}, the CRM has {at}: {row}"
 

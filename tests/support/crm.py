@@ -10,7 +10,7 @@ from typing import Final
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
 from oncely.ports import Clock
 from oncely.providers.hubspot import HUBSPOT
-from oncely.providers.hubspot.crm import DEFAULT_PROPERTIES, HubSpotCrm
+from oncely.providers.hubspot.crm import DEFAULT_ID_PROPERTY, DEFAULT_PROPERTIES, HubSpotCrm
 from oncely.providers.hubspot.responses import parse_record
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.hubspot.sandbox.model import HubSpotRules, contact_body
@@ -31,8 +31,9 @@ PROPERTIES: Final = (*DEFAULT_PROPERTIES, "address", "phone")
 class InProcessCrm:
     """The shipped client of HubSpot, with what a test does as a user, and what happened there."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, id_property: str = DEFAULT_ID_PROPERTY) -> None:
         self.clock: Clock = clock or FakeClock()
+        self.id_property = id_property
         options = SandboxOptions(clock=self._now)
         self.sandbox = InProcessSandbox([HUBSPOT], options=options)
         model = self.sandbox.providers[HUBSPOT.name]
@@ -50,6 +51,7 @@ class InProcessCrm:
             self.model.api_key,
             api_base=base_url(HUBSPOT.name),
             properties=PROPERTIES,
+            id_property=self.id_property,
             network=self.sandbox.network,
         )
 
@@ -90,10 +92,15 @@ class InProcessCrm:
         return self.client.list_changed(since=since, after=after)
 
     def upsert_contact(
-        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+        self,
+        external_id: str,
+        properties: Mapping[str, str],
+        *,
+        version: int | None = None,
+        crm_id: str | None = None,
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         self._begin("upsert_contact", external_id)
-        return self.client.upsert_contact(external_id, properties, crm_id=crm_id)
+        return self.client.upsert_contact(external_id, properties, version=version, crm_id=crm_id)
 
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None

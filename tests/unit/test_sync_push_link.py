@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Status
-from oncely.providers.interfaces import VERSION_PROPERTY, CrmConflict
+from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
+from oncely.providers.interfaces import CrmConflict
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import InProcessCrm
@@ -94,12 +95,12 @@ class ConflictingCrm:
         self._answer = CrmConflict("CONFLICT: Contact already exists.", crm_id, by)
 
     def upsert_contact(
-        self, external_id: str, properties: dict[str, str], *, crm_id: str | None
+        self, external_id: str, properties: dict[str, str], *, version: int, crm_id: str | None
     ) -> object:
         if crm_id is None:
             self._crm.calls.append(("upsert_contact", external_id))
             return self._answer
-        return self._crm.upsert_contact(external_id, properties, crm_id=crm_id)
+        return self._crm.upsert_contact(external_id, properties, version=version, crm_id=crm_id)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._crm, name)
@@ -194,7 +195,7 @@ def test_own_contact_is_written_only_when_version_differs(there: str, writes: in
     crm_id = world.crm.add(email="x@example.com")
     add_record(world)
     world.crm = ConflictingCrm(world.crm, crm_id)
-    world.crm.update(crm_id, oncely_id=RECORD, **{VERSION_PROPERTY: there})
+    world.crm.update(crm_id, oncely_id=RECORD, **{DEFAULT_VERSION_PROPERTY: there})
 
     assert isinstance(world.run(push_message()), Finished)
     assert world.crm.writes.total() == writes

@@ -10,9 +10,12 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.run.outcomes import Finished, NeedsReview
+from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount, StripeIntent
+from tests.unit.test_sync_push import RECORD, push_message, put_record, record_row
+from tests.unit.test_sync_push import key as push_key
 
 KEY = JobKey("payment.charge:order_18452")
 
@@ -171,3 +174,35 @@ def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
     key = idempotency_key(JobKey("k" * MAX_KEY_LENGTH), "confirm", 999, deployment=identity)
     assert key.startswith(f"{identity}:")
     assert len(key) <= 255
+
+
+@pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
+def test_deployments_with_own_id_properties_read_own_versions_only(fault: ProviderFault) -> None:
+    """Otherwise the one at version 1 believes the other's version 7, and never pushes its own."""
+    dev_crm, staging_crm = InProcessCrm(), InProcessCrm(id_property="staging_id")
+    dev_crm.rules.unique_properties = ("email", "oncely_id", "staging_id")
+    staging_crm.sandbox, staging_crm.model = dev_crm.sandbox, dev_crm.model
+    dev, staging = InMemoryStack(crm=dev_crm), InMemoryStack(crm=staging_crm)
+    properties = {"email": "grace@example.com"}
+    put_record(dev, {"version": 7, "record": {"properties": {**properties, "phone": "7"}}})
+    put_record(staging, {"version": 1, "record": {"properties": {**properties, "phone": "1"}}})
+
+    assert isinstance(dev.run(push_message(7)), Finished)
+    (contact_id,) = dev_crm.contacts
+    put_record(staging, {**record_row(staging), "crm_id": contact_id})
+    staging_crm.fail_next("upsert_contact", fault)
+    staging.run(push_message(1))
+    staging.reconcile(push_key(1))
+    job = staging.run_until_idle(push_key(1))
+
+    assert (job.status, (job.result or {}).get("superseded_by")) == (Status.FINISHED, None)
+    (contact,) = dev_crm.model.ledger.contacts
+    assert contact.properties == {
+        **properties,
+        "phone": "1",
+        "oncely_id": RECORD,
+        "oncely_version": "7",
+        "staging_id": RECORD,
+        "oncely_version_staging_id": "1",
+    }
+    assert dev_crm.client.find_by_external_id(RECORD).version == 7

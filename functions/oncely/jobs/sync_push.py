@@ -44,7 +44,6 @@ from oncely.jobs.tables import RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
     EMAIL_PROPERTY,
-    VERSION_PROPERTY,
     CrmConflict,
     CrmRecord,
     RecordNotFound,
@@ -226,7 +225,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case CrmRecord() as contact if obstacle := _link_obstacle(facts, contact, existing):
                 return _needs_review(f"contact {existing} already exists, but {obstacle}", taken)
             case CrmRecord(external_id=facts.record_id) as contact if (
-                _version(contact) >= facts.version
+                contact.version >= facts.version
             ):
                 return self._outcome_from_version(call, contact)
         if not call.has_time_for(HUBSPOT.profile.request_timeout):
@@ -241,7 +240,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         self, call: EffectCall[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
-        outcome = crm.upsert_contact(facts.record_id, facts.properties, crm_id=crm_id)
+        outcome = crm.upsert_contact(
+            facts.record_id, facts.properties, version=facts.version, crm_id=crm_id
+        )
         if isinstance(outcome, Succeeded):
             return self._pushed_outcome(call, outcome.ref)
         return outcome
@@ -272,7 +273,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     def _outcome_from_version(
         self, call: EffectCall[RecordSnapshot], contact: CrmRecord
     ) -> Succeeded | NotFound:
-        version = _version(contact)
+        version = contact.version
         if version > call.facts.version:
             return _superseded_outcome(call.facts, version)
         if version == call.facts.version:
@@ -344,7 +345,7 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
         record_id=message.record_id,
         version=message.version,
         crm_id=crm_id,
-        properties={**writable, VERSION_PROPERTY: str(message.version)},
+        properties=writable,
         is_from_crm=own_id is not None and crm_id == own_id,
     )
 
@@ -383,9 +384,3 @@ def _link_obstacle(facts: RecordSnapshot, contact: CrmRecord, existing: str) -> 
 
 def _normalized_email(properties: Any) -> str:  # noqa: ANN401  # ours, or the CRM's JSON
     return str((properties or {}).get(EMAIL_PROPERTY) or "").strip().casefold()
-
-
-def _version(contact: CrmRecord) -> int:
-    properties: Any = contact.body.get("properties") or {}
-    text = str(properties.get(VERSION_PROPERTY) or "0")
-    return int(text) if text.isdecimal() else 0

@@ -19,8 +19,6 @@ from oncely.domain.money import Money
 from oncely.domain.provider_events import EffectChange
 from oncely.search_ports import PaymentLedger
 
-# The version of our record in a contact.
-VERSION_PROPERTY: Final = "oncely_version"
 # Proves that an existing contact is this record's.
 EMAIL_PROPERTY: Final = "email"
 
@@ -156,7 +154,9 @@ class CrmRecord:
     updated_at: datetime
     archived: bool
     body: Mapping[str, Json]  # the whole object: id, properties, createdAt, updatedAt, archived
-    external_id: str | None = None  # our id; only `find_by_external_id` reads it
+    # Our id and version of the record, by our own two properties: `find_by_external_id` reads them.
+    external_id: str | None = None
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,12 @@ class Crm(Protocol):
         """List contacts that changed since then, by id, without the limit of 10,000 results."""
 
     def upsert_contact(
-        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+        self,
+        external_id: str,
+        properties: Mapping[str, str],
+        *,
+        version: int | None = None,
+        crm_id: str | None = None,
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         """Create or update the one contact with our unique external id, or with this CRM id.
 

@@ -30,13 +30,13 @@ from oncely.providers.hubspot.responses import (
     parse_page,
     parse_record,
     property_text,
+    property_version,
     read_error,
     write_error,
     write_outcome,
 )
 from oncely.providers.interfaces import (
     EMAIL_PROPERTY,
-    VERSION_PROPERTY,
     CrmConflict,
     CrmPage,
     CrmRecord,
@@ -57,6 +57,7 @@ PAGE_SIZE: Final = 100
 # HubSpot's defaults, named explicitly so that every endpoint returns the same properties.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
+DEFAULT_VERSION_PROPERTY: Final = "oncely_version"
 
 
 class HubSpotClient:
@@ -141,6 +142,12 @@ class HubSpotCrm:
             now=network.now,
         )
 
+    @property
+    def version_property(self) -> str:
+        """The property with our version: each id property, and so each deployment, has its own."""
+        is_default = self.id_property == DEFAULT_ID_PROPERTY
+        return DEFAULT_VERSION_PROPERTY + ("" if is_default else f"_{self.id_property}")
+
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
         if not is_contact_id(record_id):
             return RecordNotFound()
@@ -172,12 +179,18 @@ class HubSpotCrm:
         return replace(page, after=page.records[-1].record_id if more else None)
 
     def upsert_contact(
-        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+        self,
+        external_id: str,
+        properties: Mapping[str, str],
+        *,
+        version: int | None = None,
+        crm_id: str | None = None,
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         """Create or update by our unique id. With a HubSpot id, also set our id on that contact."""
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
-        own = {**properties, self.id_property: external_id}
+        versioned = {} if version is None else {self.version_property: str(version)}
+        own = {**properties, **versioned, self.id_property: external_id}
         try:
             if crm_id is None:
                 one = {"id": external_id, "idProperty": self.id_property, "properties": own}
@@ -195,12 +208,16 @@ class HubSpotCrm:
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
-        ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)
+        ours = (EMAIL_PROPERTY, self.id_property, self.version_property)
         names = tuple(dict.fromkeys((*self.properties, *ours)))
         by = self.id_property if crm_id is None else None
         try:
             body = parse_body(self._get(crm_id or external_id, names, by=by))
-            return replace(parse_record(body), external_id=property_text(body, self.id_property))
+            return replace(
+                parse_record(body),
+                external_id=property_text(body, self.id_property),
+                version=property_version(body, self.version_property),
+            )
         except REQUEST_ERRORS as error:
             if is_not_found(error):
                 return RecordNotFound()

@@ -59,6 +59,7 @@ _STATUS_BY_CATEGORY: Final = {
 # The text with the id of the contact that has our value. Ids are numbers of about 12 digits.
 _EXISTS: Final = "already exists"
 _EXISTING_ID: Final = re.compile(rf"{_EXISTS}\. Existing ID: (\d{{1,20}})\b", re.ASCII)
+_VERSION: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 ResponseBody = Mapping[str, Any]
 
@@ -95,6 +96,12 @@ def property_text(body: ResponseBody, name: str) -> str | None:
     """Return a property of a contact. Returns None if it is missing or empty."""
     value = body["properties"].get(name)
     return value if isinstance(value, str) and value else None
+
+
+def property_version(body: ResponseBody, name: str) -> int:
+    """Return a version that we wrote. Returns 0 if there is none, or someone wrote another text."""
+    text = property_text(body, name) or ""
+    return int(text) if _VERSION.fullmatch(text) else 0
 
 
 def parse_page(body: ResponseBody) -> CrmPage:

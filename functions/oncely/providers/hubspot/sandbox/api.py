@@ -10,7 +10,6 @@ from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.model import (
     DEFAULT_PAGE_SIZE,
     SORTS,
-    UNIQUE_PROPERTIES,
     HubSpotApiError,
     HubSpotContacts,
     HubSpotLedger,
@@ -139,7 +138,7 @@ class HubSpotSandbox(ProviderSandbox):
     def _read(self, request: SandboxRequest, value: str) -> SandboxResponse:
         query = parse_qs(request.query)
         if (by := _last_value(query, "idProperty")) is not None:
-            _check_unique(by)
+            self._check_unique(by)
         archived = _last_value(query, "archived") == "true"
         found = self.contacts.find(value, by=by)
         if found is None or found.archived != archived:
@@ -181,12 +180,16 @@ class HubSpotSandbox(ProviderSandbox):
         written = self.contacts.patch(contact_id, properties)
         return SandboxResponse(200, contact_body(written, tuple(properties)))
 
+    def _check_unique(self, name: object) -> None:
+        if name not in self.rules.unique_properties:
+            raise HubSpotApiError(f"{name} is not a unique property of contacts.")
+
     def _upsert(self, request: SandboxRequest) -> SandboxResponse:
         inputs = request.params.get("inputs")
         if not isinstance(inputs, list) or not 1 <= len(inputs) <= MAX_BATCH_SIZE:
             raise HubSpotApiError(f"A batch has between 1 and {MAX_BATCH_SIZE} inputs.")
         for one in inputs:
-            _check_unique(one.get("idProperty"))
+            self._check_unique(one.get("idProperty"))
             check_properties(one.get("properties"))
         results: list[dict[str, Any]] = []
         errors: list[dict[str, Any]] = []
@@ -220,11 +223,6 @@ def _check_credentials(request: SandboxRequest) -> None:
         raise _own_error(401)
     if token == READ_ONLY_TOKEN and request.method != "GET" and "/search" not in request.path:
         raise _own_error(403)
-
-
-def _check_unique(name: object) -> None:
-    if name not in UNIQUE_PROPERTIES:
-        raise HubSpotApiError(f"{name} is not a unique property of contacts.")
 
 
 def _own_error(status: int) -> HubSpotApiError:

@@ -13,8 +13,6 @@ ID_PROPERTY: Final = "oncely_id"  # the plug-in's default
 # HubSpot always returns these, and the defaults only if the caller names no properties.
 ALWAYS_RETURNED: Final = ("hs_object_id", "createdate", "lastmodifieddate")
 RETURNED_BY_DEFAULT: Final = (*ALWAYS_RETURNED, "email", "firstname", "lastname")
-# Properties whose values are unique among contacts.
-UNIQUE_PROPERTIES: Final = ("email", ID_PROPERTY)
 READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
 UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"  # such properties do not exist
 # What Oncely's search uses. Numbers and times are compared as numbers.
@@ -153,6 +151,7 @@ class HubSpotRules:
     """What HubSpot enforces, and how it may behave. Tests change it."""
 
     has_unique_values: bool = True  # without it, each upsert creates a contact
+    unique_properties: Sequence[str] = ("email", ID_PROPERTY)
     reports_conflicting_property: bool = False  # HubSpot rarely does
     is_daily_limit_reached: bool = False  # then every request fails
     search_lag: timedelta = timedelta(0)  # the search shows contacts as they were before
@@ -235,7 +234,7 @@ class HubSpotContacts:
     def _check_free(self, properties: Mapping[str, str], held: Contact | None) -> None:
         if not self._rules.has_unique_values:
             return
-        for name in UNIQUE_PROPERTIES:
+        for name in self._rules.unique_properties:
             holder = self._holders.get((name, properties.get(name, "")))
             if holder is not None and (held is None or holder != held.contact_id):
                 named = self._rules.reports_conflicting_property
@@ -266,7 +265,7 @@ class HubSpotContacts:
         previous = self._ledger.find(Contact, contact.contact_id)
         if self._rules.search_lag:
             self._not_indexed.append((self._clock(), contact.contact_id, previous))
-        for name in UNIQUE_PROPERTIES:
+        for name in self._rules.unique_properties:
             old = (name, previous.properties.get(name, "")) if previous else None
             if old and self._holders.get(old) == contact.contact_id:
                 del self._holders[old]
