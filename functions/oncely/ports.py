@@ -69,6 +69,7 @@ class BusinessWriteConflict:
     """A business row that failed its precondition. Nothing was written, not even the job row."""
 
     reason: str
+    is_permanent: bool = False  # no table can hold the values, whatever its rows say
 
 
 class Created(_WithJob):

@@ -340,6 +340,10 @@ def keys(number: int) -> list[PlayedRequest]:
     return [{"job_key": {"S": f"a.b:{one}"}} for one in range(number)]
 
 
+def nested(levels: int) -> PlayedRequest:
+    return {"L": [nested(levels - 1)]} if levels else {"S": ""}
+
+
 ONE, TEXT, SET = {"N": "1"}, {"S": "text"}, {"SS": ["a"]}
 INDEXED = {"due": {"S": "publish#0"}, "due_at": {"S": "1"}}
 MANY = {f"n{number}": ONE for number in range(101)}
@@ -432,6 +436,7 @@ REFUSED: dict[str, Operation] = {
     "too large a number": put(version={"N": "1e126"}),
     "too small a number": put(version={"N": "1e-131"}),
     "not a number": put(version={"N": "many"}),
+    "33 levels": put(message=nested(33)),
     "2,049 bytes of key": put(job_key={"S": "é" * 1024 + "x"}),
     "101 keys": ("batch_get_item", {"RequestItems": {JOBS: {"Keys": keys(101)}}}),
     "start without a key": query_from(due="publish#0", due_at="1"),

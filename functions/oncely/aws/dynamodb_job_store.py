@@ -17,6 +17,7 @@ from oncely.aws.errors import (
     translate,
 )
 from oncely.aws.expressions import (
+    UNSTORABLE_VALUE_ERRORS,
     business_update,
     claim_update,
     compare_and_swap_update,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
 
 _CONDITION_FAILED: Final = "ConditionalCheckFailed"
+_INVALID_ROW: Final = "ValidationError"  # such as one of more than 400 KB
 # What a row that cannot be read holds if it is ours. A producer can insert none of these.
 NOT_INSERTABLE: Final = ("fence", "min_engine", *OUR_MARKS)
 # A forged row is replaced if these are as they were seen.
@@ -192,7 +194,15 @@ class DynamoJobStore:
     ) -> SwapResult:
         after = erase_if_complete(after)
         if business_writes:
-            return self._swap_with_business_writes(before, after, business_writes)
+            try:
+                theirs = [self._business_update(write) for write in business_writes]
+            except UNSTORABLE_VALUE_ERRORS as error:
+                kind = type(error).__name__
+                why = f"a value of {', '.join(map(str, business_writes))} cannot be stored ({kind})"
+                return BusinessWriteConflict(why, is_permanent=True)
+            except NotConfiguredError as error:
+                return BusinessWriteConflict(str(error))
+            return self._swap_with_business_writes(before, after, business_writes, theirs)
 
         def update() -> SwapResult:
             self.client.update_item(
@@ -206,7 +216,11 @@ class DynamoJobStore:
         return self.conditional_write(before.job_key, update, seen)
 
     def _swap_with_business_writes(
-        self, before: Job, after: Job, business_writes: Sequence[BusinessWrite]
+        self,
+        before: Job,
+        after: Job,
+        business_writes: Sequence[BusinessWrite],
+        theirs: Sequence[Mapping[str, Any]],
     ) -> SwapResult:
         ours: dict[str, Any] = {
             "TableName": self.table,
@@ -215,13 +229,6 @@ class DynamoJobStore:
         }
 
         def transact() -> SwapResult:
-            theirs: list[dict[str, Any]] = [
-                {
-                    "TableName": self._business_table(write),
-                    **business_update(write, self.table_columns.get(write.table, {})),
-                }
-                for write in business_writes
-            ]
             items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
             token = _request_token(after)
             self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
@@ -233,19 +240,22 @@ class DynamoJobStore:
             job_row, *local_rows = reasons
             if job_row.get("Code") == _CONDITION_FAILED:
                 return seen(_row_from_response(job_row))
+            codes = [reason.get("Code") for reason in local_rows]
             why = [
                 # The same words as a dry run, which finds the same conflict.
                 str(write) if code == _CONDITION_FAILED else f"{write} ({code})"
-                for write, reason in zip(business_writes, local_rows, strict=False)
-                if (code := reason.get("Code")) not in (None, "None")
+                for write, code in zip(business_writes, codes, strict=False)
+                if code not in (None, "None")
             ]
-            return BusinessWriteConflict(", ".join(why))
+            return BusinessWriteConflict(", ".join(why), is_permanent=_INVALID_ROW in codes)
 
         try:
             return self.conditional_write(before.job_key, transact, seen, cancelled)
         except NotConfiguredError as error:
-            # A business table is missing or forbidden. The job row alone may still be written.
-            return BusinessWriteConflict(str(error))
+            # A business table is missing or forbidden, or values are nested too deeply for
+            # DynamoDB. The job row alone may still be written.
+            is_permanent = error_code(error.__cause__) == "ValidationException"
+            return BusinessWriteConflict(str(error), is_permanent=is_permanent)
 
     def _claim_after(
         self, claim: Claim, prerequisite: JobKey, update: Mapping[str, Any]
@@ -272,7 +282,7 @@ class DynamoJobStore:
             other, ours = reasons
             if ours.get("Code") == _CONDITION_FAILED:
                 return _interpret_claim(claim, _row_from_response(ours))
-            if ours.get("Code") == "ValidationError" and (forged := self._invalid_row(claim)):
+            if ours.get("Code") == _INVALID_ROW and (forged := self._invalid_row(claim)):
                 return forged
             return PrerequisiteNotMet(_parse_or_none(_row_from_response(other)))
 
@@ -314,13 +324,15 @@ class DynamoJobStore:
             raise self._translate(key, error) from error
         return result
 
-    def _business_table(self, write: BusinessWrite) -> str:
+    def _business_update(self, write: BusinessWrite) -> dict[str, Any]:
         try:
-            return self.tables[write.table]
+            table = self.tables[write.table]
         except KeyError:
             raise NotConfiguredError(
                 f"the table {write.table!r} is written, but the contract's resources do not list it"
             ) from None
+        update = business_update(write, self.table_columns.get(write.table, {}))
+        return {"TableName": table, **update}
 
     def _translate(self, key: JobKey, error: Exception) -> OncelyError:
         tables = ", ".join(sorted({self.table, *self.tables.values()}))

@@ -1,10 +1,11 @@
 """Builds DynamoDB's update and condition expressions. Every name is a placeholder."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from oncely.aws.job_rows import (
     ATTENTION,
@@ -23,6 +24,10 @@ from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import asks_operator
 from oncely.domain.schedule import latest_run_at
+
+# What building a write raises for a number of more than 38 digits, NaN, half a character, or
+# nesting without end.
+UNSTORABLE_VALUE_ERRORS: Final = (ArithmeticError, RecursionError, TypeError, ValueError)
 
 
 @dataclass
@@ -256,7 +261,10 @@ def _equals(e: Expression, name: str, value: object) -> str:
 def business_update(
     write: BusinessWrite, columns: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """A business write of a contract, with the table's own names for `columns`."""
+    """A business write of a contract, with the table's own names for `columns`.
+
+    Raises one of UNSTORABLE_VALUE_ERRORS if DynamoDB has no form for one of its values.
+    """
     e = Expression(columns=columns)
     expected = [
         *_existence_conditions(e, write),
@@ -264,6 +272,7 @@ def business_update(
     ]
     condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
     sets = {name: serialize(value) for name, value in write.set.items()}
+    json.dumps(sets, ensure_ascii=False, default=str).encode()  # fails for half a character
     return {
         "Key": {columns.get(name, name): serialize(value) for name, value in write.key.items()},
         **_update_expression(e, sets, list(write.remove)),

@@ -342,12 +342,20 @@ def restore_reference(ref: str) -> Decision:
     )
 
 
-def on_business_conflict(
-    job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
+def on_business_conflict(  # what is known of the failed write
+    job: Job,
+    policy: RetryPolicy | None,
+    intended: Decision,
+    *,
+    reason: str,
+    now: datetime,
+    is_permanent: bool = False,
 ) -> Decision:
     """The effect happened, but a business write failed: retry if that is safe, else escalate."""
     if intended.event not in ENDING:
         return intended  # the rows only show progress, and the job has not ended
+    if is_permanent:
+        policy = None  # another run would write the same values
     if (
         policy
         and policy.safety is RetrySafety.NATURAL

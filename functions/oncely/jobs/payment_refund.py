@@ -163,7 +163,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
             return NotThereYet(waits_for=f"order {message.order_id} to exist")
-        if order.get("status") in {PAYMENT_PENDING, PAYMENT_PROCESSING}:
+        if order.get("status") in (PAYMENT_PENDING, PAYMENT_PROCESSING):
             return NotThereYet(waits_for=f"order {message.order_id} to be paid")
         facts = _facts(order, request, message)
         if isinstance(facts, str):

@@ -5,12 +5,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field
 
 from oncely import (
     MAX_ID_LENGTH,
+    AlreadyResolved,
+    Anomalous,
     BusinessWrite,
     Contract,
     DataOwner,
@@ -88,7 +90,7 @@ class ContactImport(StoredContact):
 
     @property
     def next_version(self) -> int:
-        return 1 if self.row is None else int(self.row["version"]) + 1
+        return 1 if self.row is None else cast("int", self.row["version"]) + 1
 
     @property
     def was_gone(self) -> bool:
@@ -121,6 +123,7 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
             "which."
         ),
         failure="never.",
+        review_when=("when the contact or its record has values that cannot be stored or read",),
     )
 
     @classmethod
@@ -140,6 +143,9 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
     def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
         """Read the record that the import is compared with, and may overwrite."""
         row = self.dependencies.table("records").get({"record_id": _record_id(message)})
+        if row is not None and (problem := record_problem(row)):
+            reason = f"record {_record_id(message)} cannot be compared: {problem}"
+            return AlreadyResolved(outcome=Anomalous(reason))
         values = {name: getattr(message, name) for name in ("source", "source_id", "event_id")}
         return Proceed(facts=StoredContact(message, row), values=values)
 
@@ -170,13 +176,15 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
         if row is not None and row.get("gone") and row.keys() <= _TOMBSTONE_COLUMNS:
             return None
         version = None if row is None else row.get("version")
+        counted = version if isinstance(version, int) else 0  # others may write anything there
         expires_at = now + self.dependencies.retention(IMPORT_EVENTS.name)
         tombstone: dict[str, Json] = {
             "gone": True,
             "expires_at": int(expires_at.timestamp()),
-            "version": int(str(version or 0)) + 1,
+            "version": counted + 1,
         }
-        unchanged = Precondition("version", (version,) if version else (), or_absent=not version)  # type: ignore[arg-type]  # of a row
+        is_absent = row is None or "version" not in row
+        unchanged = Precondition("version", () if is_absent else (version,), or_absent=is_absent)  # type: ignore[arg-type]  # of a row
         return BusinessWrite(
             table=RECORDS.name,
             key={"record_id": record_id},
@@ -189,6 +197,40 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
 
 def _record_id(message: ContactMessage) -> str:
     return f"{message.source}#{message.source_id}"
+
+
+def record_problem(row: Mapping[str, object]) -> str | None:
+    """Return why a row of `records` cannot be used: other processes write it, too."""
+    for name, (is_valid, expected) in _RECORD_COLUMNS.items():
+        if name in row and not is_valid(row[name]):
+            return f"its {name} is not {expected}"
+    return None if "version" in row else "it has no version"
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return value is None or bool(parse_time(value))
+    except ValueError:
+        return False
+
+
+_RECORD_COLUMNS: Final = {
+    name: (is_valid, expected)
+    for names, is_valid, expected in (
+        ("version imported_version pushed_version", _is_count, "a whole number"),
+        ("checksum crm_id push_job source source_id", _is_text, "text"),
+        ("push_until source_updated_at", _is_time, "a time"),
+    )
+    for name in names.split()
+}
 
 
 def properties_checksum(record: Mapping[str, Json]) -> str:

@@ -39,7 +39,7 @@ from oncely import (
     job_key,
     parse_time,
 )
-from oncely.jobs.sync_contact import ContactMessage
+from oncely.jobs.sync_contact import ContactMessage, record_problem
 from oncely.jobs.tables import RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
@@ -114,7 +114,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         ),
         failure="HubSpot does not accept the record's values.",
         waits_for="its record to reach this version",
-        review_when=("when HubSpot already has the contact and it may not be this record's",),
+        review_when=(
+            "when the record has columns or properties of a wrong type",
+            "when HubSpot already has the contact and it may not be this record's",
+        ),
     )
 
     @classmethod
@@ -141,9 +144,12 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         """Proceed with the current version only. The newer push replaces an older one."""
         if (row := self._row(message.record_id)) is None:
             return NotThereYet(waits_for=f"record {message.record_id} to exist")
-        current = int(row["version"])
-        values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
         facts = _record_snapshot(row, message)
+        if isinstance(facts, str):
+            reason = f"record {message.record_id} cannot be pushed: {facts}"
+            return AlreadyResolved(outcome=Anomalous(reason))
+        current: int = row["version"]
+        values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
         if current < message.version:
             target = f"record {message.record_id} to reach version {message.version}"
             return NotThereYet(waits_for=f"{target}; it is at {current}", facts=facts)
@@ -272,7 +278,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def _outcome_from_version(
         self, call: EffectCall[RecordSnapshot], contact: CrmRecord
-    ) -> Succeeded | NotFound:
+    ) -> Succeeded | Anomalous | NotFound:
         version = contact.version
         if version > call.facts.version:
             return _superseded_outcome(call.facts, version)
@@ -297,26 +303,33 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
         if (row := self._row(facts.record_id)) is None:
             return Anomalous(f"record {facts.record_id} was deleted")
+        if problem := record_problem(row):
+            return Anomalous(f"record {facts.record_id} cannot be pushed: {problem}")
         if row.get("gone"):
             return _gone_outcome(facts, f"record {facts.record_id} is gone")
-        if (current := int(row["version"])) > facts.version:
+        if (current := row["version"]) > facts.version:
             return _superseded_outcome(facts, current)
         until = parse_time(row.get("push_until") or format_time(now))
         wait = max(until - now, timedelta(seconds=1))
         return NotSent(f"{row.get('push_job')} is pushing this record", retry_after=wait)
 
-    def _pushed_outcome(self, call: EffectCall[RecordSnapshot], crm_id: str | None) -> Succeeded:
+    def _pushed_outcome(
+        self, call: EffectCall[RecordSnapshot], crm_id: str | None
+    ) -> Succeeded | Anomalous:
         # Read the row again: a producer may have changed it during the push.
         facts = call.facts
         row = self._row(facts.record_id) or {}
         if row.get("gone"):
             # Removed or erased during the push: write nothing into what is left of it.
             return _gone_outcome(facts, f"record {facts.record_id} is gone", sent_to=crm_id)
-        current = int(row.get("version", facts.version))
         result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
+        if row and (problem := record_problem(row)):
+            reason = f"HubSpot contact {crm_id} is at version {facts.version}, but {problem}"
+            return Anomalous(reason, crm_id, result)
+        current = row.get("version", facts.version)
         if current > facts.version:
             result["superseded_by"] = current
-        newest = max(facts.version, int(row.get("pushed_version", 0)))
+        newest = max(facts.version, row.get("pushed_version", 0))
         holder = row.get("push_job")
         # Write only over the row that was read, and release only this job's reservation.
         held = Precondition("push_job", (holder,) if holder else (), or_absent=not holder)
@@ -331,16 +344,22 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return Succeeded(summary, ref=crm_id, result=result, writes=(record_write,))
 
 
-def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot:
+def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot | str:
+    """Return the record as facts, or why it cannot be pushed."""
+    if problem := record_problem(row):
+        return problem
     own_id = row.get("source_id") if row.get("source") == message.target else None
     crm_id = row.get("crm_id") or own_id
-    record: Mapping[str, Any] = row.get("record") or {}
-    properties: Mapping[str, Any] = record.get("properties", record)
-    writable = {
-        name: "" if value is None else str(value)
-        for name, value in properties.items()
-        if name not in _READ_ONLY and not name.startswith("hs_")
-    }
+    record = row.get("record")
+    properties = record.get("properties", record) if isinstance(record, dict) else record
+    if not isinstance(properties, dict | None):
+        return f"its properties are {type(properties).__name__}, not a map"
+    writable: dict[str, str] = {}
+    for name, value in (properties or {}).items():
+        if not isinstance(value, str | int | float | None):
+            return f"its property {name!r} is neither text nor a number"
+        if name not in _READ_ONLY and not name.startswith("hs_"):
+            writable[name] = "" if value is None else str(value)
     return RecordSnapshot(
         record_id=message.record_id,
         version=message.version,

@@ -93,10 +93,11 @@ class DecisionWriter:
                 case Swapped(job=written):
                     self._deliver_alert(decision, written)
                     return DecisionResult(decision, written)
-                case BusinessWriteConflict(reason=why):
+                case BusinessWriteConflict(reason=why, is_permanent=is_permanent):
                     terms = None if contract is None else contract.policy
+                    now = self.clock.now()
                     decision = on_business_conflict(
-                        job, terms, decision, reason=why, now=self.clock.now()
+                        job, terms, decision, reason=why, now=now, is_permanent=is_permanent
                     )
                     business_writes = _no_business_writes
                 case VersionConflict(row=row) if row is not None and _adds_at_most_evidence(

@@ -12,6 +12,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, Ne
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.text import parse_time, time_until_next
+from oncely.providers.hubspot.paths import is_contact_id
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
 
@@ -76,13 +77,17 @@ def check_status(response: "BaseHTTPResponse") -> None:
 
 def parse_body(response: "BaseHTTPResponse") -> ResponseBody:
     """Parse the JSON object of a response, or raise ValueError."""
-    return _object(json.loads(response.data))
+    try:
+        return _object(json.loads(response.data))
+    except RecursionError:
+        raise MalformedResponseError("HubSpot's response is nested too deeply") from None
 
 
 def parse_record(body: ResponseBody) -> CrmRecord:
     """Parse a contact."""
     record_id = body.get("id")
-    if not isinstance(record_id, str) or not isinstance(body.get("properties"), dict):
+    is_named = isinstance(record_id, str) and is_contact_id(record_id)
+    if not is_named or not isinstance(body.get("properties"), dict):
         raise MalformedResponseError("HubSpot's response is not a contact")
     return CrmRecord(
         record_id=record_id,
@@ -109,8 +114,11 @@ def parse_page(body: ResponseBody) -> CrmPage:
     results = body.get("results")
     if not isinstance(results, list):
         raise MalformedResponseError("HubSpot's response is not a page")
-    next_page = (body.get("paging") or {}).get("next") or {}
-    return CrmPage(tuple(parse_record(_object(one)) for one in results), next_page.get("after"))
+    next_page = _object(_object(body.get("paging") or {}).get("next") or {})
+    after = next_page.get("after")
+    if not isinstance(after, str | None):
+        raise MalformedResponseError("HubSpot's cursor is not text")
+    return CrmPage(tuple(parse_record(_object(one)) for one in results), after)
 
 
 def write_outcome(response: "BaseHTTPResponse", *, id_property: str) -> EffectOutcome | CrmConflict:

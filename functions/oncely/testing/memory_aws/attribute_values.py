@@ -8,6 +8,7 @@ Value: TypeAlias = dict[str, Any]  # such as {"S": "ready"}
 
 # A whole number that is already in the form in which DynamoDB returns it.
 _PLAIN_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_MAX_LEVELS: Final = 32
 _MAX_DIGITS: Final = 38
 _MAX_EXPONENT: Final = 125
 _MIN_EXPONENT: Final = -130
@@ -27,18 +28,20 @@ class RefusedError(Exception):
         self.response = response
 
 
-def canonical(value: Value) -> Value:
+def canonical(value: Value, levels: int = _MAX_LEVELS) -> Value:
     """The form of a value that is stored, compared and returned."""
     [(kind, held)] = value.items()
+    if not levels:
+        raise RefusedError("Nesting Levels have exceeded supported limits")
     if kind == "S":
         # An enum's member is sent as its text. Anything but text is a TypeError.
         return value if type(held) is str else {"S": str.__str__(held)}
     if kind == "N":
         return value if _PLAIN_NUMBER.fullmatch(held) else {"N": _canonical_number(held)}
     if kind == "L":
-        return {"L": [canonical(one) for one in held]}
+        return {"L": [canonical(one, levels - 1) for one in held]}
     if kind == "M":
-        return {"M": {name: canonical(one) for name, one in held.items()}}
+        return {"M": {name: canonical(one, levels - 1) for name, one in held.items()}}
     if kind in _SETS:
         return {kind: _canonical_set(kind, held)}
     if kind in {"BOOL", "NULL", "B"}:
