@@ -82,7 +82,9 @@ def test_contact_created_again_by_push_is_found(monkeypatch: pytest.MonkeyPatch)
     snapshot = sync_push._record_snapshot  # noqa: SLF001  # the guard that is removed
 
     def from_elsewhere(*given: Any) -> sync_push.RecordSnapshot:  # noqa: ANN401  # as they come
-        return replace(snapshot(*given), is_from_crm=False)
+        facts = snapshot(*given)
+        assert isinstance(facts, sync_push.RecordSnapshot)
+        return replace(facts, is_from_crm=False)
 
     monkeypatch.setattr(sync_push, "_record_snapshot", from_elsewhere)
     script = first_violation(BY_NAME["sync.push/gone"], TWO)

@@ -11,12 +11,16 @@ from unittest.mock import Mock
 import pytest
 from urllib3.util.ssl_ import create_urllib3_context
 
+from oncely.aws.clients import AwsClients
 from oncely.domain.effect_outcomes import Ambiguous, NotSent
 from oncely.domain.keys import IdempotencyKey
 from oncely.http.requests_session import deadline_session
 from oncely.providers.hubspot.crm import HubSpotClient, HubSpotCrm
+from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.providers.stripe.payments import StripePayments, stripe_client
 from tests.conformance.payment_harnesses import make_payment
+from tests.integration.test_ses_mailer import JOB, KEY, MAIL, TAG
+from tests.support.mail import SENDER
 from tests.support.tls import tls_server, untrusted_server
 
 LIMIT = 0.6
@@ -95,6 +99,27 @@ def test_hubspot_request_ends_at_deadline_when_reply_trickles(
     began = time.monotonic()
     assert isinstance(request_hubspot(crm), outcome)
     assert time.monotonic() - began < LIMIT * 3
+
+
+@pytest.mark.parametrize("is_proxy", [False, True])
+def test_email_ends_at_deadline_when_reply_trickles(
+    server: TricklingServer, monkeypatch: pytest.MonkeyPatch, no_profile: None, *, is_proxy: bool
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", "http://ses.invalid" if is_proxy else server.url)
+    monkeypatch.setenv("HTTP_PROXY", server.url if is_proxy else "")
+    clients = AwsClients()
+    mailer = SesMailer(
+        new_client=lambda: clients.new_client("sesv2", NO_RETRIES),
+        sender=SENDER,
+        timeout=timedelta(seconds=LIMIT),
+    )
+    began = time.monotonic()
+
+    assert isinstance(mailer.send(MAIL, idempotency_key=KEY, job_key=JOB, tag=TAG), Ambiguous)
+    assert time.monotonic() - began < LIMIT * 4  # the client is made in this time, too
 
 
 def test_trusted_certificates_are_loaded_once(

@@ -8,7 +8,7 @@ import pytest
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.providers.interfaces import Payment
+from oncely.providers.interfaces import CrmRecord, Payment
 from oncely.run.outcomes import Finished, NeedsReview
 from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -205,4 +205,6 @@ def test_deployments_with_own_id_properties_read_own_versions_only(fault: Provid
         "staging_id": RECORD,
         "oncely_version_staging_id": "1",
     }
-    assert dev_crm.client.find_by_external_id(RECORD).version == 7
+    found = dev_crm.client.find_by_external_id(RECORD)
+    assert isinstance(found, CrmRecord)
+    assert found.version == 7

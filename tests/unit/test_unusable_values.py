@@ -86,7 +86,7 @@ def test_record_that_cannot_be_pushed_needs_review_at_once(world: InMemoryStack,
 def test_record_that_cannot_be_compared_needs_review_at_once(
     world: InMemoryStack, column: str
 ) -> None:
-    row = {"version": 1, "source_updated_at": None, "record": {}, column: "one"}
+    row: dict[str, object] = {"version": 1, "source_updated_at": None, "record": {}, column: "one"}
     world.rows.put("records", {"record_id": "hubspot#4419"}, row)
     put_contact(world, crm_record())
 

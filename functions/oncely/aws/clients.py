@@ -97,8 +97,13 @@ class AwsClients:
 
     def new_client(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
         """A client of its own, for a provider that is an AWS service."""
+        # Imported here, so that whoever makes no client does not wait for the SDK's import.
+        from oncely.http.aws_requests import apply_deadline_to_aws
+
         with self._lock:
-            return self._session.client(service, config=config)  # type: ignore[call-overload]  # by name
+            client: Any = self._session.client(service, config=config)  # type: ignore[call-overload]  # by name
+        apply_deadline_to_aws(client)
+        return client
 
     def _new_client(self, service: str) -> object:
         # Imported here, so that whoever makes no client does not wait for the SDK's import.

@@ -78,7 +78,9 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-class _TimedSocket:
+class TimedSocket:
+    """A socket whose reads and writes end at the deadline."""
+
     def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
         self._sock = sock
 
@@ -108,7 +110,7 @@ class _TimedConnection(HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock: Any = _TimedSocket(self.sock)
+        self.sock: Any = TimedSocket(self.sock)
 
 
 class _TimedTlsConnection(HTTPSConnection):
@@ -116,7 +118,7 @@ class _TimedTlsConnection(HTTPSConnection):
         # urllib3 would load the trusted certificates again for each connection.
         self.ssl_context, self.ca_certs = _trusted_context(self.ca_certs), None
         super().connect()
-        self.sock: Any = _TimedSocket(self.sock)
+        self.sock: Any = TimedSocket(self.sock)
 
 
 @lru_cache

@@ -85,10 +85,11 @@ def parse_body(response: "BaseHTTPResponse") -> ResponseBody:
 
 def parse_record(body: ResponseBody) -> CrmRecord:
     """Parse a contact."""
-    record_id = body.get("id")
-    is_named = isinstance(record_id, str) and is_contact_id(record_id)
-    if not is_named or not isinstance(body.get("properties"), dict):
+    record_id, properties = body.get("id"), body.get("properties")
+    if not (isinstance(record_id, str) and isinstance(properties, dict)):
         raise MalformedResponseError("HubSpot's response is not a contact")
+    if not is_contact_id(record_id):
+        raise MalformedResponseError("the id of HubSpot's contact is not a number")
     return CrmRecord(
         record_id=record_id,
         updated_at=parse_time(body.get("updatedAt")),

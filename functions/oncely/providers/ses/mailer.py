@@ -25,16 +25,19 @@ from botocore.parsers import ResponseParserError
 from oncely.aws.errors import error_code
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.http.request_deadline import request_deadline
 from oncely.http.request_gate import UNGATED, GatedResponse, RequestGate
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.events import JOB_TAG, KEY_TAG, job_tag
+from oncely.providers.ses.plugin import PROFILE
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
     from mypy_boto3_sesv2.type_defs import SendEmailResponseTypeDef
 
 # SES cannot recognize a retry, and by default boto3 retries a request without a response: if the
-# connection drops, SES may send three emails. This client sends once, and takes at most 10 s.
+# connection drops, SES may send three emails. This client sends once. Its timeouts apply to
+# connecting and to each read; the mailer limits the whole request to their sum.
 NO_RETRIES: Final = Config(
     connect_timeout=3, read_timeout=7, retries={"mode": "standard", "total_max_attempts": 1}
 )
@@ -106,6 +109,7 @@ class SesMailer:
     configuration_set: str | None = None  # publishes events; None for the sender's default
     event_wait: timedelta | None = None  # for the event of an email; None if no events are received
     gate: RequestGate = UNGATED
+    timeout: timedelta = PROFILE.request_timeout  # for the whole request
 
     def send(
         self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
@@ -118,7 +122,11 @@ class SesMailer:
         except Exception as error:  # noqa: BLE001  # after any error here, nothing was sent
             return _not_sent(error)
         try:
-            with self.gate.request() as gated, closing(new_client) as client:
+            with (
+                self.gate.request() as gated,
+                request_deadline(self.timeout),
+                closing(new_client) as client,
+            ):
                 response = _report_status(
                     gated,
                     client.send_email,
