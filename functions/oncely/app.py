@@ -396,6 +396,7 @@ class App:
             due_index=self.ports.due_index,
             log=self.ports.erasure_log,
             guard=self.ports.table_guard,
+            gates=self.ports.gate_table,
             archive=self.ports.erasable_archive,
             clock=self.ports.clock,
         )

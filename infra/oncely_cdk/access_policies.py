@@ -198,6 +198,8 @@ class AccessPolicies(Construct):
         policy = self._policy("Eraser", "erases personal data; add Reader")
         rows = [job_items.ANY_JOB]
         policy.grant("dynamodb:UpdateItem", resources=self._jobs, leading_keys=rows)
+        pauses = gate_items.PAUSES
+        policy.grant("dynamodb:UpdateItem", resources=[tables.arn(GATES)], leading_keys=pauses)
         # Whether the table is restored and not declared yet.
         policy.grant(
             *("dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"),

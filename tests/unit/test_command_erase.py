@@ -2,18 +2,21 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from typer.testing import Result
 
 from oncely.cli.errors import ExitCode
 from oncely.domain.erasure import holds_only_proof
+from oncely.domain.gate import Pause, PauseAction, PauseEntry
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import Repaired, RepairRequest
 from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.fakes import START
+from tests.support.in_memory_stack import ARCHIVE, InMemoryStack, charge_message
 from tests.unit.samples import KEY
 
 
@@ -60,6 +63,39 @@ def test_dry_run_changes_nothing(world: InMemoryStack) -> None:
     assert "Would erase the data in 1 jobs" in result.stdout
     assert world.job(KEY).customer_id == "customer_7"
     assert (world.erasure_log.entries, world.erasure_log.runs) == ({}, [])
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_email_alone_finds_rejects_and_reasons_of_pauses(
+    world: InMemoryStack, *, dry_run: bool
+) -> None:
+    address, s3 = "anna@example.com", world.aws.clients.s3
+    named, other = "rejects/2026/11/16/1.json", "rejects/2026/11/16/2.json"
+    for name, to in ((named, address.title()), (other, "joanna@example.com")):
+        reject = {"reason": "not a job", "body": json.dumps({"to": to})}
+        s3.put_object(Bucket=ARCHIVE, Key=name, Body=json.dumps(reject).encode())
+    entry = PauseEntry(
+        at=START, action=PauseAction.PAUSE, actor="operator:ada", reason=f"{address} complained"
+    )
+    kept = replace(entry, reason="SES is slow")
+    world.gates.write_pause(None, Pause(target="receipt.send", entries=(kept, entry)))
+    before = world.gates.read()
+
+    result = erase_cli(world, "--email", address, "--dry-run" if dry_run else "--yes")
+
+    assert result.exit_code == 0, result.output
+    assert "1 rejected messages and 1 pauses" in result.stdout
+    left = {one["Key"] for one in s3.list_objects_v2(Bucket=ARCHIVE, Prefix="rejects/")["Contents"]}
+    pause = world.gates.read().pauses["receipt.send"]
+    if dry_run:
+        assert (left, world.gates.read()) == ({named, other}, before)
+        return
+    assert left == {other}
+    assert pause.entries == (kept, replace(entry, reason=""))
+    assert pause.current is not None
+    assert address not in str(world.erasure_log.runs)
+    # An operator who had read the reason cannot write it again.
+    assert not world.gates.write_pause(before.pauses["receipt.send"], before.pauses["receipt.send"])
 
 
 def test_open_jobs_are_named_and_need_second_run(world: InMemoryStack) -> None:

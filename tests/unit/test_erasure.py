@@ -235,7 +235,7 @@ def test_restored_row_is_erased_again() -> None:
     assert erase_restored(open_job, log, now=NOW) is open_job
 
 
-ANNA = Person.parse("cus_7", ["crm:4419"])
+ANNA = Person.parse("cus_7", ["crm:4419"], ["anna@example.com"])
 
 
 @pytest.mark.parametrize(
@@ -248,6 +248,9 @@ ANNA = Person.parse("cus_7", ["crm:4419"])
         {"source": "crm", "source_id": 4419},
         "customer=cus_7;",
         "crm#4419 is broken",
+        {"receipt_email": "Anna@Example.com"},
+        {"to": ["Anna <anna@example.com>"]},
+        "SES declined the email: anna@example.com.",
     ],
 )
 def test_reject_that_names_person_is_found(body: object) -> None:
@@ -261,6 +264,8 @@ def test_reject_that_names_person_is_found(body: object) -> None:
         {"source": "shop", "source_id": "4419"},
         {"source_id": "4419"},
         "customer=cus_77;",
+        {"receipt_email": "joanna@example.com"},
+        {"to": "x+anna@example.com, anna@example.com.au, anna@example.com-x"},
         "",
         "null",
         "[" * 100_000,

@@ -198,9 +198,9 @@ def _parse_own_time(text: object) -> datetime:
 
 
 def _last_change(pause: Pause) -> str:
-    # Two changes may come in one millisecond.
-    last = pause.entries[-1]
-    return f"{format_time(last.at)} {last.action} {len(pause.entries)}"
+    # Two changes may come in one millisecond, and an erasure removes reasons of earlier ones.
+    last, erased = pause.entries[-1], sum(not one.reason for one in pause.entries)
+    return f"{format_time(last.at)} {last.action} {len(pause.entries)} {erased}"
 
 
 def _entry_values(entry: PauseEntry) -> dict[str, object]:

@@ -26,6 +26,10 @@ def erase(
         list[str] | None,
         typer.Option(help="Record of another system, as SOURCE:ID (crm:4419). Repeatable."),
     ] = None,
+    email: Annotated[
+        list[str] | None,
+        typer.Option(help="Email address to find in rejected messages and pauses. Repeatable."),
+    ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     name: ActorOption = None,
@@ -33,19 +37,19 @@ def erase(
 ) -> None:
     """Erase the personal data of one customer or contact.
 
-    Removes it from job rows, records, import events, the history and rejected messages. The proof
-    that each job ran stays: key, status, times and provider reference. Open jobs drop the data when
-    they end. After an interruption, run it again.
+    Removes it from job rows, records, import events, the history, rejected messages and the reasons
+    of pauses. The proof that each job ran stays: key, status, times and provider reference. Open
+    jobs drop the data when they end. After an interruption, run it again.
 
     Examples:
     - `oncely erase --customer cus_7 --record crm:4419 --dry-run`
-    - `oncely erase --customer cus_7 --record crm:4419`
+    - `oncely erase --customer cus_7 --record crm:4419 --email ada@example.com`
     """
     from dataclasses import replace
 
     from oncely.domain.erasure_log import Person
 
-    person = Person.parse(customer, record or ())
+    person = Person.parse(customer, record or (), email or ())
     _require_all_tables(stack)
     actor = actor_name(caller_identity(stack), name)
     if not (yes or dry_run):
@@ -62,8 +66,8 @@ def erase(
             eraser.record_run(done, actor=actor)
     if done.found_nothing:
         raise CommandError(
-            "Nothing to erase: no job, record, import event or rejected message contains these "
-            "ids. If nothing was erased before, check them."
+            "Nothing to erase: no job, record, import event, rejected message or pause contains "
+            "these ids. If nothing was erased before, check them."
         )
     _print_result(done, dry_run=dry_run, as_json=json)
 
@@ -105,8 +109,8 @@ def _print_result(done: "Erasure", *, dry_run: bool, as_json: bool) -> None:
         erased = "Would erase" if dry_run else "Erased"
         console.print_line(
             f"{erased} the data in {len(done.erased):,} jobs, {done.records:,} records, "
-            f"{done.events:,} import events, {done.history:,} history objects and "
-            f"{done.rejects:,} rejected messages."
+            f"{done.events:,} import events, {done.history:,} history objects, "
+            f"{done.rejects:,} rejected messages and {done.pauses:,} pauses."
         )
     if done.marked:
         console.print_error(

@@ -26,18 +26,22 @@ RECENT: Final = timedelta(days=40)
 
 _KEY_DIGEST_LENGTH: Final = 32
 _SEPARATOR: Final = "-"  # not in a digest
+_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+")
 _RECORD: Final = re.compile(r"([^\s:#]+):([^\s#]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """The ids to erase: of a customer, and of records in other systems."""
+    """The ids to erase: of a customer, of records in other systems, and email addresses."""
 
     customer_id: str | None = None
     records: tuple[tuple[str, str], ...] = ()  # source and id
+    emails: tuple[str, ...] = ()  # only texts are searched for them: no row is found by one
 
     @classmethod
-    def parse(cls, customer_id: str | None, records: Iterable[str]) -> "Person":
+    def parse(
+        cls, customer_id: str | None, records: Iterable[str], emails: Iterable[str] = ()
+    ) -> "Person":
         """Check the ids of an operator's request. A record is written `SOURCE:ID`."""
         if customer_id is not None:
             _check_id(customer_id, "the customer id")
@@ -49,9 +53,16 @@ class Person:
                 )
             _check_id(text, "the record")
             parsed.append((found[1], found[2]))
-        if customer_id is None and not parsed:
-            raise InvalidRequestError("pass a customer, a record (such as crm:4419), or both")
-        return cls(customer_id=customer_id, records=tuple(dict.fromkeys(parsed)))
+        addresses = tuple(dict.fromkeys(emails))
+        for text in addresses:
+            _check_id(text, "the email address")
+            if _EMAIL.fullmatch(text) is None:
+                raise InvalidRequestError(f"{text!r} is not an email address")
+        if customer_id is None and not parsed and not addresses:
+            raise InvalidRequestError(
+                "pass a customer, a record (such as crm:4419), an email address, or several"
+            )
+        return cls(customer_id=customer_id, records=tuple(dict.fromkeys(parsed)), emails=addresses)
 
     @property
     def record_ids(self) -> tuple[str, ...]:
@@ -59,12 +70,13 @@ class Person:
         return tuple(f"{source}#{source_id}" for source, source_id in self.records)
 
     def is_named_in(self, text: str) -> bool:
-        """Whether a rejected message contains one of the ids. JSON is compared value by value."""
+        """Whether a text contains one of the ids. JSON is compared value by value."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
             names = (*self.record_ids, *((self.customer_id,) if self.customer_id else ()))
-            return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in names)
+            found = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in names)
+            return found or self._is_addressed_in(text)
         return any(self._is_named_by(value) for value in _values(document))
 
     def is_owner_of(self, line: Mapping[str, Any]) -> bool:
@@ -76,7 +88,18 @@ class Person:
     def _is_named_by(self, value: object) -> bool:
         if isinstance(value, Mapping):
             return (value.get("source"), str(value.get("source_id"))) in self.records
-        return value is not None and str(value) in {self.customer_id, *self.record_ids}
+        if value is None:
+            return False
+        return str(value) in {self.customer_id, *self.record_ids} or self._is_addressed_in(
+            str(value)
+        )
+
+    def _is_addressed_in(self, text: str) -> bool:
+        """Whether a text contains one of the email addresses, also in one with a name."""
+        return any(
+            re.search(rf"(?<![\w.+-]){re.escape(one)}(?![\w-]|\.\w)", text, re.IGNORECASE)
+            for one in self.emails
+        )
 
 
 def _check_id(text: str, name: str) -> None:

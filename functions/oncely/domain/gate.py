@@ -4,7 +4,7 @@ A gate can only delay. No status of a job depends on it.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
@@ -253,6 +253,11 @@ class Pause:
             for entry, end in zip(self.entries, [*ends, now], strict=False)
             if entry.action is PauseAction.PAUSE
         )
+
+    def without_reasons(self, is_personal: Callable[[str], bool]) -> "Pause":
+        """The pause without the reasons that contain personal data."""
+        kept = (replace(one, reason="") if is_personal(one.reason) else one for one in self.entries)
+        return replace(self, entries=tuple(kept))
 
     def with_entry(self, entry: PauseEntry) -> "Pause":
         """The pause after an operator's action. No clock makes it end before it began."""

@@ -1,4 +1,4 @@
-"""Erases personal data: in job rows, business rows, the history and rejected messages.
+"""Erases personal data: in job rows, business rows, pauses, the history and rejected messages.
 
 Safe to interrupt and to repeat. The log is written first, and every later step follows from it or
 from the given ids.
@@ -27,6 +27,7 @@ from oncely.ports import (
     Clock,
     Dependencies,
     DueIndex,
+    GateTable,
     JobStore,
     Swapped,
     TableBlocked,
@@ -85,12 +86,13 @@ class Erasure:
     history: int = 0
     rejects_read: int = 0
     rejects: int = 0
+    pauses: int = 0  # whose reasons named the person
 
     @property
     def found_nothing(self) -> bool:
         """Whether nothing contains the ids."""
         found = (self.erased, self.marked, self.unreadable, self.records, self.events)
-        return not any((*found, self.history, self.rejects))
+        return not any((*found, self.history, self.rejects, self.pauses))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -101,6 +103,7 @@ class Erasure:
             "import_events": self.events,
             "history_objects": self.history,
             "rejects": self.rejects,
+            "pauses": self.pauses,
         }
 
 
@@ -116,6 +119,7 @@ class Eraser:
     due_index: DueIndex
     log: AuditedErasureLog
     guard: TableGuard
+    gates: GateTable
     archive: ErasableArchive
     clock: Clock
     report: Callable[[Erasure], None] = lambda _: None
@@ -138,6 +142,7 @@ class Eraser:
                 done = replace(done, marked=(*done.marked, row.job_key))
                 open_records.add(row.subject or "")
             self.report(done)
+        done = replace(done, pauses=self._erase_pauses(person, dry_run=dry_run))
         return self._erase_business_rows(person, done, open_records, dry_run=dry_run)
 
     def archive_ready_at(self) -> datetime | None:
@@ -238,6 +243,19 @@ class Eraser:
                 case _:
                     break
         raise UnavailableError(f"the row of {job.job_key} kept changing; run the erasure again")
+
+    def _erase_pauses(self, person: Person, *, dry_run: bool) -> int:
+        """Remove the reasons that name the person. The pauses and who made them stay."""
+        for _ in range(_MAX_CAS_RETRIES):
+            pauses = self.gates.read().pauses.values()
+            changed = [
+                (pause, after)
+                for pause in pauses
+                if (after := pause.without_reasons(person.is_named_in)) != pause
+            ]
+            if dry_run or all(self.gates.write_pause(*change) for change in changed):
+                return len(changed)
+        raise UnavailableError("the pauses kept changing; run the erasure again")
 
     def _erase_business_rows(
         self, person: Person, done: Erasure, open_records: set[str], *, dry_run: bool
