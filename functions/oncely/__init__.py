@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from oncely.domain.keys import MAX_ID_LENGTH as MAX_ID_LENGTH
     from oncely.domain.keys import IdempotencyKey as IdempotencyKey
     from oncely.domain.keys import JobKey as JobKey
-    from oncely.domain.keys import claim_tag as claim_tag
     from oncely.domain.keys import job_key as job_key
     from oncely.domain.lifecycle import Status as Status
     from oncely.domain.money import Money as Money
@@ -110,7 +109,7 @@ _PUBLIC_NAMES: Final = {
     ),
     "oncely.domain.gate": "EndpointGroup RateLimit shared_limit",
     "oncely.domain.jobs": "Job",
-    "oncely.domain.keys": "IdempotencyKey JobKey MAX_ID_LENGTH claim_tag job_key",
+    "oncely.domain.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.domain.lifecycle": "Status",
     "oncely.domain.money": "Money",
     "oncely.domain.profiles": "ProviderProfile RetryLimits RetryPolicy RetrySafety",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -30,6 +30,7 @@ from oncely.domain.keys import (
     MAX_IDEMPOTENCY_KEY_LENGTH,
     IdempotencyKey,
     JobKey,
+    claim_tag,
     idempotency_key,
     indexable_id,
 )
@@ -101,6 +102,7 @@ class EffectCall(Generic[F]):
     facts: F
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     verified: bool = False  # this run created or verified the saved reference
+    tag_key: str = field(default="", repr=False)  # of the deployment
     has_time_for: Callable[[timedelta], bool] = lambda _: True
     save_progress: Callable[[Mapping[str, Json]], None] = lambda _: None  # fenced
 
@@ -114,6 +116,12 @@ class EffectCall(Generic[F]):
             deployment=job.deployment,
             max_length=self.max_key_length,
         )
+
+    @property
+    def claim_tag(self) -> str:
+        """The tag by which the provider's events prove what this claim sent."""
+        job = self.job
+        return claim_tag(job.job_key, deployment=job.deployment, fence=job.fence, key=self.tag_key)
 
 
 @dataclass(eq=False)

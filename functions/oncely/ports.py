@@ -126,6 +126,7 @@ class TableOpen:
 
     deployment: str | None  # its identity, for idempotency keys
     replays_until: datetime | None = None  # a job created before then looks up before it executes
+    tag_key: str = field(default="", repr=False, compare=False)  # of the tags of its claims
 
     def has_all_rows(self, now: datetime) -> bool:
         """Return whether a job without a row has never run. A restore may have lost rows."""

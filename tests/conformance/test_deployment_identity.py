@@ -42,6 +42,11 @@ def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
     assert table(dynamo).identity() == first
     assert len(first.deployment) == 16
     assert first.deployment.isalnum()
+    # It makes the tags that prove an email, so it is no part of what may be shown or guessed.
+    found = table(dynamo).identity()
+    assert found is not None
+    assert len(found.tag_key) == 32
+    assert found.tag_key not in repr(found)
 
 
 def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:

@@ -19,7 +19,7 @@ from tests.support.shipped_sandbox import ShippedSandbox
 
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 JOB = JobKey("receipt.send:order_18452")
-TAG = claim_tag(JOB, deployment="dev", fence=1)
+TAG = claim_tag(JOB, deployment="dev", fence=1, key="secret")
 RECEIPT = Email(
     to="seven@example.com",
     subject="Receipt for order 18452",

@@ -36,10 +36,11 @@ def bounced_events(providers: Mapping[str, Any]) -> Sequence[str]:
 
 
 def forged_events(providers: Mapping[str, Any]) -> Sequence[str]:
-    """From the start: of another deployment, another claim, another job, and before the row."""
+    """From the start: of another deployment, claim, key or job, and before the row."""
     forged = (
         mail_event("Send", key=KEY, deployment="staging", message_id="forged"),
         mail_event("Send", key=KEY, deployment="dev", fence=9, message_id="forged"),
+        mail_event("Send", key=KEY, deployment="dev", tag_key="guessed", message_id="forged"),
         mail_event("Send", key=JobKey("receipt.send:order_x"), deployment="dev"),
     )
     return [*map(as_delivered, forged), *sent_events(providers)]

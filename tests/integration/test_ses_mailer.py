@@ -35,7 +35,7 @@ from tests.support.tls import busy_server, untrusted_server
 SEND = "POST /v2/email/outbound-emails"
 KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 JOB = JobKey("receipt.send:order_18452")
-TAG = claim_tag(JOB, deployment="dev", fence=1)
+TAG = claim_tag(JOB, deployment="dev", fence=1, key="secret")
 # A busy machine may respond after a second. Only a missing response takes the full timeout.
 TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=10))
 SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=10, read_timeout=1))

@@ -19,7 +19,7 @@ from oncely.operate.rejects import StoredReject
 from oncely.ports import Alert, TableOpen, TableState
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
-T1 = TableIdentity(deployment="dev", table_id="T1")
+T1 = TableIdentity(deployment="dev", table_id="T1", tag_key="the key of tags")
 T2 = TableFacts(name="jobs", table_id="T2", has_stream=True, has_ttl=True, has_recovery=True)
 
 

@@ -39,6 +39,7 @@ from oncely.run.review_alerts import ReviewAlerter
 from oncely.run.run_job import JobRunner
 from oncely.settings import Settings
 from oncely.testing.memory_aws.account import MemoryAws
+from oncely.testing.restored_table import TAG_KEY
 from tests.support.crm import InProcessCrm
 from tests.support.fakes import (
     FakeBus,
@@ -281,7 +282,7 @@ class InMemoryStack:
 
     @property
     def table_guard(self) -> TableGuard:
-        return self.guard or FakeTableGuard(TableOpen(deployment=self.deployment))
+        return self.guard or FakeTableGuard(TableOpen(deployment=self.deployment, tag_key=TAG_KEY))
 
     @property
     def registry(self) -> ContractRegistry:

@@ -6,6 +6,7 @@ from typing import Any
 from oncely.domain.keys import JobKey, claim_tag
 from oncely.domain.provider_events import EventEnvelope
 from oncely.providers.ses.events import event_rules, job_tag
+from oncely.testing.restored_table import TAG_KEY
 
 ACCOUNT = "123456789012"
 SET = "receipts"
@@ -24,12 +25,13 @@ def mail_event(
     fence: int = 1,
     deployment: str | None = None,
     message_id: str = "mail_1",
+    tag_key: str = TAG_KEY,
     **changes: Any,  # noqa: ANN401  # tags of the email
 ) -> dict[str, Any]:
     """The event as SES publishes it, with addresses and subject."""
     tags = {
         "ses:configuration-set": [SET],
-        "oncely_key": [claim_tag(key, deployment=deployment, fence=fence)],
+        "oncely_key": [claim_tag(key, deployment=deployment, fence=fence, key=tag_key)],
         "oncely_job": [job_tag(key)],
         **changes,
     }

@@ -16,7 +16,8 @@ from oncely.operate.repair_request import Repaired, RepairRequest
 from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
-from tests.support.in_memory_stack import ARCHIVE, InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stored_rows import ARCHIVE
 from tests.unit.samples import KEY
 
 

@@ -1,5 +1,6 @@
 """Events that are not about this claim of this job change nothing: forged, replayed, too early."""
 
+import hashlib
 import json
 from dataclasses import replace
 from typing import Any
@@ -8,12 +9,14 @@ import pytest
 
 from oncely.domain.hints import DropReason, HintAction
 from oncely.domain.keys import JobKey
-from oncely.ports import TableBlocked
+from oncely.ports import TableBlocked, TableOpen
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail_events import as_delivered, mail_event
 from tests.unit.test_event_proofs import KEY, receive, sent, unanswered, world
 
+# By someone who knows everything but the key.
+UNKEYED = hashlib.sha256(f":{KEY}:1".encode()).hexdigest()
 __all__ = ["unanswered", "world"]  # fixtures
 
 
@@ -22,6 +25,9 @@ __all__ = ["unanswered", "world"]  # fixtures
     [
         ({"deployment": "staging"}, DropReason.OTHER_OBJECT),
         ({"fence": 2}, DropReason.OTHER_OBJECT),
+        ({"tag_key": "guessed"}, DropReason.OTHER_OBJECT),
+        ({"tag_key": ""}, DropReason.OTHER_OBJECT),
+        ({"oncely_key": [UNKEYED]}, DropReason.OTHER_OBJECT),
         ({"fence": 0}, DropReason.OTHER_OBJECT),
         ({"oncely_key": ["0" * 64]}, DropReason.OTHER_OBJECT),
         ({"key": JobKey("receipt.send:order_other")}, DropReason.NO_JOB),
@@ -38,6 +44,13 @@ def test_forged_event_changes_nothing(
     before = unanswered.job(KEY)
     event = mail_event("Send", **{"key": KEY, **changes})
     assert receive(unanswered, event).outcome is reason
+    assert unanswered.job(KEY) == before
+
+
+def test_table_without_key_accepts_no_proof(unanswered: InMemoryStack) -> None:
+    before = unanswered.job(KEY)
+    unanswered.guard = FakeTableGuard(TableOpen(deployment=None))
+    assert receive(unanswered, sent(tag_key="")).outcome is DropReason.OTHER_OBJECT
     assert unanswered.job(KEY) == before
 
 

@@ -203,6 +203,7 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
     assert identity == TableIdentity(
         deployment="dev", table_id="T2", restored_at=LATER, replays_until=LATER + timedelta(days=18)
     )
+    assert identity.tag_key == T1.tag_key, "events of emails that were sent before still prove them"
 
 
 class FailingAfterStore(InspectableStore):
@@ -303,6 +304,7 @@ def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
 
     assert isinstance(done, Declaration)
     assert done.identity == TableIdentity(deployment="fresh", table_id="T2")
+    assert done.identity.tag_key not in {"", T1.tag_key}, "it proves nothing of the original"
     assert (done.rows_written, done.unresolved) == (2, 1)
     assert (rig.row().status, rig.row().due_at) == (Status.NEEDS_REVIEW, None)
     assert rig.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"

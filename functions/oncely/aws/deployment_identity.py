@@ -42,6 +42,7 @@ class DynamoTableIdentity:
         return TableIdentity(
             deployment=item["identity"]["S"],
             table_id=item["table_id"]["S"],
+            tag_key=item["tag_key"]["S"] if "tag_key" in item else "",
             restored_at=times.get("restored_at"),
             replays_until=times.get("replays_until"),
         )
@@ -75,6 +76,7 @@ class DynamoTableIdentity:
             "job_key": {"S": IDENTITY_KEY},
             "identity": {"S": identity.deployment},
             "table_id": {"S": identity.table_id},
+            "tag_key": {"S": identity.tag_key},
             **{name: {"S": format_time(at)} for name in _TIMES if (at := getattr(identity, name))},
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}

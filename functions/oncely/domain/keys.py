@@ -1,6 +1,7 @@
 """Job keys, the idempotency keys made from them, and the fingerprint of business values."""
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -51,10 +52,13 @@ def idempotency_key(
     return IdempotencyKey(hashlib.sha256(plain.encode()).hexdigest()[:max_length])
 
 
-def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
-    """The tag that identifies one claim in a provider's events: a digest, since tags are short."""
+def claim_tag(job: JobKey, *, deployment: str | None, fence: int, key: str) -> str:
+    """The tag that identifies one claim in a provider's events: a digest, since tags are short.
+
+    Ids can be known or guessed, so only the key of the deployment makes it a proof.
+    """
     text = _SEPARATOR.join((deployment or "", job, str(fence)))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def job_type_of(key: JobKey) -> str:

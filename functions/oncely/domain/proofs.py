@@ -5,6 +5,7 @@ may end a job that waits for an outcome. Against anything else that is recorded,
 an operator decides.
 """
 
+import hmac
 from dataclasses import replace
 
 from oncely.domain.decisions import escalate
@@ -37,11 +38,16 @@ def misses_proof(row: Job, *, before: Job, after: Job) -> bool:
     return asks_operator(before, after) and row.provider_events != before.provider_events
 
 
-def claim_of_tag(job: Job, tag: str) -> int | None:
-    """The claim of this job that the tag identifies. Returns None if it is another job's."""
-    claims = range(job.fence, 0, -1)
-    tags = (claim_tag(job.job_key, deployment=job.deployment, fence=fence) for fence in claims)
-    return next((fence for fence, own in zip(claims, tags, strict=True) if own == tag), None)
+def claim_of_tag(job: Job, tag: str, key: str) -> int | None:
+    """The claim of this job that the tag identifies. Returns None if it is forged or another job's.
+
+    `key`: of the deployment's tags. Without one, anybody could make them.
+    """
+    for fence in range(job.fence if key else 0, 0, -1):
+        own = claim_tag(job.job_key, deployment=job.deployment, fence=fence, key=key)
+        if hmac.compare_digest(own.encode(), tag.encode()):
+            return fence
+    return None
 
 
 def proved_outcome(job: Job) -> Succeeded | Anomalous | None:

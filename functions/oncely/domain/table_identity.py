@@ -1,6 +1,6 @@
 """The identity of a deployment, and whether its job table holds the proofs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,6 +22,8 @@ class TableIdentity:
     """The identity item: the deployment of the rows, and the id of their table."""
 
     deployment: str
+    # Makes the tags of its claims. Nobody who may only insert rows or send messages can read it.
+    tag_key: str = field(default="", repr=False, compare=False)
     table_id: str  # DynamoDB's own id, which a restored or copied table does not share
     restored_at: datetime | None = None
     # Until then, messages from before the restore may still arrive.

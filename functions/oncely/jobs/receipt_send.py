@@ -28,7 +28,6 @@ from oncely import (
     RetryPolicy,
     RetrySafety,
     Succeeded,
-    claim_tag,
     job_key,
     proved_outcome,
 )
@@ -141,7 +140,6 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
         if not self.dependencies.is_configured(SES):
             return NotSent(_RECEIPTS_OFF)
         job = call.job
-        tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
         key = call.idempotency_key("send")
         mailer = self.dependencies.provider(SES)
-        return mailer.send(call.facts, idempotency_key=key, job_key=job.job_key, tag=tag)
+        return mailer.send(call.facts, idempotency_key=key, job_key=job.job_key, tag=call.claim_tag)

@@ -117,7 +117,15 @@ class ProofRestorer:
         report: ReportProgress,
     ) -> Declaration | RestoreRefused:
         """Replace each changed row if it is still the one that was read, then the identity item."""
-        identity = TableIdentity(deployment=deployment, table_id=self.table.facts().table_id)
+        # A restored table accepts the events of emails that were sent before. A copy makes no tags
+        # of the deployment that it was copied from.
+        is_restored = found is not None and found.deployment == deployment
+        tag_key = found.tag_key if found is not None and is_restored else ""
+        identity = TableIdentity(
+            deployment=deployment,
+            table_id=self.table.facts().table_id,
+            tag_key=tag_key or self.new_identity() + self.new_identity(),
+        )
         declaration = Declaration(identity=identity)
         for before, after in self._erase_again(changes, self.erasure_log.erased()):
             declaration = replace(

@@ -86,7 +86,11 @@ class TableInitializer:
             return SetupResult.ALREADY_SET_UP
         if not self.table.is_empty():
             return SetupResult.NOT_EMPTY
-        made = TableIdentity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
+        made = TableIdentity(
+            deployment=self.new_identity(),
+            table_id=self.table.facts().table_id,
+            tag_key=self.new_identity() + self.new_identity(),
+        )
         created = self.table.write(made, replacing=None)
         return SetupResult.CREATED if created else SetupResult.ALREADY_SET_UP
 

@@ -57,7 +57,7 @@ class EventProofs:
                 return DropReason.OTHER_DEPLOYMENT
             if report.mark is not EventMark.PROOF and row.erasure_requested_at is not None:
                 return DropReason.NOT_NEEDED  # its personal data was erased
-            if (fence := claim_of_tag(row, report.tag)) is None:
+            if (fence := claim_of_tag(row, report.tag, table.tag_key)) is None:
                 return DropReason.OTHER_OBJECT
             record = EventRecord(
                 at=self.reconciler.clock.now(),

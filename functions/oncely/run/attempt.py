@@ -236,6 +236,7 @@ class EffectExecutor:
     writer: DecisionWriter
     deadline: datetime
     gate: Gate
+    tag_key: str = ""
 
     def execute(self) -> EffectOutcome | OwnershipYielded:
         """Save the reference first, if the effect has one; then perform it, once."""
@@ -305,6 +306,7 @@ class EffectExecutor:
             facts=self.facts,
             max_key_length=self.contract.policy.profile.max_key_length,
             verified=verified,
+            tag_key=self.tag_key,
             has_time_for=self._has_time,
             save_progress=self._save_progress,
         )

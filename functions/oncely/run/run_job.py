@@ -290,6 +290,7 @@ class _Run:
             writer=self._decision_writer(),
             deadline=self.deadline,
             gate=self.runner.gate,
+            tag_key=self.table.tag_key,
         )
 
     def _guard(self, job: Job, claim: Claim) -> Decision | None:

@@ -72,7 +72,11 @@ class CheckedTable:
         if reason is not None or identity is None:
             return TableBlocked(reason or "")
         self._confirmed_at = now
-        return TableOpen(deployment=identity.deployment, replays_until=identity.replays_until)
+        return TableOpen(
+            deployment=identity.deployment,
+            replays_until=identity.replays_until,
+            tag_key=identity.tag_key,
+        )
 
     def _on_unavailable(self, now: datetime, error: UnavailableError) -> TableState:
         """Keep the last open state for a while: an outage of the control plane stops no jobs."""

@@ -29,6 +29,7 @@ MAX_WRITES_BACK: Final = 3
 # DynamoDB restores a table to a time within its last 35 days.
 RECOVERY_WINDOW: Final = timedelta(days=35)
 GENERATION: Final = "T1"
+TAG_KEY: Final = "the key of tags"
 
 _Snapshot = dict[str, dict[Key, Item]]
 
@@ -50,7 +51,9 @@ class RestorableTable:
         self._dynamo = self.ports.aws.dynamodb
         self._dynamo.table_ids[JOBS] = GENERATION
         self._job_rows = JobRows(self._dynamo, JOBS)
-        identity = TableIdentity(deployment=self.scenario.deployment, table_id=GENERATION)
+        identity = TableIdentity(
+            deployment=self.scenario.deployment, table_id=GENERATION, tag_key=TAG_KEY
+        )
         with self.ports.interceptor.silence():
             self.ports.table_identity.write(identity, replacing=None)
         self.snapshots.append((self.schedule.now, self._snapshot()))

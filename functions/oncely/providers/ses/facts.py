@@ -60,7 +60,8 @@ FACTS: Final = ProviderFacts(
             source="https://docs.aws.amazon.com/goto/WebAPI/email-2010-12-01/MessageTag",
             read=_READ,
             does=(
-                "Tags each email with its job key, and a digest of deployment, job key and fence."
+                "Tags each email with its job key, and a keyed digest of deployment, job key and "
+                "fence."
             ),
         ),
         Fact(
