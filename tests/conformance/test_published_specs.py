@@ -125,7 +125,7 @@ def use_hubspot(_: Comparison) -> None:
         for one in ("seven", "eight"):
             rig.users.add(email=f"{one}@example.com")
         rules.max_results = 1
-        assert crm.list_contacts(after="1")
+        crm.list_contacts(after="1")
         crm.list_contacts(after=None)
         crm.list_changed(since=START, after=None)
         crm.get_contact("1")
