@@ -28,6 +28,7 @@ __all__ = ["unanswered", "world"]  # fixtures
         ({"tag_key": "guessed"}, DropReason.OTHER_OBJECT),
         ({"tag_key": ""}, DropReason.OTHER_OBJECT),
         ({"oncely_key": [UNKEYED]}, DropReason.OTHER_OBJECT),
+        ({"oncely_key": ["\ud800"]}, DropReason.OTHER_OBJECT),
         ({"fence": 0}, DropReason.OTHER_OBJECT),
         ({"oncely_key": ["0" * 64]}, DropReason.OTHER_OBJECT),
         ({"key": JobKey("receipt.send:order_other")}, DropReason.NO_JOB),

@@ -96,18 +96,22 @@ class AwsClients:
         return cast("CognitoIdentityProviderClient", self._new_client("cognito-idp"))
 
     def new_client(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
-        """A client of its own, for a provider that is an AWS service."""
+        """A client of its own for a provider that is an AWS service, within `request_deadline`."""
         # Imported here, so that whoever makes no client does not wait for the SDK's import.
         from oncely.http.aws_requests import apply_deadline_to_aws
 
-        with self._lock:
-            client: Any = self._session.client(service, config=config)  # type: ignore[call-overload]  # by name
+        client = self.make(service, config)
         apply_deadline_to_aws(client)
         return client
+
+    def make(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
+        """Make a client."""
+        with self._lock:
+            return self._session.client(service, config=config)  # type: ignore[call-overload]  # by name
 
     def _new_client(self, service: str) -> object:
         # Imported here, so that whoever makes no client does not wait for the SDK's import.
         from oncely.aws.client_config import DYNAMODB, MESSAGING
 
         default = DYNAMODB if service == "dynamodb" else MESSAGING
-        return self.new_client(service, self._config or default)
+        return self.make(service, self._config or default)

@@ -45,7 +45,7 @@ def claim_of_tag(job: Job, tag: str, key: str) -> int | None:
     """
     for fence in range(job.fence if key else 0, 0, -1):
         own = claim_tag(job.job_key, deployment=job.deployment, fence=fence, key=key)
-        if hmac.compare_digest(own.encode(), tag.encode()):
+        if hmac.compare_digest(own.encode(), tag.encode(errors="replace")):
             return fence
     return None
 

@@ -64,10 +64,10 @@ class WireClients(AwsClients):
         self.account = account
         self._made: dict[tuple[str, Config], Any] = {}
 
-    def new_client(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
+    def make(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
         if (known := self._made.get((service, config))) is not None:
             return known
-        client = self._made[service, config] = super().new_client(service, config)
+        client = self._made[service, config] = super().make(service, config)
         wire = _Wire(client.meta.service_model, lambda: self.account.new_client(service))
         client.meta.events.register("before-send", wire.respond)
         client.meta.events.register("choose-signer", lambda **_: UNSIGNED)
