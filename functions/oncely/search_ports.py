@@ -159,13 +159,10 @@ class PaymentLedger(Protocol):
         """
 
     def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
-        """Find a charge by a job's provider reference, or by its own id.
-
-        Returns None if there is none, or if it took no money.
-        """
+        """Find a charge by its id or provider reference. Returns None if there is none, or it is open."""
 
     def find_refund(self, ref: str) -> LedgerEntry | LookupFailed | None:
-        """Find a refund by its id. Returns None if it gave no money back."""
+        """Find a refund by its id. Returns None if there is none, or if it is not decided."""
 
     def find_owners(self, text: str) -> tuple[PaymentOwner, ...] | LookupFailed | None:
         """Find payments by an id of this provider or a customer's email.

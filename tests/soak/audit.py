@@ -25,11 +25,12 @@ from oncely.aws.ports import app_from_env
 from oncely.cli.main import app as command
 from oncely.contract import providers_of
 from oncely.domain.effect_outcomes import Json
+from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.history import HistoryLine, backfill_line
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import DifferenceKind
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
 from oncely.job_names import jobs_from_env
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -51,11 +52,22 @@ DAY: Final = datetime(2026, 11, 16, tzinfo=UTC)
 MAX_MEMORY_MB: Final = 300
 PLANTED: Final = 10  # of each kind at each provider
 NOT_OURS: Final = 500
+# Of clean orders: refunded by a job, half of them in part; by hand; and by a void at Braintree.
 REFUNDED_EVERY: Final = 97
+BY_HAND_EVERY: Final = 89
+VOIDED_EVERY: Final = 83
 UNRESOLVED: Final = 100
 LINES_PER_OBJECT: Final = 2_000
 PROVIDERS: Final = ("stripe", "braintree")
 UNKNOWN: Final = "unresolved"
+REFUND_PLANTS: Final = frozenset(
+    {
+        DifferenceKind.REFUND_OF_FAILED_JOB,
+        DifferenceKind.SEVERAL_REFUNDS,
+        DifferenceKind.JOB_WITHOUT_REFUND,
+        DifferenceKind.REFUND_FAILED_LATER,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -89,9 +101,29 @@ class AuditedOrder:
         return self.ref.replace("pi_", "ch_")
 
     @property
+    def is_voided(self) -> bool:
+        return self._is_clean(VOIDED_EVERY) and self.provider == "braintree"
+
+    @property
+    def is_refunded_by_hand(self) -> bool:
+        return self._is_clean(BY_HAND_EVERY) and not self.is_voided and self.refund_job is None
+
+    def _is_clean(self, every: int) -> bool:
+        return self.plant is None and self.number % every == 0
+
+    @property
     def job(self) -> Job:
         status = {DifferenceKind.CHARGE_OF_FAILED_JOB: Status.FAILED, UNKNOWN: Status.UNKNOWN}
         ended = self.at + timedelta(seconds=1)
+        result: dict[str, Json] = {"charge_id": self.charge_id}
+        noted = EvidenceEntry(
+            at=ended,
+            event=Event.NOTE,
+            from_status=Status.FINISHED,
+            to_status=Status.FINISHED,
+            reason=f"the provider reports: {self.charge_id} was refunded, not only by Oncely",
+            actor="events",
+        )
         return Job(
             job_key=self.job_key,
             job_type="payment.charge",
@@ -107,16 +139,17 @@ class AuditedOrder:
             customer_id="customer_7",
             amount=self.amount,
             currency="eur",
-            provider_ref=self.ref,
-            result={"charge_id": self.charge_id},
+            # As an order's row claims it, without a payment of its own.
+            provider_ref=None if self.plant == DifferenceKind.CHARGE_ID_UNKNOWN else self.ref,
+            result={} if self.plant == DifferenceKind.JOB_WITHOUT_CHARGE else result,
+            evidence=(noted,) if self.plant is None and self.number % BY_HAND_EVERY == 0 else (),
         )
 
     @property
     def refund_job(self) -> Job | None:
         """The job that refunded it, if one did: planted without a refund, or one of many."""
-        planted = self.plant == DifferenceKind.JOB_WITHOUT_REFUND
-        if not planted and (self.plant is not None or self.number % REFUNDED_EVERY):
-            return None
+        if self.plant not in REFUND_PLANTS and not self._is_clean(REFUNDED_EVERY):
+            return self._void_job if self.is_voided else None
         order, refund_id = str(self.number), f"rma_{self.number}"
         message: dict[str, Json] = {
             "job": "payment.refund",
@@ -128,10 +161,51 @@ class AuditedOrder:
             self.job,
             job_key=JobKey(f"payment.refund:order_{order}:{refund_id}"),
             job_type="payment.refund",
+            status=(
+                Status.CANCELLED
+                if self.plant == DifferenceKind.REFUND_OF_FAILED_JOB
+                else Status.FINISHED
+            ),
             message=message,
+            amount=self.amount // 2 if self.number % 2 else self.amount,
             provider_ref=f"re_{order}",
             result={"refund": f"re_{order}", "charge_id": self.charge_id},
         )
+
+    @property
+    def _void_job(self) -> Job:
+        refund_id = f"rma_{self.number}"
+        message: dict[str, Json] = {
+            "job": "payment.refund",
+            "v": 1,
+            "order_id": str(self.number),
+            "refund_id": refund_id,
+        }
+        return replace(
+            self.job,
+            job_key=JobKey(f"payment.refund:order_{self.number}:{refund_id}"),
+            job_type="payment.refund",
+            message=message,
+        )
+
+    @property
+    def refunds(self) -> list[str]:
+        """The ids of its refunds at the provider."""
+        if self.is_refunded_by_hand or self.plant == DifferenceKind.REFUND_WITHOUT_JOB:
+            return [f"re_{self.number}"]
+        if (
+            self.refund_job is None
+            or self.is_voided
+            or self.plant == DifferenceKind.JOB_WITHOUT_REFUND
+        ):
+            return []
+        again = [f"re_{self.number}b"] if self.plant == DifferenceKind.SEVERAL_REFUNDS else []
+        return [f"re_{self.number}", *again]
+
+    @property
+    def has_charge(self) -> bool:
+        missing = {DifferenceKind.JOB_WITHOUT_CHARGE, DifferenceKind.CHARGE_ID_UNKNOWN}
+        return self.plant not in missing
 
     @property
     def jobs(self) -> list[Job]:
@@ -174,7 +248,7 @@ def plant_stripe(
 ) -> None:
     """Record what Stripe did for an order. Its ledger is in the order of time."""
     metadata = {"job_key": order.job_key, "deployment": order.deployment} if ours else {}
-    missing = order.plant == DifferenceKind.JOB_WITHOUT_CHARGE
+    fails = order.plant == DifferenceKind.CHARGE_FAILED_LATER
     amount = order.amount + (order.plant == DifferenceKind.AMOUNT_DIFFERS)
     currency = "usd" if order.plant == DifferenceKind.CURRENCY_DIFFERS else "eur"
     money: dict[str, Any] = {"amount": amount, "currency": currency, "created": order.at}
@@ -183,16 +257,16 @@ def plant_stripe(
     ledger.save(
         PaymentIntent(
             intent_id=intent_id,
-            status=IntentStatus.CANCELED if missing else IntentStatus.SUCCEEDED,
+            status=IntentStatus.SUCCEEDED if order.has_charge else IntentStatus.CANCELED,
             metadata=metadata,
-            latest_charge=None if missing else charge_id,
+            latest_charge=charge_id if order.has_charge else None,
             **money,
         )
     )
-    if missing:
+    if not order.has_charge:
         return
     charge = Charge(
-        status=ChargeStatus.SUCCEEDED,
+        status=ChargeStatus.FAILED if fails else ChargeStatus.SUCCEEDED,
         customer="cus_7",
         payment_method="pm_card_visa",
         metadata=metadata,
@@ -201,11 +275,15 @@ def plant_stripe(
         **money,
     )
     ledger.save(charge)
-    if order.plant == DifferenceKind.REFUND_WITHOUT_JOB:
-        ledger.save(RecordedRefund(refund_id=f"re_{order.number}", metadata={}, **ids, **money))
-    elif order.plant is None and ours and (job := order.refund_job) is not None:
-        named = {"job_key": job.job_key, "deployment": order.deployment}
-        ledger.save(RecordedRefund(refund_id=f"re_{order.number}", metadata=named, **ids, **money))
+    for refund_id in order.refunds if ours else ():
+        job = order.refund_job
+        named = {"job_key": job.job_key, "deployment": order.deployment} if job else {}
+        failed = order.plant == DifferenceKind.REFUND_FAILED_LATER
+        given = {**money, "amount": amount if job is None else job.amount}
+        status = "failed" if failed else "succeeded"
+        ledger.save(
+            RecordedRefund(refund_id=refund_id, metadata=named, status=status, **ids, **given)
+        )
     if order.plant == DifferenceKind.DISPUTE:
         ledger.save(Dispute(dispute_id=f"dp_{order.number}", **ids, **money))
 
@@ -218,14 +296,18 @@ def plant_braintree(
     ours: bool = True,  # same
 ) -> None:
     """Record what Braintree did for an order."""
-    missing = order.plant == DifferenceKind.JOB_WITHOUT_CHARGE
+    if not order.has_charge:
+        return
     amount = order.amount + (order.plant == DifferenceKind.AMOUNT_DIFFERS)
+    status = (
+        "settlement_declined" if order.plant == DifferenceKind.CHARGE_FAILED_LATER else SUBMITTED
+    )
     sale = RecordedTransaction(
         transaction_id=f"{order.ref}{suffix}",
         money=Money(amount, "usd" if order.plant == DifferenceKind.CURRENCY_DIFFERS else "eur"),
         merchant_account="oncely_eur",
         created=order.at,
-        status="voided" if missing else SUBMITTED,
+        status="voided" if order.is_voided and ours else status,
         order_id=f"{order.deployment}:{order.job_key}" if ours else "their own",
         customer="cus_7",
         token="bt_visa",  # a payment method, no secret
@@ -233,13 +315,21 @@ def plant_braintree(
     if order.plant == DifferenceKind.DISPUTE:
         sale = replace(sale, disputes=((f"dp_{order.number}", order.at),))
     ledger.save(sale)
-    if order.plant == DifferenceKind.REFUND_WITHOUT_JOB:
-        refund = replace(sale, type="credit", transaction_id=f"{order.ref}b")
-        ledger.save(replace(refund, refunded_id=order.ref))
-    elif order.plant is None and ours and (job := order.refund_job) is not None:
-        label = f"{order.deployment}:{job.job_key}"
-        refund = replace(sale, type="credit", transaction_id=f"re_{order.number}", order_id=label)
-        ledger.save(replace(refund, refunded_id=order.ref))
+    for refund_id in order.refunds if ours else ():
+        job = order.refund_job
+        failed = order.plant == DifferenceKind.REFUND_FAILED_LATER
+        refund = replace(
+            sale,
+            type="credit",
+            transaction_id=refund_id,
+            refunded_id=order.ref,
+            status="failed" if failed else "settled",
+        )
+        if job is not None:
+            label = f"{order.deployment}:{job.job_key}"
+            money = Money(job.amount or 0, "eur")
+            refund = replace(refund, order_id=label, money=money)
+        ledger.save(refund)
 
 
 def prepare(
@@ -259,7 +349,8 @@ def prepare(
         for job in order.jobs if order.has_job else ():
             waiting[job.job_type, order.at.hour] += order.lines(job)
             # The rows of refunds are read by the label of each; those of charges, if they differ.
-            if order.plant is not None or job.job_key != order.job_key:
+            is_noted = order.is_refunded_by_hand or order.is_voided
+            if order.plant is not None or is_noted or job.job_key != order.job_key:
                 app.ports.job_store().create(job)
         if order.plant not in {None, UNKNOWN}:
             planted.add((str(order.plant), order.provider, order.jobs[-1].job_key))
@@ -326,6 +417,7 @@ def run_audit(*, orders: int) -> Iterator[str]:
         for line in lines:
             if line["record"] == "total":
                 yield json.dumps(line)
+        yield f"{sum(line['record'] == 'note' for line in lines):,} notes"
         if done.returncode != 4 or not lines:  # the code for differences
             yield f"VIOLATED: {done.stderr[-2000:]}"
             return

@@ -5,17 +5,19 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from oncely.domain.effect_outcomes import Json
 from oncely.domain.history import backfill_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
-from oncely.domain.ledger import Difference, DifferenceKind
+from oncely.domain.ledger import Difference, DifferenceKind, EntryKind
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.money import Money
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
+from oncely.providers.braintree.sandbox import RecordedTransaction
+from oncely.providers.stripe.sandbox.model import RecordedRefund
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.fakes import START, FakeClock
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.stripe_account import StripeAccount
 
 PERIOD = AuditPeriod(since=START.replace(hour=0), until=START.replace(hour=0) + timedelta(days=1))
@@ -63,7 +65,7 @@ class AuditedShop:
 
     def names(self, ref: str, entry_id: str, provider: str) -> bool:
         """Whether an entry of the provider's list belongs to this payment."""
-        return entry_id in self.stripe.ids(ref) if provider == "stripe" else ref in entry_id
+        return ref == entry_id or (provider == "stripe" and entry_id in self.stripe.ids(ref))
 
     def change_money(self, ref: str, money: Money, provider: str = "stripe") -> None:
         if provider == "braintree":
@@ -71,6 +73,114 @@ class AuditedShop:
             return
         intents = self.stripe.intents
         intents[ref] = replace(intents[ref], payment=replace(intents[ref].payment, money=money))
+
+    def add_job(self, order: str, *, provider: str, **changes: object) -> Job:
+        """Add a row of a refund, or a charge's like that of a new order, which no worker wrote."""
+        self.charge(f"{order}base", provider=provider)
+        refund_id, base = f"rma_{order}", self.job(f"{order}base")
+        refund: dict[str, Any] = {
+            "job_key": JobKey(f"payment.refund:order_{order}base:{refund_id}"),
+            "job_type": "payment.refund",
+            "message": refund_message(refund_id, order_id=f"{order}base"),
+            "provider_ref": f"re_{order}",
+            "result": {"refund": f"re_{order}", "charge_id": (base.result or {})["charge_id"]},
+        }
+        charge = {
+            "job_key": JobKey(f"payment.charge:order_{order}"),
+            "message": charge_message(order),
+            "subject": order,
+            "provider_ref": f"{base.provider_ref}404",
+            "result": {},
+        }
+        is_refund = changes.pop("kind", EntryKind.REFUND) is EntryKind.REFUND
+        job = replace(base, **{**(refund if is_refund else charge), **changes})  # type: ignore[arg-type]  # by name
+        self.world.store.jobs[job.job_key] = job
+        return job
+
+    def add_refund(
+        self, job: Job, entry_id: str, *, provider: str, fails: bool = False, key: str | None = None
+    ) -> str:
+        """Record a refund at the provider, with the metadata of a job."""
+        charge_id = str((job.result or {})["charge_id"])
+        key = key or job.job_key
+        if provider == "braintree":
+            sale = self.braintree.model.ledger.find(RecordedTransaction, charge_id)
+            assert sale is not None
+            made = replace(sale, type="credit", transaction_id=entry_id, refunded_id=charge_id)
+            status = "settlement_declined" if fails else "settled"
+            made = replace(made, order_id=f"dev:{key}", status=status)
+            self.braintree.model.ledger.save(made)
+        else:
+            charge = self.stripe.model.ledger.charge(charge_id)
+            assert charge is not None
+            made_by_stripe = RecordedRefund(
+                refund_id=entry_id,
+                charge_id=charge_id,
+                intent_id=charge.intent_id,
+                amount=charge.amount,
+                currency=charge.currency,
+                created=self.clock.now(),
+                metadata={"job_key": key, "deployment": "dev"},
+                status="failed" if fails else "succeeded",
+            )
+            self.stripe.model.ledger.save(made_by_stripe)
+        return entry_id
+
+    def add_clean_orders(self, number: int) -> int:
+        """Add orders in which nothing is wrong. Returns how many differ and are explained."""
+        notes = 0
+        for order in range(number):
+            provider = PROVIDERS[order % 2]
+            name = f"clean{order}"
+            match order // 2 % 10:
+                case 0:
+                    self._refund(name, provider=provider)
+                case 1:
+                    self._refund(name, provider=provider, share=2)
+                case 2:
+                    ref = self.charge(name, provider=provider)
+                    self.complete(ref, provider=provider, status="refunded")
+                    charge_id = (self.job(name).result or {})["charge_id"]
+                    self.note(name, f"the provider reports: 12.50 EUR ({charge_id}) was refunded")
+                    notes += 1
+                case 3 if provider == "braintree":
+                    self._void(name)
+                    notes += 1
+                case 4:
+                    payments = self.payments(provider)
+                    payments.declines = True
+                    self.charge(name, provider=provider)
+                    payments.declines = False
+                case _:
+                    self.charge(name, provider=provider)
+        return notes
+
+    def _refund(self, name: str, *, provider: str, share: int = 1) -> None:
+        """Let a job refund an order. At Braintree, a row and the provider's entry stand for it."""
+        if provider == "stripe":
+            self.charge(name)
+            request = self.world.request_refund(order_id=name, amount=EUR.amount // share)
+            self.world.run(request)
+            return
+        job = self.add_job(name, provider=provider, amount=EUR.amount // share)
+        self.add_refund(job, f"re_{name}", provider=provider)
+        if share > 1:
+            self.braintree.change(f"re_{name}", money=Money(EUR.amount // share, "eur"))
+
+    def _void(self, name: str) -> None:
+        """Refund a sale of Braintree by a void, which leaves no entry of its own."""
+        ref = self.charge(name, provider="braintree")
+        job = self.add_job(f"{name}void", provider="braintree")
+        voided = replace(job, subject=name, provider_ref=ref, result={"charge_id": ref})
+        self.world.store.jobs[job.job_key] = voided
+        self.complete(ref, provider="braintree", status="canceled")
+
+    def note(self, order: str, reason: str) -> None:
+        """Add evidence to a job, as an event of its provider does."""
+        job = self.job(order)
+        decided = Decision(event=Event.NOTE, reason=reason)
+        noted = decided.apply_to(job, now=self.clock.now(), actor="events")
+        self.world.store.jobs[job.job_key] = noted
 
     def complete(self, ref: str, *, provider: str, status: str) -> str:
         """Give a payment this status. Returns the id under which its provider lists that."""
@@ -119,8 +229,25 @@ def plant_several_charges(shop: AuditedShop, order: str, provider: str) -> str:
 
 
 def plant_job_without_charge(shop: AuditedShop, order: str, provider: str) -> str:
+    """An operator marked a job as finished, and the provider has no such payment."""
+    return shop.add_job(order, provider=provider, kind=EntryKind.CHARGE).provider_ref or ""
+
+
+def plant_failed_charge(shop: AuditedShop, order: str, provider: str) -> str:
+    """A settlement that failed, or a payment that was canceled, after its job had finished."""
     ref = shop.charge(order, provider=provider)
+    if provider == "braintree":
+        shop.braintree.model.set_status(ref, "settlement_declined")
+        return ref
     return shop.complete(ref, provider=provider, status="canceled")
+
+
+def plant_invented_charge_id(shop: AuditedShop, order: str, provider: str) -> str:
+    """An order that is paid by a charge that its provider does not have."""
+    invented = f"ch_{order}invented"
+    shop.world.add_order(order, payment_provider=provider, status="paid", charge_id=invented)
+    shop.world.run(charge_message(order))
+    return invented
 
 
 def plant_amount(shop: AuditedShop, order: str, provider: str) -> str:
@@ -140,26 +267,25 @@ def plant_refund(shop: AuditedShop, order: str, provider: str) -> str:
     return shop.complete(ref, provider=provider, status="refunded")
 
 
+def plant_refund_of_failed_job(shop: AuditedShop, order: str, provider: str) -> str:
+    job = shop.add_job(order, provider=provider, status=Status.CANCELLED)
+    return shop.add_refund(job, f"re_{order}", provider=provider)
+
+
+def plant_second_refund(shop: AuditedShop, order: str, provider: str) -> str:
+    job = shop.add_job(order, provider=provider)
+    shop.add_refund(job, f"re_{order}", provider=provider)
+    return shop.add_refund(job, f"re_{order}again", provider=provider)
+
+
 def plant_job_without_refund(shop: AuditedShop, order: str, provider: str) -> str:
-    """A refund of a provider that failed after its job had finished."""
-    shop.charge(order, provider=provider)
-    charged = shop.job(order)
-    key = JobKey(f"payment.refund:order_{order}:rma_1")
-    message: dict[str, Json] = {
-        "job": "payment.refund",
-        "v": 1,
-        "order_id": order,
-        "refund_id": "rma_1",
-    }
-    shop.world.store.jobs[key] = replace(
-        charged,
-        job_key=key,
-        job_type="payment.refund",
-        message=message,
-        provider_ref=f"re_{order}",
-        result={"refund": f"re_{order}", "charge_id": f"ch_{charged.provider_ref}"},
-    )
-    return f"re_{order}"
+    return shop.add_job(order, provider=provider).provider_ref or ""
+
+
+def plant_failed_refund(shop: AuditedShop, order: str, provider: str) -> str:
+    """A refund that failed after its job had finished."""
+    job = shop.add_job(order, provider=provider)
+    return shop.add_refund(job, f"re_{order}", provider=provider, fails=True)
 
 
 def plant_dispute(shop: AuditedShop, order: str, provider: str) -> str:
@@ -172,9 +298,14 @@ PLANTS: dict[DifferenceKind, Callable[[AuditedShop, str, str], str]] = {
     DifferenceKind.CHARGE_OF_FAILED_JOB: plant_charge_of_failed_job,
     DifferenceKind.SEVERAL_CHARGES: plant_several_charges,
     DifferenceKind.JOB_WITHOUT_CHARGE: plant_job_without_charge,
+    DifferenceKind.CHARGE_FAILED_LATER: plant_failed_charge,
+    DifferenceKind.CHARGE_ID_UNKNOWN: plant_invented_charge_id,
     DifferenceKind.AMOUNT_DIFFERS: plant_amount,
     DifferenceKind.CURRENCY_DIFFERS: plant_currency,
     DifferenceKind.REFUND_WITHOUT_JOB: plant_refund,
+    DifferenceKind.REFUND_OF_FAILED_JOB: plant_refund_of_failed_job,
+    DifferenceKind.SEVERAL_REFUNDS: plant_second_refund,
     DifferenceKind.JOB_WITHOUT_REFUND: plant_job_without_refund,
+    DifferenceKind.REFUND_FAILED_LATER: plant_failed_refund,
     DifferenceKind.DISPUTE: plant_dispute,
 }

@@ -4,8 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import on_late_outcome
-from oncely.domain.effect_outcomes import Declined, Succeeded
+from oncely.domain.decisions import on_late_outcome, on_lookup_of_ended
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    LookupFailed,
+    NotFound,
+    StillOpen,
+    Succeeded,
+)
 from oncely.domain.lifecycle import ENDED, Event, Status
 from tests.unit.samples import NOW, make_job
 
@@ -43,6 +51,30 @@ def test_late_outcome_changes_status_only_by_contradiction(
     assert decision.alert is (event is Event.CONTRADICT)
     assert answer.reason in decision.reason
     assert "claim 3" in decision.reason
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        NotFound("nothing is there", conclusive=True),
+        Anomalous("ch_1 was charged and refunded", "pi_1", {"charge_id": "ch_1"}),
+        Anomalous("ch_1 was charged and is disputed", "pi_1", effect_done=True),
+        Anomalous("pi_1 is not this job's payment: its livemode is False, not True", "pi_1"),
+        LookupFailed("reading pi_1 failed", unknown_reference=True),
+        StillOpen("declined", "card_declined"),
+    ],
+    ids=["absent", "refunded", "disputed", "other mode", "no answer", "open"],
+)
+def test_lookup_without_a_definite_outcome_never_contradicts_an_end(
+    outcome: EffectOutcome, status: Status
+) -> None:
+    row = make_job(status=status, provider_ref="pi_1")
+
+    decision = on_lookup_of_ended(row, outcome, cause="looked up: a customer asks")
+
+    assert (decision.event, decision.alert) == (Event.NOTE, False)
+    assert decision.apply_to(row, now=NOW, actor="operator:ada").status is status
 
 
 def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.domain.ledger import DifferenceKind, LedgerSum
+from oncely.domain.ledger import DifferenceKind, EntryKind, LedgerSum
+from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.operate.audit_book import AuditBook
 from oncely.operate.audit_payments import AuditProgress
@@ -35,7 +36,13 @@ def test_each_kind_is_found_alone(
     shop.charge("2", provider="braintree")
     ref = PLANTS[kind](shop, "3", provider)
     # Without the history, a finished job of the period is only seen through its charge.
-    unseen = {DifferenceKind.JOB_WITHOUT_CHARGE, DifferenceKind.JOB_WITHOUT_REFUND}
+    unseen = {
+        DifferenceKind.JOB_WITHOUT_CHARGE,
+        DifferenceKind.CHARGE_FAILED_LATER,
+        DifferenceKind.CHARGE_ID_UNKNOWN,
+        DifferenceKind.JOB_WITHOUT_REFUND,
+        DifferenceKind.REFUND_FAILED_LATER,
+    }
     if archived or kind in unseen:
         shop.archive()
 
@@ -45,6 +52,57 @@ def test_each_kind_is_found_alone(
     assert (difference.kind, difference.provider) == (kind, provider)
     assert any(shop.names(ref, one, provider) for one in difference.provider_ids)
     assert difference.job_key is not None
+
+
+OPEN = [Status.READY, Status.STARTED, Status.UNKNOWN, Status.NEEDS_REVIEW]
+# What each number of charges or refunds is for a job in this state: none, one, or two.
+NOTHING: list[str] = []
+EXPECTED: dict[str, tuple[list[str], list[str], list[str]]] = {
+    Status.FINISHED: (["job_without_{}"], NOTHING, ["several_{}s"]),
+    Status.FAILED: (NOTHING, ["{}_of_failed_job"], ["{}_of_failed_job"] * 2 + ["several_{}s"]),
+    Status.CANCELLED: (NOTHING, ["{}_of_failed_job"], ["{}_of_failed_job"] * 2 + ["several_{}s"]),
+    **{status: (NOTHING, NOTHING, ["several_{}s"]) for status in OPEN},
+    "missing": (NOTHING, ["{}_without_job"], ["{}_without_job"] * 2),
+    "forged": (NOTHING, ["{}_without_job"], ["{}_without_job"] * 2),
+    "of another kind": (NOTHING, ["{}_without_job"], ["{}_without_job"] * 2),
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("kind", [EntryKind.CHARGE, EntryKind.REFUND])
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("state", EXPECTED)
+def test_every_state_of_a_job_with_each_number_of_entries(
+    shop: AuditedShop, state: str, number: int, kind: EntryKind, provider: str
+) -> None:
+    job = shop.add_job("1", provider=provider, kind=kind)
+    for entry in range(number):
+        if kind is EntryKind.REFUND:
+            shop.add_refund(job, f"re_1{'again' * entry}", provider=provider)
+        else:
+            ref = shop.plant(
+                shop.job("1base").provider_ref or "", provider=provider, job_key=job.job_key
+            )
+            job = job if entry else replace(job, provider_ref=ref)
+    key = job.job_key
+    if state in set(Status):
+        job = replace(job, status=Status(state))
+    elif state == "forged":
+        job = replace(job, fence=0, deployment=None, result=None, provider_ref=None)
+    shop.world.store.jobs[key] = job
+    if state == "missing":
+        del shop.world.store.jobs[key]
+    elif state == "of another kind":
+        # A job that moves no money says nothing about an entry that names it.
+        shop.world.store.jobs[key] = replace(job, job_type="receipt.send")
+    if state != "forged":  # the history leaves such a row out
+        shop.archive()
+
+    _, found = shop.audit()
+
+    assert sorted(one.kind for one in found) == sorted(
+        one.format(kind) for one in EXPECTED[state][number]
+    )
 
 
 def test_planted_differences_are_found_and_no_others(shop: AuditedShop) -> None:
@@ -111,7 +169,7 @@ def test_job_that_ended_after_its_history_line_is_no_difference(shop: AuditedSho
 def test_charge_before_the_period_is_no_missing_charge(shop: AuditedShop) -> None:
     """The job ended a second after midnight, its charge is the day before's."""
     shop.clock.time = PERIOD.since - timedelta(seconds=1)
-    ref = shop.charge("1")
+    shop.charge("1")
     job = replace(shop.job("1"), updated_at=PERIOD.since, evidence=())
     shop.world.store.jobs[job.job_key] = job
     shop.archive()
@@ -119,7 +177,7 @@ def test_charge_before_the_period_is_no_missing_charge(shop: AuditedShop) -> Non
     result, found = shop.audit()
 
     assert (found, result.totals) == ([], ())
-    assert ("lookup", ref) in shop.stripe.calls
+    assert ("read_charge", "ch_1") in shop.stripe.calls
 
 
 def test_charge_that_the_list_does_not_show_yet_is_counted(shop: AuditedShop) -> None:
@@ -132,14 +190,53 @@ def test_charge_that_the_list_does_not_show_yet_is_counted(shop: AuditedShop) ->
     assert (found, result.totals[0].charges.count) == ([], 1)
 
 
-def test_job_that_found_its_order_paid_needs_no_charge(shop: AuditedShop) -> None:
-    shop.world.add_order("1", status="paid", charge_id="ch_of_another_system")
-    shop.world.run(charge_message("1"))
+@pytest.mark.parametrize("listed", [True, False])
+def test_job_that_found_its_order_paid_needs_no_charge_of_its_own(
+    shop: AuditedShop, *, listed: bool
+) -> None:
+    """Another application of the account charged it, in this period or long before."""
+    if not listed:
+        shop.clock.time = PERIOD.since - timedelta(days=10)
+    other = shop.plant(shop.charge("1"), deployment="shop")
+    shop.clock.time = START
+    charge_id = charge_id_of(shop, other)
+    shop.world.add_order("2", status="paid", charge_id=charge_id)
+    shop.world.run(charge_message("2"))
     shop.archive()
 
-    result, found = shop.audit()
+    assert shop.audit()[1] == []
 
-    assert (found, result.totals) == ([], ())
+
+def test_job_whose_charge_id_was_changed_is_a_difference(shop: AuditedShop) -> None:
+    """Its reference leads to its charge, but the id in its result does not."""
+    shop.charge("1")
+    job = replace(shop.job("1"), result={"charge_id": "ch_invented"})
+    shop.world.store.jobs[job.job_key] = job
+    shop.archive()
+
+    _, (found,) = shop.audit()
+
+    assert found.kind is DifferenceKind.CHARGE_ID_UNKNOWN
+    assert (found.provider_ids, found.job_key) == (("ch_invented",), job.job_key)
+
+
+@pytest.mark.parametrize("text", ["", ".", "../refunds/re_1", "42", "x" * 300])
+def test_text_that_is_no_charge_id_is_found_without_a_request(shop: AuditedShop, text: str) -> None:
+    shop.charge("1")
+    job = replace(shop.job("1"), result={"charge_id": text}, provider_ref=None)
+    shop.world.store.jobs[job.job_key] = job
+    shop.archive()
+    shop.stripe.forget_calls()
+
+    _, found = shop.audit()
+
+    # An order that is paid without a charge id names nothing that could be missing.
+    assert [one.kind for one in found] == ([DifferenceKind.CHARGE_ID_UNKNOWN] if text else [])
+    assert {step for step, _ in shop.stripe.calls} == {
+        "GET /v1/charges",
+        "GET /v1/disputes",
+        "lookup_refund",
+    }
 
 
 def test_second_charge_of_an_older_job_names_both(shop: AuditedShop) -> None:
@@ -163,7 +260,7 @@ def test_resubmissions_that_both_charged_are_several_charges(shop: AuditedShop) 
         job_key=JobKey("payment.charge:order_1:2"),
         message={"job": "payment.charge", "v": 1, "order_id": "1", "attempt": 2},
         provider_ref=f"{first}_1",
-        result={"charge_id": f"ch_{first}_1"},
+        result={"charge_id": charge_id_of(shop, f"{first}_1")},
     )
     shop.world.store.jobs[job.job_key] = job
     shop.archive()
@@ -229,15 +326,88 @@ def test_refund_that_a_job_made_is_no_difference(shop: AuditedShop) -> None:
     assert (found, result.totals[0].refunds) == ([], LedgerSum(count=1, amount=1250))
 
 
-def test_refund_that_names_a_failed_or_missing_job_is_a_difference(shop: AuditedShop) -> None:
+def test_refund_that_names_a_missing_job_is_a_difference(shop: AuditedShop) -> None:
     shop.charge("1")
-    shop.world.run(shop.world.request_refund(order_id="1"))
     shop.archive()
+    shop.world.run(shop.world.request_refund(order_id="1"))
     del shop.world.store.jobs[JobKey("payment.refund:order_1:rma_1")]
 
     result, _ = shop.audit()
 
     assert result.counts == {DifferenceKind.REFUND_WITHOUT_JOB: 1}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("status", ["refunded", "disputed"])
+def test_change_that_the_job_has_on_record_is_a_note(
+    shop: AuditedShop, status: str, provider: str
+) -> None:
+    ref = shop.charge("1", provider=provider)
+    shop.note("1", f"the provider reports: {ref} was charged")  # before it happened
+    shop.clock.advance(hours=1)
+    shop.complete(ref, provider=provider, status=status)
+    shop.note("1", "looked up: another payment, pi_404, was refunded")
+    result, found = shop.audit()
+    assert (result.number, result.notes, [one.note for one in found]) == (1, 0, [None])
+
+    shop.note(
+        "1", f"the provider reports: {(shop.job('1').result or {})['charge_id']} was {status}"
+    )
+    with AuditBook(":memory:", PERIOD) as book:
+        result = shop.auditor.run(book)
+        lines = list(shop.auditor.report_lines(book, result))
+
+    assert (result.number, result.notes) == (0, 1)
+    assert (lines[0]["record"], lines[0]["note"]) == (
+        "note",
+        "in the timeline of payment.charge:order_1",
+    )
+
+
+@pytest.mark.parametrize("refunded", [True, False])
+def test_void_is_a_note_if_our_refund_made_it(shop: AuditedShop, *, refunded: bool) -> None:
+    """Braintree refunds a sale that has not settled by a void, which is no entry of its own."""
+    ref = shop.charge("1", provider="braintree")
+    job = replace(
+        shop.add_job("2", provider="braintree"),
+        subject="1",
+        provider_ref=ref,
+        result={"charge_id": ref},
+        status=Status.FINISHED if refunded else Status.FAILED,
+    )
+    shop.complete(ref, provider="braintree", status="canceled")
+    shop.archive()  # as if the refund came after the period
+    shop.world.store.jobs[job.job_key] = job
+
+    with AuditBook(":memory:", PERIOD) as book:
+        shop.auditor.run(book)
+        differences, notes = list(book.differences()), list(book.differences(noted=True))
+
+    (found,) = notes if refunded else differences
+    assert (found.kind, found.job_key) == (
+        DifferenceKind.CHARGE_FAILED_LATER,
+        "payment.charge:order_1",
+    )
+    assert found.note == (f"voided by {job.job_key}" if refunded else None)
+
+
+def test_clean_orders_of_both_providers_have_no_difference(shop: AuditedShop) -> None:
+    """Their refunds, partial ones, refunds by hand, voids and declines included."""
+    notes = shop.add_clean_orders(60)
+    shop.archive()
+
+    with AuditBook(":memory:", PERIOD) as book:
+        result = shop.auditor.run(book)
+        assert list(book.differences()) == []
+
+    assert (result.notes, sum(one.charges.count for one in result.totals) > 40) == (notes, True)
+
+
+def charge_id_of(shop: AuditedShop, ref: str) -> str:
+    intent = shop.stripe.model.ledger.intent(ref)
+    assert intent is not None
+    assert intent.latest_charge is not None
+    return intent.latest_charge
 
 
 def refund(shop: AuditedShop) -> str:
@@ -254,9 +424,8 @@ def test_refund_that_failed_after_its_job_had_finished_is_a_difference(shop: Aud
 
     _, (found,) = shop.audit()
 
-    assert (found.kind, found.provider_ids) == (DifferenceKind.JOB_WITHOUT_REFUND, (ref,))
+    assert (found.kind, found.provider_ids) == (DifferenceKind.REFUND_FAILED_LATER, (ref,))
     assert found.job_key == "payment.refund:order_1:rma_1"
-    assert ("GET /v1/refunds/re_1", ref) in shop.stripe.calls
 
 
 def test_refund_that_the_list_does_not_show_yet_is_no_difference(shop: AuditedShop) -> None:

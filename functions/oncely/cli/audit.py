@@ -147,6 +147,10 @@ def _print_result(book: "AuditBook", result: "AuditResult", options: str) -> Non
         console.print_line(f"{result.number:,} {noun}, {period}.", style="bold red")
         for kind, number in sorted(result.counts.items()):
             console.print_line(f"  {number:>7,}  {kind.label}")
+    if result.notes:
+        words = "entry is" if result.notes == 1 else "entries are"
+        text = f"{result.notes:,} more {words} explained by our own records: --json has them."
+        console.print_line(text)
     for total in result.totals:
         _print_total(total)
     if not result.number:

@@ -18,6 +18,13 @@ class EntryKind(StrEnum):
     DISPUTE = "dispute"
 
 
+class EntryState(StrEnum):
+    """Whether an entry moved money. Pending ones are not listed. The values are stored."""
+
+    MOVED = "moved"
+    FAILED = "failed"  # or canceled, declined at settlement or voided: perhaps days later
+
+
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
     """One movement of money at a provider. `deployment` and `job_label` are our metadata."""
@@ -27,8 +34,14 @@ class LedgerEntry:
     ref: str | None  # the id that a row saves as its provider reference
     money: Money
     at: datetime
+    state: EntryState = EntryState.MOVED
     deployment: str | None = None
     job_label: str | None = None  # the job key, or its digest where the provider allows too little
+
+    @property
+    def moved_money(self) -> bool:
+        """Whether it moved money, and nothing took that back as if it had never happened."""
+        return self.state is EntryState.MOVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +69,15 @@ class DifferenceKind(StrEnum):
     CHARGE_OF_FAILED_JOB = "charge_of_failed_job"
     SEVERAL_CHARGES = "several_charges"
     JOB_WITHOUT_CHARGE = "job_without_charge"
+    CHARGE_FAILED_LATER = "charge_failed_later"
+    CHARGE_ID_UNKNOWN = "charge_id_unknown"
     AMOUNT_DIFFERS = "amount_differs"
     CURRENCY_DIFFERS = "currency_differs"
     REFUND_WITHOUT_JOB = "refund_without_job"
+    REFUND_OF_FAILED_JOB = "refund_of_failed_job"
+    SEVERAL_REFUNDS = "several_refunds"
     JOB_WITHOUT_REFUND = "job_without_refund"
+    REFUND_FAILED_LATER = "refund_failed_later"
     DISPUTE = "dispute"
 
     @property
@@ -70,20 +88,28 @@ class DifferenceKind(StrEnum):
 
 _LABELS: Mapping[DifferenceKind, str] = {
     DifferenceKind.CHARGE_WITHOUT_JOB: "charged without a job",
-    DifferenceKind.CHARGE_OF_FAILED_JOB: "charged although the job failed",
+    DifferenceKind.CHARGE_OF_FAILED_JOB: "charged by a failed or cancelled job",
     DifferenceKind.SEVERAL_CHARGES: "several charges for one order",
     DifferenceKind.JOB_WITHOUT_CHARGE: "finished without a charge",
+    DifferenceKind.CHARGE_FAILED_LATER: "charge failed or voided later",
+    DifferenceKind.CHARGE_ID_UNKNOWN: "charge id unknown to the provider",
     DifferenceKind.AMOUNT_DIFFERS: "another amount",
     DifferenceKind.CURRENCY_DIFFERS: "another currency",
     DifferenceKind.REFUND_WITHOUT_JOB: "refunded without a job",
+    DifferenceKind.REFUND_OF_FAILED_JOB: "refunded by a failed or cancelled job",
+    DifferenceKind.SEVERAL_REFUNDS: "several refunds of one job",
     DifferenceKind.JOB_WITHOUT_REFUND: "finished without a refund",
+    DifferenceKind.REFUND_FAILED_LATER: "refund failed later",
     DifferenceKind.DISPUTE: "disputed",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One difference, with what the provider lists and what our job holds."""
+    """One difference, with what the provider lists and what our job holds.
+
+    With a `note`, our own records explain it: the report has it, and it counts as no difference.
+    """
 
     kind: DifferenceKind
     provider: str
@@ -93,6 +119,7 @@ class Difference:
     theirs: Money | None = None
     ours: Money | None = None
     at: datetime | None = None
+    note: str | None = None
 
     @property
     def text(self) -> str:
@@ -103,7 +130,7 @@ class Difference:
     def to_json(self) -> dict[str, Json]:
         """The difference as one line of the report. Amounts are in minor units."""
         return {
-            "record": "difference",
+            "record": "difference" if self.note is None else "note",
             "kind": self.kind,
             "label": self.kind.label,
             "provider": self.provider,
@@ -113,6 +140,7 @@ class Difference:
             "theirs": _money_json(self.theirs),
             "ours": _money_json(self.ours),
             "at": None if self.at is None else format_time(self.at),
+            **({} if self.note is None else {"note": self.note}),
         }
 
 

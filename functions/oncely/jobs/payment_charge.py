@@ -243,6 +243,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ours = {ledger.job_label(key) for key in self.keys_for_subject(order.order_id)}
         if found is None:
             difference = f"{name} knows no such charge that took money"
+        elif not found.moved_money:
+            difference = f"{name} has it as failed, canceled or voided"
         elif found.money != order.money:
             difference = f"{name} took {found.money} with it, not {order.money}"
         elif found.job_label is not None and found.job_label not in ours:

@@ -1,7 +1,7 @@
 """The working file of an audit: both sides in SQLite, so it needs little memory and can resume."""
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from oncely.domain.ledger import (
 )
 from oncely.domain.money import Money
 from oncely.domain.text import format_time, parse_time
-from oncely.operate.audit_schema import ADD_JOB, SCHEMA
+from oncely.operate.audit_schema import ADD_JOB, SCHEMA, VERDICTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,25 @@ class AuditJob:
     provider: str | None
     label: str  # of its entries at the provider
     subject: str
-    finished: bool
-    ended: bool
+    state: str  # finished, failed, cancelled or open
     at: str  # when it entered its status, as far as is known
     ref: str | None
     charge_id: str | None
     expects_entry: bool  # false for a job that found its order paid
     amount: int | None  # None if it was erased
     currency: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReturnedEntry:
+    """A refund or a dispute, whose job may have a note about it."""
+
+    provider: str
+    kind: EntryKind
+    entry_id: str
+    ref: str | None
+    label: str | None
+    at: datetime
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,13 @@ class AuditBook:
             self._file.execute("DELETE FROM period")
             bounds = (format_time(period.since), format_time(period.until))
             self._file.execute("INSERT INTO period VALUES (?, ?)", bounds)
+            verdicts = [
+                (kind, state, found, difference.format(kind))
+                for state, found, difference in VERDICTS
+                for kind in (EntryKind.CHARGE, EntryKind.REFUND)
+            ]
+            query = "INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?)"
+            self._file.executemany(query, verdicts)
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +126,7 @@ class AuditBook:
     def orphans(self) -> Iterator[list[tuple[str, str | None]]]:
         """Yield label and reference of the charges whose job is not known yet, some at a time."""
         query = (
-            "SELECT provider, label, min(ref) AS ref FROM orphan WHERE (provider, label) > "
+            "SELECT provider, label, min(entry_ref) AS ref FROM orphan WHERE (provider, label) > "
             "(:provider, :label) GROUP BY provider, label ORDER BY provider, label LIMIT 100"
         )
         last = {"provider": "", "label": ""}
@@ -117,24 +135,35 @@ class AuditBook:
             last = {name: rows[-1][name] for name in last}
 
     def suspects(self) -> Iterator[list[str]]:
-        """Yield the keys of jobs that differ from the provider's list, until each is refreshed."""
-        while rows := list(self._rows("SELECT job_key FROM suspect LIMIT 100")):
-            yield [row["job_key"] for row in rows]
+        """Yield the keys of jobs that differ from the provider's list, some at a time."""
+        keys = [row["job_key"] for row in self._rows("SELECT job_key FROM suspect")]
+        for start in range(0, len(keys), 100):
+            yield keys[start : start + 100]
 
-    def refunds(self) -> Iterator[list[str]]:
-        """Yield the labels of our refunds, until each is marked."""
+    def returned(self) -> Iterator[list[ReturnedEntry]]:
+        """Yield our refunds and disputes, until the jobs of each were read."""
+        names = ", ".join(ReturnedEntry.__dataclass_fields__)
         query = (
-            "SELECT DISTINCT label FROM entry WHERE kind = 'refund' AND ours AND has_job IS NULL "
-            "LIMIT 100"
+            f"SELECT {names} FROM entry WHERE kind <> 'charge' AND ours AND NOT job_read LIMIT 100"  # noqa: S608  # names of our fields
         )
         while rows := list(self._rows(query)):
-            yield [row["label"] for row in rows]
+            yield [
+                ReturnedEntry(
+                    **{**dict(row), "kind": EntryKind(row["kind"]), "at": parse_time(row["at"])}
+                )
+                for row in rows
+            ]
 
-    def mark_refunds(self, labels: Sequence[str], with_job: Collection[str]) -> None:
-        """Note which of these refunds were made by a job."""
-        query = "UPDATE entry SET has_job = ? WHERE kind = 'refund' AND label = ?"
+    def mark_returned(self, entries: Mapping[ReturnedEntry, str | None]) -> None:
+        """Save what explains each, and that its job was read."""
+        query = (
+            "UPDATE entry SET job_read = 1, note = ? WHERE (provider, kind, entry_id) = (?, ?, ?)"
+        )
         with self._transaction():
-            self._file.executemany(query, [(label in with_job, label) for label in labels])
+            self._file.executemany(
+                query,
+                [(note, one.provider, one.kind, one.entry_id) for one, note in entries.items()],
+            )
 
     def refresh(self, keys: Sequence[str], jobs: Mapping[str, AuditJob]) -> None:
         """Replace jobs by their rows, and note that they were read."""
@@ -147,7 +176,7 @@ class AuditBook:
 
     def unmatched(self) -> Iterator[AuditJob]:
         """Yield the finished jobs of the period without their entry, until each is looked up."""
-        query = "SELECT * FROM unmatched WHERE NOT looked_up LIMIT 100"
+        query = "SELECT * FROM unmatched WHERE looked_up IS NULL AND found = 'nothing' LIMIT 100"
         while rows := list(self._rows(query)):
             yield from (_parse_job(row) for row in rows)
 
@@ -158,14 +187,24 @@ class AuditBook:
         with self._transaction():
             if found is not None:
                 self._add_entry(found)
-            query = "UPDATE job SET looked_up = 1, expects_entry = ? WHERE job_key = ?"
-            self._file.execute(query, (not other_period, job_key))
+            query = "UPDATE job SET looked_up = ? WHERE job_key = ?"
+            self._file.execute(query, ("other period" if other_period else "done", job_key))
 
-    def differences(self) -> Iterator[Difference]:
-        """Yield what differs, kind by kind, the oldest first."""
+    def voids(self) -> list[str]:
+        """Return the charge ids of finished jobs whose charges failed or were voided later."""
+        query = "SELECT charge_id FROM unmatched WHERE kind = 'charge' AND found = 'failed'"
+        return [row["charge_id"] for row in self._rows(query) if row["charge_id"]]
+
+    def differences(self, *, noted: bool = False) -> Iterator[Difference]:
+        """Yield what differs, kind by kind, the oldest first; or what our own records explain."""
         for kind in DifferenceKind:
-            query = "SELECT * FROM difference WHERE kind = :kind ORDER BY at, ids"
-            yield from (_parse_difference(row) for row in self._rows(query, kind=kind.value))
+            query = (
+                "SELECT * FROM difference WHERE kind = :kind AND (note IS NOT NULL) = :noted "
+                "ORDER BY at, ids"
+            )
+            yield from (
+                _parse_difference(row) for row in self._rows(query, kind=kind.value, noted=noted)
+            )
 
     def totals(self) -> list[LedgerTotal]:
         """Return the sums by provider and currency."""
@@ -186,7 +225,7 @@ class AuditBook:
         self._file.execute("BEGIN")
         return self._file  # commits, or rolls back after an error
 
-    def _rows(self, query: str, **values: str) -> Iterator[sqlite3.Row]:
+    def _rows(self, query: str, **values: object) -> Iterator[sqlite3.Row]:
         with closing(self._file.execute(query, values)) as cursor:
             yield from cursor
 
@@ -194,9 +233,12 @@ class AuditBook:
         entry = one.entry
         values = (
             *(one.provider, entry.kind, entry.entry_id, entry.ref, entry.job_label, one.ours),
+            entry.state,
             *(entry.money.amount, entry.money.currency, format_time(entry.at)),
         )
-        self._file.execute("INSERT OR REPLACE INTO entry VALUES (?,?,?,?,?,?,?,?,?,NULL)", values)
+        self._file.execute(
+            "INSERT OR REPLACE INTO entry VALUES (?,?,?,?,?,?,?,?,?,?,NULL,0)", values
+        )
 
     def _add_job(self, job: AuditJob) -> None:
         self._file.execute(ADD_JOB, asdict(job))
@@ -209,18 +251,18 @@ def _money(amount: int | None, currency: str | None) -> Money | None:
 def _parse_difference(row: sqlite3.Row) -> Difference:
     return Difference(
         kind=DifferenceKind(row["kind"]),
-        provider=row["provider"],
+        provider=row["provider"] or "unknown",
         job_key=row["job_key"],
         subject=row["subject"],
         provider_ids=tuple(sorted(filter(None, row["ids"].split(",")))),
         theirs=_money(row["their_amount"], row["their_currency"]),
         ours=_money(row["amount"], row["currency"]),
         at=parse_time(row["at"]),
+        note=row["note"],
     )
 
 
 def _parse_job(row: sqlite3.Row) -> AuditJob:
-    flags = ("finished", "ended", "expects_entry")
     values = {name: row[name] for name in AuditJob.__dataclass_fields__}
-    flagged = {name: bool(row[name]) for name in flags}
+    flagged = {"expects_entry": bool(row["expects_entry"])}
     return AuditJob(**{**values, **flagged, "kind": EntryKind(row["kind"])})

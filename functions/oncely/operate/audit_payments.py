@@ -4,11 +4,13 @@ The history and the lists are compared first. What differs is then read again, f
 the provider, so that a job that ended during the audit is no difference.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from oncely.contract import AnyContract, providers_of
@@ -17,16 +19,28 @@ from oncely.domain.errors import InvalidInputError, NotConfiguredError, Unavaila
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
 from oncely.domain.keys import JobKey, is_job_type
-from oncely.domain.ledger import Difference, DifferenceKind, EntryKind, LedgerTotal
-from oncely.domain.lifecycle import ENDED, Status
+from oncely.domain.ledger import Difference, DifferenceKind, EntryKind, EntryState, LedgerTotal
+from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.text import format_time, parse_time
-from oncely.operate.audit_book import AuditBook, AuditJob, AuditPeriod, ListedEntry
+from oncely.operate.audit_book import (
+    AuditBook,
+    AuditJob,
+    AuditPeriod,
+    ListedEntry,
+    ReturnedEntry,
+)
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
 from oncely.operate.set_up_table import IdentityTable
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
 from oncely.registry import ContractRegistry
-from oncely.search_ports import HasLedger, HistoryReader, JobIndex, PaymentLedger
+from oncely.search_ports import (
+    HasLedger,
+    HistoryReader,
+    JobIndex,
+    PaymentLedger,
+    UnreadableRow,
+)
 
 # An older book would mix two states of both sides.
 MAX_RESUME_AGE: Final = timedelta(hours=24)
@@ -34,6 +48,7 @@ MAX_RESUME_AGE: Final = timedelta(hours=24)
 _HISTORY_MARGIN: Final = timedelta(days=1)
 # Seconds before a failed request is repeated.
 _RETRY_DELAYS: Final = (1.0, 4.0)
+_WORD: Final = re.compile(r"[\w-]+")
 _STARTED: Final = "started"
 _DONE: Final = "done"
 T = TypeVar("T")
@@ -56,6 +71,7 @@ class AuditResult:
     deployment: str
     totals: tuple[LedgerTotal, ...]
     counts: Mapping[DifferenceKind, int]
+    notes: int = 0  # what differs, and what our own records explain
 
     @property
     def number(self) -> int:
@@ -70,6 +86,7 @@ class AuditResult:
             "to": format_time(self.period.until),
             "deployment": self.deployment,
             "differences": self.number,
+            "notes": self.notes,
             "counts": {str(kind): self.counts.get(kind, 0) for kind in DifferenceKind},
         }
 
@@ -112,14 +129,16 @@ class PaymentAuditor:
         run.read_history()
         run.list_providers()
         run.read_missing_jobs()
-        run.read_refund_jobs()
+        run.read_returned()
         run.read_suspects()
         run.look_up_entries()
+        run.read_voids()
         return AuditResult(
             period=book.period,
             deployment=deployment,
             totals=tuple(book.totals()),
             counts=Counter(one.kind for one in book.differences()),
+            notes=sum(1 for _ in book.differences(noted=True)),
         )
 
     def deployment(self) -> str:
@@ -132,15 +151,17 @@ class PaymentAuditor:
         return identity.deployment
 
     def report_lines(self, book: AuditBook, result: AuditResult) -> Iterator[dict[str, Json]]:
-        """Yield the report: a line for each difference, the totals, and a summary."""
-        for one in book.differences():
+        """Yield the report: a line for each difference and note, the totals, and a summary."""
+        for one in chain(book.differences(), book.differences(noted=True)):
             yield {**one.to_json(), "provider_urls": self._urls(one)}
         yield from (total.to_json() for total in result.totals)
         yield result.to_json()
 
     def _urls(self, difference: Difference) -> dict[str, Json]:
         """The ids that the console of their provider can show."""
-        plugin, client = self._clients()[difference.provider]
+        if (connected := self._clients().get(difference.provider)) is None:
+            return {}
+        plugin, client = connected
         scope, is_dispute = client.key_scope(), difference.kind is DifferenceKind.DISPUTE
         found = {
             one: self.links.of_plugin(plugin, one, key_scope=scope, is_dispute=is_dispute)
@@ -202,7 +223,10 @@ class _AuditRun:
             provider, lambda: ledger.list_entries(kind, since=since, until=until, after=after)
         )
         entries = [
-            ListedEntry(provider, one, one.deployment == self.deployment) for one in page.entries
+            ListedEntry(provider, one, one.deployment == self.deployment)
+            for one in page.entries
+            # What others on the account declined says nothing.
+            if one.state is EntryState.MOVED or one.deployment == self.deployment
         ]
         self.book.save(name, page.after or _DONE, entries=entries)
         # A list may begin at either end.
@@ -221,19 +245,19 @@ class _AuditRun:
             keys += [key for ref in refs for key in index.by_reference(ref, limit=1)]
             self.book.save("missing jobs", _DONE, jobs=self._rows(keys).values())
 
-    def read_refund_jobs(self) -> None:
-        """Read the jobs of our refunds. A charge's own job makes no refund."""
-        taking = {one.job_type for one in self.auditor.registry if one.takes_money}
-        for labels in self.book.refunds():
-            rows = self.auditor.ports.job_index.get_many(
-                [JobKey(one) for one in labels if _is_key(one)]
+    def read_returned(self) -> None:
+        """Read the jobs of our refunds and disputes. They may have a note about what others did."""
+        index = self.auditor.ports.job_index
+        for entries in self.book.returned():
+            keys = {JobKey(one.label) for one in entries if one.label and _is_key(one.label)}
+            rows = {row.job_key: row for row in self._believed(index.get_many(sorted(keys)))}
+            jobs = {key: self._from_row(row) for key, row in rows.items()}
+            refunds = [job for job in jobs.values() if job.kind is EntryKind.REFUND]
+            self.book.save("refund jobs", _DONE, jobs=refunds)
+            charged = {key: row for key, row in rows.items() if jobs[key].kind is EntryKind.CHARGE}
+            self.book.mark_returned(
+                {one: _note(charged.get(JobKey(one.label or "")), one) for one in entries}
             )
-            made = {
-                key
-                for key, row in rows.items()
-                if isinstance(row, Job) and row.job_type not in taking and not row.status.is_failed
-            }
-            self.book.mark_refunds(labels, made)
 
     def read_suspects(self) -> None:
         """Read the rows of jobs that differ: the history lags behind them."""
@@ -246,20 +270,36 @@ class _AuditRun:
             self._report("looking up what the lists do not show", 0.0, number)
             found = self._find_entry(job)
             period = self.book.period
+            if not job.expects_entry and found is not None:
+                # An order may have been paid at any time.
+                self.book.save_lookup(job.job_key, found)
+                continue
             if found is None or period.since <= found.entry.at < period.until:
                 self.book.save_lookup(job.job_key, found)
             else:
                 self.book.save_lookup(job.job_key, None, other_period=True)
 
     def _find_entry(self, job: AuditJob) -> ListedEntry | None:
-        provider, ref = job.provider or "", job.ref or job.charge_id
+        is_refund = job.kind is EntryKind.REFUND
+        provider, ref = job.provider or "", job.ref if is_refund else job.charge_id or job.ref
         if (ledger := self.ledgers.get(provider)) is None or ref is None:
             return None
-        find = ledger.find_refund if job.kind is EntryKind.REFUND else ledger.find_charge
+        find = ledger.find_refund if is_refund else ledger.find_charge
         found = self._retried(provider, lambda: find(ref))
-        if found is None or found.deployment != self.deployment:
+        if found is None or (job.expects_entry and found.deployment != self.deployment):
             return None
-        return ListedEntry(provider, found, ours=True)
+        if is_refund and found.entry_id == job.charge_id:
+            # A void of its charge, which has the label of the job that charged.
+            found = replace(found, job_label=job.label)
+        return ListedEntry(provider, found, ours=found.deployment == self.deployment)
+
+    def read_voids(self) -> None:
+        """Read the jobs with the reference of a charge that was voided: one may have refunded."""
+        index = self.auditor.ports.job_index
+        for charge_id in self.book.voids():
+            self.book.save(
+                "voids", _DONE, jobs=self._rows(index.by_reference(charge_id, limit=10)).values()
+            )
 
     def _retried(self, provider: str, request: Callable[[], T | LookupFailed]) -> T:
         found = request()
@@ -285,7 +325,13 @@ class _AuditRun:
 
     def _rows(self, keys: Sequence[JobKey]) -> dict[str, AuditJob]:
         rows = self.auditor.ports.job_index.get_many(keys)
-        return {key: self._from_row(row) for key, row in rows.items() if isinstance(row, Job)}
+        return {row.job_key: self._from_row(row) for row in self._believed(rows)}
+
+    def _believed(self, rows: Mapping[JobKey, Job | UnreadableRow]) -> list[Job]:
+        """The rows of jobs that move money. A producer may insert a row, as any status."""
+        moving = {one.job_type for one in self.auditor.registry if _entry_kind(one)}
+        jobs = (row for row in rows.values() if isinstance(row, Job))
+        return [row for row in jobs if row.job_type in moving and not row.is_forged]
 
     def _from_line(self, line: HistoryLine) -> AuditJob:
         return self._audit_job(
@@ -319,8 +365,8 @@ class _AuditRun:
             provider=provider,
             label=job.job_key if ledger is None else ledger.job_label(job.job_key),
             subject=job.subject or self._subject(job.message) or job.job_key,
-            finished=known is not None and known.is_finished,
-            ended=known in ENDED,
+            # A status that only a newer version knows decides nothing.
+            state=str(known) if known in ENDED else "open",
             at=format_time(at),
             ref=job.provider_ref,
             charge_id=str(charge_id) if charge_id else None,
@@ -352,6 +398,20 @@ def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
     if contract_type.takes_money:
         return EntryKind.CHARGE
     return EntryKind.REFUND if contract_type.returns_money else None
+
+
+def _note(row: Job | None, entry: ReturnedEntry) -> str | None:
+    """Return that the charge's job has this on record. Returns None if it was not noted since."""
+    if row is None:
+        return None
+    named = {entry.entry_id, entry.ref, (row.result or {}).get("charge_id")} - {None, ""}
+    recorded = any(
+        one.event is Event.NOTE
+        and (one.last_at or one.at) >= entry.at
+        and not named.isdisjoint(_WORD.findall(one.reason))
+        for one in row.evidence
+    )
+    return f"in the timeline of {row.job_key}" if recorded else None
 
 
 def _is_key(label: str) -> bool:

@@ -1,15 +1,15 @@
 """Braintree's own list of sales, refunds and disputes, with the job in their order id."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
 from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.ledger import EntryKind, LedgerEntry, LedgerPage, PaymentOwner
+from oncely.domain.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
 from oncely.domain.money import Money
 from oncely.domain.text import format_time, parse_time
 from oncely.providers.braintree.responses import (
@@ -32,6 +32,11 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{3,36}")
 _SLICE: Final = timedelta(hours=1)
 _MIN_SLICE: Final = timedelta(minutes=1)
 _TYPES: Final = {EntryKind.CHARGE: "sale", EntryKind.REFUND: "credit"}
+# Statuses in which a transaction has moved no money, and never will.
+_FAILED: Final = frozenset(
+    {"voided", "failed", "settlement_declined", "settlement_failed", "authorization_expired"}
+    | {"processor_declined", "gateway_rejected"}
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,15 @@ class BraintreePaymentLedger:
         return self._find(EntryKind.REFUND, ref)
 
     def _find(self, kind: EntryKind, ref: str) -> LedgerEntry | LookupFailed | None:
+        if not _ID.fullmatch(ref):
+            return None
         try:
             transaction = self.gateway.transaction.find(ref)
-            moved_money = transaction.type == _TYPES[kind] and has_settled(transaction)
-            return _entry(kind, transaction) if moved_money else None
+            # A sale is refunded by a void until it settles.
+            is_void = kind is EntryKind.REFUND and transaction.status == "voided"
+            if is_void and transaction.type == _TYPES[EntryKind.CHARGE]:
+                return replace(_entry(kind, transaction), ref=ref, state=EntryState.MOVED)
+            return next(_entries(kind, [transaction]), None)
         except REQUEST_ERRORS as error:
             if is_unknown_id(error):
                 return None
@@ -123,7 +133,7 @@ class BraintreePaymentLedger:
                 TransactionSearch.type == _TYPES[kind],
             )
             if found.maximum_size <= MAX_RESULT or length <= _MIN_SLICE:
-                return (_entry(kind, one) for one in found.items if has_settled(one)), end
+                return _entries(kind, found.items), end
             length /= 2
 
     def _disputes(self, since: datetime, until: datetime) -> Iterator[LedgerEntry]:
@@ -131,6 +141,12 @@ class BraintreePaymentLedger:
         first, last = (since - timedelta(days=1)).date(), until.date()
         found = self.gateway.dispute.search(DisputeSearch.received_date.between(first, last))
         return (_dispute_entry(one) for one in found.disputes.items)
+
+
+def _entries(kind: EntryKind, transactions: Iterable[Transaction]) -> Iterator[LedgerEntry]:
+    for one in transactions:
+        if one.type == _TYPES[kind] and (has_settled(one) or one.status in _FAILED):
+            yield _entry(kind, one)
 
 
 def _entry(kind: EntryKind, one: Transaction) -> LedgerEntry:
@@ -143,6 +159,7 @@ def _entry(kind: EntryKind, one: Transaction) -> LedgerEntry:
         ref=sale,
         money=Money.from_decimal(Decimal(one.amount), currency_of(one) or ""),
         at=_utc(one.created_at),
+        state=EntryState.FAILED if one.status in _FAILED else EntryState.MOVED,
         deployment=deployment,
         job_label=label,
     )

@@ -9,18 +9,20 @@ from typing import Any, Final
 import stripe
 
 from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.ledger import EntryKind, LedgerEntry, LedgerPage, PaymentOwner
+from oncely.domain.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
 from oncely.domain.money import Money
 from oncely.providers.stripe.responses import describe_error, is_definitive, metadata_owner
 
 _PAGE_SIZE: Final = 100
 # Few email addresses have more customers.
 MAX_CUSTOMERS: Final = 5
-_CHARGE_ID: Final = re.compile(r"(ch|py)_\w{1,100}", re.ASCII)
 _ID: Final = re.compile(r"(pi|ch|py|re|pyr|dp|du|cus)_\w{1,100}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s]{1,200}")
-# The states of charges and refunds that moved no money, or not yet.
-_NOT_MOVED: Final = frozenset({"failed", "pending", "canceled", "requires_action"})
+# Of charges and refunds. Those that are pending or require an action may still do either.
+_STATES: Final = {
+    "succeeded": EntryState.MOVED,
+    **dict.fromkeys(("failed", "canceled"), EntryState.FAILED),
+}
 
 
 @dataclass(frozen=True)
@@ -53,20 +55,20 @@ class StripePaymentLedger:
         )
 
     def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
-        api = self.client.v1
-        charge: Any
+        if (found := _ID.fullmatch(ref)) is None:
+            return None
         try:
-            if _CHARGE_ID.fullmatch(ref):  # an order row names the charge, a job row its intent
-                charge = api.charges.retrieve(ref, {"expand": ["payment_intent"]})
-                intent = charge.payment_intent
-            else:
-                intent = api.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+            if found[1] == "pi":
+                intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
                 charge = intent.latest_charge
+            else:
+                charge = self.client.v1.charges.retrieve(ref, {"expand": ["payment_intent"]})
+                intent = charge.payment_intent  # type: ignore[assignment]  # expanded
         except stripe.StripeError as error:
             if is_definitive(error):
                 return None  # no such payment
             return LookupFailed(f"reading {ref} failed: {describe_error(error)}")
-        if not isinstance(charge, stripe.Charge) or charge.status in _NOT_MOVED:
+        if not isinstance(charge, stripe.Charge) or charge.status not in _STATES:
             return None
         return _entry(EntryKind.CHARGE, charge, intent)
 
@@ -126,7 +128,7 @@ class StripePaymentLedger:
 
 def _entries(kind: EntryKind, objects: list[Any]) -> Iterator[LedgerEntry]:
     for one in objects:
-        if kind is EntryKind.DISPUTE or one.status not in _NOT_MOVED:
+        if kind is EntryKind.DISPUTE or one.status in _STATES:
             yield _entry(kind, one, one.payment_intent)
 
 
@@ -141,6 +143,7 @@ def _entry(kind: EntryKind, one: Any, intent: Any) -> LedgerEntry:  # noqa: ANN4
         ref=getattr(intent, "id", intent),
         money=Money(one.amount if captured is None else captured, one.currency),
         at=_time(one),
+        state=EntryState.MOVED if kind is EntryKind.DISPUTE else _STATES[one.status],
         deployment=deployment,
         job_label=job_key,
     )
