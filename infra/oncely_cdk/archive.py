@@ -95,8 +95,10 @@ class ArchiveBucket(Construct):
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
         self._suppress_nag(function, HISTORY_OBJECTS)
 
-    def grant_write_audits(self, function: OncelyFunction) -> None:
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(AUDITS)])
+    def grant_audits(self, function: OncelyFunction) -> None:
+        function.grant(
+            "s3:GetObject", "s3:PutObject", resources=[self.bucket.arn_for_objects(AUDITS)]
+        )
         self._suppress_nag(function, AUDITS)
 
     def grant_read_reports(self, function: OncelyFunction) -> None:

@@ -1,4 +1,4 @@
-"""The daily audit: a function that compares payments with jobs, and its schedule."""
+"""The daily audit: a function that compares a day's payments with jobs, and its schedules."""
 
 from typing import Final
 
@@ -20,6 +20,8 @@ TIMEOUT_SECONDS: Final = 900
 STORAGE_MB: Final = 2048
 # Searches of the night's last payments have caught up, and the history is complete.
 HOUR_UTC: Final = "3"
+# Between two days of the window, so that few read the providers at the same time.
+_STAGGER_MINUTES: Final = 2
 
 
 class PaymentAudit(Construct):
@@ -32,7 +34,7 @@ class PaymentAudit(Construct):
             self,
             "Audit",
             entry="audit_payments",
-            description="compares yesterday's payments with the jobs",
+            description="compares the payments of a day with the jobs",
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
@@ -53,11 +55,11 @@ class PaymentAudit(Construct):
         keys = shared.provider_secrets.arns(required.secrets, read_only=True)
         self.audit.grant("secretsmanager:GetSecretValue", resources=keys)
         shared.archive.grant_read_history(self.audit)
-        shared.archive.grant_write_audits(self.audit)
+        shared.archive.grant_audits(self.audit)
         shared.alerts.grant_publish(self.audit)
-        self._schedule()
+        self._schedule(shared.stage.payment_audit_window_days)
 
-    def _schedule(self) -> None:
+    def _schedule(self, window_days: int) -> None:
         role = iam.Role(
             self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -66,17 +68,21 @@ class PaymentAudit(Construct):
                 actions=["lambda:InvokeFunction"], resources=[self.audit.function.function_arn]
             )
         )
-        scheduler.Schedule(
-            self,
-            "Daily",
-            description="Oncely: audit yesterday's payments",
-            schedule=scheduler.ScheduleExpression.cron(
-                hour=HOUR_UTC, minute="0", time_zone=TimeZone.ETC_UTC
-            ),
-            target=targets.LambdaInvoke(
-                self.audit.function,
-                input=scheduler.ScheduleTargetInput.from_object({}),
-                # Without this, the target would permit every version of the function.
-                role=role.without_policy_updates(),
-            ),
-        )
+        # One invocation for each day, so that the time limit is one for a day, not for the window.
+        for days_ago in range(1, window_days + 1):
+            scheduler.Schedule(
+                self,
+                f"Day{days_ago}",
+                description=f"Oncely: audit the payments of {days_ago} days ago",
+                schedule=scheduler.ScheduleExpression.cron(
+                    hour=HOUR_UTC,
+                    minute=str((days_ago - 1) * _STAGGER_MINUTES),
+                    time_zone=TimeZone.ETC_UTC,
+                ),
+                target=targets.LambdaInvoke(
+                    self.audit.function,
+                    input=scheduler.ScheduleTargetInput.from_object({"days_ago": days_ago}),
+                    # Without this, the target would permit every version of the function.
+                    role=role.without_policy_updates(),
+                ),
+            )

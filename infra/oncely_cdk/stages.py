@@ -17,6 +17,7 @@ from pydantic import (
 from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.second_operator import check_amounts
+from oncely.operate.daily_audit import MAX_WINDOW_DAYS
 from oncely.provider import AnyProvider, ProviderSettings
 from oncely.settings import pascal_case
 from oncely_cdk.required_resources import RequiredResources
@@ -165,8 +166,10 @@ class OncelySettings(BaseModel):
     # A CloudWatch dashboard costs $3 a month. Alarms and admin page do not need it.
     dashboard: bool = False
 
-    # Compare yesterday's payments with the jobs every day at 03:00 UTC, and alert if they differ.
+    # Compare payments with the jobs every day from 03:00 UTC on, and alert if they differ.
     daily_payment_audit: bool = False
+    # So many days back, each: a refund or a settlement may fail days later.
+    payment_audit_window_days: Annotated[int, Field(ge=7, le=MAX_WINDOW_DAYS)] = 14
 
     # Multi-factor authentication for the admin page.
     sign_in_mfa: Literal["optional", "required"] = "optional"

@@ -1,7 +1,11 @@
 """The daily audit is deployed only if the stage sets it, and may only read."""
 
-import pytest
+import json
 
+import pytest
+from pydantic import ValidationError
+
+from oncely_cdk.stages import OncelySettings
 from tests.infra.assembly import PROD, Assembly
 from tests.infra.policies import permissions
 
@@ -21,8 +25,34 @@ def test_audit_is_off_by_default(prod: Assembly) -> None:
 def test_audit_runs_daily_with_all_that_it_needs(audited: Assembly) -> None:
     variables = audited.functions[AUDIT].variables
     assert {"JOBS_TABLE", "ARCHIVE_BUCKET", "ALERT_TOPIC_ARN", "STRIPE_SECRET"} <= set(variables)
-    schedule = audited.properties("AWS::Scheduler::Schedule")["PaymentAudit/Daily"]
-    assert schedule["ScheduleExpression"] == "cron(0 3 * * ? *)"
+
+
+def test_audit_repeats_each_day_of_its_window(audited: Assembly) -> None:
+    schedules = audited.properties("AWS::Scheduler::Schedule")
+    invoked = {
+        one["ScheduleExpression"]: json.loads(one["Target"]["Input"])
+        for name, one in schedules.items()
+        if name.startswith("PaymentAudit/")
+    }
+    assert invoked == {
+        f"cron({2 * (day - 1)} 3 * * ? *)": {"days_ago": day} for day in range(1, 15)
+    }
+
+
+@pytest.mark.parametrize("days", [6, 31])
+def test_window_has_limits(days: int) -> None:
+    with pytest.raises(ValidationError, match="payment_audit_window_days"):
+        OncelySettings.model_validate({"stage": "prod", "payment_audit_window_days": days})
+
+
+def test_audit_reads_its_own_reports(audited: Assembly) -> None:
+    """A difference that an earlier report has does not alert again."""
+    granted = {
+        one.action
+        for one in permissions(audited)
+        if one.role.startswith(AUDIT) and any("audits/" in str(part) for part in vars(one).values())
+    }
+    assert granted == {"s3:GetObject", "s3:PutObject"}
 
 
 def test_audit_writes_reports_and_alerts_and_nothing_else(audited: Assembly) -> None:

@@ -93,7 +93,7 @@ class AuditedShop:
             "result": {},
         }
         is_refund = changes.pop("kind", EntryKind.REFUND) is EntryKind.REFUND
-        job = replace(base, **{**(refund if is_refund else charge), **changes})  # type: ignore[arg-type]  # by name
+        job = replace(base, **{**(refund if is_refund else charge), **changes})
         self.world.store.jobs[job.job_key] = job
         return job
 

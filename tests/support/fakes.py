@@ -7,13 +7,11 @@ from itertools import count
 
 from botocore.exceptions import EndpointConnectionError
 
-from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.provider_events import EffectChange
 from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.operate.daily_audit import StoredAudit
 from oncely.operate.overview import QueuedMessages, Series
 from oncely.operate.rejects import StoredReject
 from oncely.ports import Alert, TableOpen, TableState
@@ -196,18 +194,3 @@ class MemoryQueueDepths:
 
     def depths(self) -> list[QueuedMessages]:
         return self.found
-
-
-@dataclass
-class MemoryAuditReports:
-    saved: dict[str, list[Mapping[str, Json]]] = field(default_factory=dict)
-
-    def save_audit(self, audit: StoredAudit, lines: Sequence[Mapping[str, Json]]) -> None:
-        self.saved[audit.name] = list(lines)
-
-    def recent_audits(self, *, limit: int) -> list[StoredAudit]:
-        del limit
-        return []
-
-    def read_audit(self, name: str) -> list[Mapping[str, Json]] | None:
-        return self.saved.get(name)

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -17,10 +18,11 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.handlers import read_jobs, repair_jobs
+from oncely.operate.daily_audit import StoredAudit
 from oncely.operate.page_access import TextDigester
 from oncely.telemetry import telemetry
 from tests.docs.pages import page
-from tests.support.fakes import MemoryAuditReports
+from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import world_with_review_job
@@ -28,6 +30,7 @@ from tests.support.stored_rows import InspectableStore
 from tests.unit.job_view_fixtures import KEY, many_reviews
 
 ADA: Final = "ada@example.com"
+AUDIT: Final = "20261115T000000Z-20261116T000000Z-1"
 CUSTOMER: Final = "customer_7"
 VERSION: Final = 3  # of an unknown charge
 DIGEST: Final = TextDigester(lambda: "key of the access log").digest
@@ -73,7 +76,7 @@ class Page:
 
     def __init__(self, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = Directory()
-        self.app: App = world.app(user_directory=self.directory, audit_reports=MemoryAuditReports())
+        self.app: App = world.app(user_directory=self.directory)
         for module in (read_jobs, repair_jobs):
             monkeypatch.setattr(module, "get_app", lambda: self.app)
 
@@ -142,15 +145,18 @@ def test_every_route_that_shows_jobs_is_tested() -> None:
 def test_reports_log_the_jobs_that_they_name(admin: Page, lines: Lines) -> None:
     ports: Any = admin.app.ports
     ports.stored_rejects.add("2026/11/16/1", json.dumps(charge_message()))
-    ports.audit_reports.saved["report"] = [{"record": "difference", "job_key": KEY}]
+    until = START.replace(hour=0)
+    audit = StoredAudit(name=AUDIT, since=until - timedelta(days=1), until=until, differences=1)
+    ports.audit_reports.save_audit(audit, [{"record": "difference", "job_key": KEY}])
 
     rejects = json.loads(admin.call("GET /api/rejects", "[support]")["body"])["rejects"]
-    report = json.loads(admin.call("GET /api/audit", "[support]", name="report")["body"])
+    report = json.loads(admin.call("GET /api/audit", "[support]", name=AUDIT)["body"])
 
     assert ([one["job_key"] for one in rejects], report["lines"][0]["job_key"]) == ([KEY], KEY)
     assert [line["job_key"] for line in lines.access] == [KEY, KEY]
     assert admin.call("GET /api/audit", "[support]", name="other")["statusCode"] == 404
-    assert json.loads(admin.call("GET /api/audits", "[support]")["body"]) == {"audits": []}
+    audits = json.loads(admin.call("GET /api/audits", "[support]")["body"])["audits"]
+    assert [one["name"] for one in audits] == [AUDIT]
 
 
 def test_overview_logs_the_newest_job_of_each_cause(

@@ -1,15 +1,18 @@
 """`oncely audit payments` and the daily audit: their output for operators and programs."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from oncely.domain.errors import UnavailableError
-from tests.support.audited_shop import EUR, PERIOD, AuditedShop, plant_amount
+from oncely.cli import console
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.errors import InvalidInputError, UnavailableError
+from oncely.domain.ledger import DifferenceKind
+from tests.support.audited_shop import EUR, PERIOD, PLANTS, PROVIDERS, AuditedShop, plant_amount
 from tests.support.cli import FakeStackConnection, run_cli
-from tests.support.fakes import MemoryAuditReports
 
 NEXT_COMMAND = (
     "Next: oncely audit payments --from 2026-11-16T00:00:00.000Z --to 2026-11-17T00:00:00.000Z "
@@ -54,19 +57,49 @@ def test_command_reports_and_exits_with_4(shop: AuditedShop, tmp_path: Path) -> 
     assert list((tmp_path / "oncely").iterdir()) == [], "nothing is left to resume"
 
 
-def test_daily_audit_stores_report_and_alerts_once_if_anything_differs(
-    shop: AuditedShop, tmp_path: Path
+PLANTED = (
+    DifferenceKind.SEVERAL_REFUNDS,  # a double refund
+    DifferenceKind.REFUND_OF_FAILED_JOB,  # cancelled and refunded
+    DifferenceKind.CHARGE_FAILED_LATER,
+    DifferenceKind.REFUND_FAILED_LATER,
+    DifferenceKind.CHARGE_ID_UNKNOWN,  # an invented charge id
+    DifferenceKind.CHARGE_WITHOUT_JOB,  # an orphan charge
+    DifferenceKind.JOB_WITHOUT_CHARGE,
+)
+
+
+def test_planted_books_fit_80_columns(
+    shop: AuditedShop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(console, "_NON_TERMINAL_WIDTH", 80)
+    notes = shop.add_clean_orders(20)
+    for number, kind in enumerate(PLANTED):
+        PLANTS[kind](shop, f"{number}", PROVIDERS[number % 2])
+    shop.archive()
+
+    done = run_cli(
+        *("audit", "payments", "--from", "2026-11-16", "--to", "2026-11-17"),
+        connection=FakeStackConnection(shop.world),
+        XDG_CACHE_HOME=str(tmp_path),
+    )
+
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[0].startswith(f"{len(PLANTED)} differences")
+    assert [one.label for one in PLANTED if not re.search(f" 1  {one.label}", done.stdout)] == []
+    assert f"{notes} more entries are explained by our own records" in done.stdout
+
+
+def test_daily_audit_stores_report_and_alerts(shop: AuditedShop, tmp_path: Path) -> None:
     shop.charge("1")
     plant_amount(shop, "2", "stripe")
     plant_amount(shop, "3", "stripe")
     shop.archive()
     shop.clock.time = PERIOD.until + timedelta(hours=3)
-    reports = MemoryAuditReports()
 
-    shop.world.app(audit_reports=reports).daily_audit.run(tmp_path)
+    run_daily(shop, tmp_path)
 
-    ((name, lines),) = reports.saved.items()
+    name, lines = newest_report(shop)
     assert name == "20261116T000000Z-20261117T000000Z-2"
     assert [line["record"] for line in lines] == ["difference", "difference", "total", "summary"]
     (alert,) = shop.world.alerts.sent
@@ -80,23 +113,84 @@ def test_daily_audit_stores_report_and_alerts_once_if_anything_differs(
     ]
 
 
+def test_difference_alerts_once_and_stays_in_report(shop: AuditedShop, tmp_path: Path) -> None:
+    """A payment and a refund of one day fail six and ten days later."""
+    planted = plant_amount(shop, "1", "stripe")
+    sale = shop.charge("2", provider="braintree")
+    refund = shop.add_job("3", provider="stripe")
+    shop.add_refund(refund, "re_3", provider="stripe")
+    shop.archive()
+    found = []
+    for day in range(1, 15):
+        shop.clock.time = PERIOD.until + timedelta(days=day - 1, hours=3)
+        if day == 6:
+            shop.braintree.model.set_status(sale, "settlement_declined")
+        if day == 10:
+            shop.stripe.complete_refund("re_3", status="failed")
+        if day == 12:
+            shop.change_money(planted, EUR)
+        run_daily(shop, tmp_path, days_ago=day)
+        _, lines = newest_report(shop)
+        found.append([line["kind"] for line in lines if line["record"] == "difference"])
+
+    settled, failed = "charge_failed_later", "refund_failed_later"
+    differs = "amount_differs"
+    assert found == [
+        *[[differs]] * 5,
+        *[[settled, differs]] * 4,
+        *[[settled, differs, failed]] * 2,
+        *[[settled, failed]] * 3,
+    ]
+    alerts = [alert.text.splitlines()[2:4] for alert in shop.world.alerts.sent]
+    known = "Known: {} more of this period, from an earlier alert"
+    assert [found for found, _ in alerts] == [
+        "Found: 1 another amount",
+        "Found: 1 charge failed or voided later",
+        "Found: 1 refund failed later",
+    ]
+    assert [line for _, line in alerts[1:]] == [known.format(1), known.format(2)]
+
+
 def test_daily_audit_without_differences_sends_nothing(shop: AuditedShop, tmp_path: Path) -> None:
     shop.clock.time = PERIOD.until
-    reports = MemoryAuditReports()
 
-    shop.world.app(audit_reports=reports).daily_audit.run(tmp_path)
+    run_daily(shop, tmp_path)
 
-    assert ([*reports.saved], shop.world.alerts.sent) == (
-        ["20261116T000000Z-20261117T000000Z-0"],
-        [],
-    )
+    name, _ = newest_report(shop)
+    assert (name, shop.world.alerts.sent) == ("20261116T000000Z-20261117T000000Z-0", [])
 
 
-def test_daily_audit_fails_if_its_alert_cannot_be_sent(shop: AuditedShop, tmp_path: Path) -> None:
+def test_daily_audit_repeats_an_alert_that_could_not_be_sent(
+    shop: AuditedShop, tmp_path: Path
+) -> None:
     plant_amount(shop, "2", "stripe")
     shop.archive()
     shop.clock.time = PERIOD.until
     shop.world.alerts.fails = True
 
     with pytest.raises(UnavailableError, match="could not be sent"):
-        shop.world.app(audit_reports=MemoryAuditReports()).daily_audit.run(tmp_path)
+        run_daily(shop, tmp_path)
+    shop.world.alerts.fails = False
+    shop.world.alerts.sent.clear()
+    run_daily(shop, tmp_path)
+
+    assert len(shop.world.alerts.sent) == 1
+
+
+@pytest.mark.parametrize("days_ago", [0, -1, 31, True, "1", None, 1.5, 10**30])
+def test_daily_audit_rejects_other_days(
+    shop: AuditedShop, tmp_path: Path, days_ago: object
+) -> None:
+    with pytest.raises(InvalidInputError, match="from 1 to 30"):
+        run_daily(shop, tmp_path, days_ago=days_ago)
+
+
+def run_daily(shop: AuditedShop, folder: Path, *, days_ago: object = 1) -> None:
+    (folder / "audit.sqlite").unlink(missing_ok=True)
+    shop.world.app().daily_audit.run(folder, days_ago=days_ago)
+
+
+def newest_report(shop: AuditedShop) -> tuple[str, list[dict[str, Json]]]:
+    reports = shop.world.app().ports.audit_reports
+    (newest,) = reports.recent_audits(limit=10)
+    return newest.name, reports.read_audit(newest.name) or []

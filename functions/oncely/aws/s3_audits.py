@@ -41,10 +41,12 @@ class S3AuditReports:
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=PREFIX
             )
-            keys = [one["Key"] for page in pages for one in page.get("Contents", [])]
-        names = (key.removeprefix(PREFIX).removesuffix(_SUFFIX) for key in keys)
-        parsed = (_parse(name) for name in sorted(names, reverse=True))
-        return [one for one in parsed if one is not None][:limit]
+            found = [one for page in pages for one in page.get("Contents", [])]
+        newest: dict[tuple[datetime, datetime], StoredAudit] = {}
+        for one in sorted(found, key=lambda one: one["LastModified"]):
+            if audit := _parse(one["Key"].removeprefix(PREFIX).removesuffix(_SUFFIX)):
+                newest[audit.since, audit.until] = audit
+        return [newest[period] for period in sorted(newest, reverse=True)][:limit]
 
     def read_audit(self, name: str) -> list[dict[str, Json]] | None:
         if _parse(name) is None:

@@ -1,4 +1,4 @@
-"""Lambda: audits yesterday's payments, once a day."""
+"""Lambda: audits the payments of one earlier day. Each day runs once for each day of the window."""
 
 import os
 import tempfile
@@ -23,7 +23,8 @@ def get_app() -> App:
 
 
 @instrumented
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Audit, store the report, and alert if anything differs."""
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Audit, alert if anything new differs, and store the report."""
     with tempfile.TemporaryDirectory() as folder:
-        return get_app().daily_audit.run(Path(folder)).to_json()
+        days_ago = event.get("days_ago", 1)
+        return get_app().daily_audit.run(Path(folder), days_ago=days_ago).to_json()

@@ -195,11 +195,17 @@ class AuditBook:
         query = "SELECT charge_id FROM unmatched WHERE kind = 'charge' AND found = 'failed'"
         return [row["charge_id"] for row in self._rows(query) if row["charge_id"]]
 
+    def conclude(self) -> None:
+        """Compare both sides as they are now."""
+        with self._transaction():
+            self._file.execute("DELETE FROM report")
+            self._file.execute("INSERT INTO report SELECT * FROM difference")
+
     def differences(self, *, noted: bool = False) -> Iterator[Difference]:
-        """Yield what differs, kind by kind, the oldest first; or what our own records explain."""
+        """Yield what differs, or what our records explain, kind by kind and the oldest first."""
         for kind in DifferenceKind:
             query = (
-                "SELECT * FROM difference WHERE kind = :kind AND (note IS NOT NULL) = :noted "
+                "SELECT * FROM report WHERE kind = :kind AND (note IS NOT NULL) = :noted "
                 "ORDER BY at, ids"
             )
             yield from (

@@ -133,6 +133,7 @@ class PaymentAuditor:
         run.read_suspects()
         run.look_up_entries()
         run.read_voids()
+        book.conclude()
         return AuditResult(
             period=book.period,
             deployment=deployment,

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS job (
     amount INTEGER, currency TEXT, checked INTEGER DEFAULT 0, looked_up TEXT
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS job_of_entry ON job (provider, label);
+CREATE INDEX IF NOT EXISTS job_of_subject ON job (subject, kind);
 
 -- Every charge and refund of ours that moved money, with the state of its job.
 CREATE VIEW IF NOT EXISTS moved AS SELECT
@@ -121,6 +122,9 @@ UNION ALL SELECT 'dispute', entry.provider, entry_id, entry.amount, entry.curren
     coalesce(job_key, entry.label), subject, NULL, NULL, note
 FROM entry LEFT JOIN job ON job.provider = entry.provider AND job.label = entry.label
 WHERE entry.kind = 'dispute' AND ours;
+
+-- What differs at the end: the view reads everything, so it is read once.
+CREATE TABLE IF NOT EXISTS report AS SELECT * FROM difference WHERE 0;
 
 -- The history lags behind these jobs.
 CREATE VIEW IF NOT EXISTS suspect AS SELECT job_key FROM job WHERE NOT checked AND job_key IN (

@@ -1,18 +1,25 @@
-"""The scheduled audit: yesterday's payments, a stored report, and an alert if anything differs."""
+"""The scheduled audit of each day in a window: a stored report, and an alert if it differs."""
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import UnavailableError
+from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.text import format_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
 from oncely.ports import Alert, Clock, Notifier
 from oncely.run.alert_texts import audit_alert
+
+# Longer than refunds and settlements take to fail, and shorter than reports are kept.
+MAX_WINDOW_DAYS: Final = 30
+# Of other periods as well, such as those that an operator's own schedule audits.
+_MAX_REPORTS: Final = 10 * MAX_WINDOW_DAYS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +48,7 @@ class AuditReports(Protocol):
         """Write a report, or replace the one of the same period and number."""
 
     def recent_audits(self, *, limit: int) -> list[StoredAudit]:
-        """Return the reports of the latest periods, the latest first."""
+        """Return the newest report of each of the latest periods, the latest period first."""
 
     def read_audit(self, name: str) -> list[dict[str, Json]] | None:
         """Return the lines of a report. Returns None if there is none of this name."""
@@ -49,7 +56,10 @@ class AuditReports(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DailyAudit:
-    """Audits the day before. Running it again repeats the audit and the alert."""
+    """Audits one earlier day. An audit of the same day alerts only what its report does not have.
+
+    A refund or a settlement may fail days later, so each day is audited again for some time.
+    """
 
     auditor: PaymentAuditor
     reports: AuditReports
@@ -57,28 +67,51 @@ class DailyAudit:
     clock: Clock
     stack: str
 
-    def run(self, folder: Path) -> AuditResult:
-        """Audit yesterday with a working file in `folder`, which must be empty."""
+    def run(self, folder: Path, *, days_ago: object = 1) -> AuditResult:
+        """Audit a day with a working file in `folder`, which must be empty."""
+        if type(days_ago) is not int or not 1 <= days_ago <= MAX_WINDOW_DAYS:
+            raise InvalidInputError(f"days_ago is a number from 1 to {MAX_WINDOW_DAYS}")
         today = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        period = AuditPeriod(since=today - timedelta(days=1), until=today)
+        since = today - timedelta(days=days_ago)
+        period = AuditPeriod(since=since, until=since + timedelta(days=1))
         with AuditBook(str(folder / "audit.sqlite"), period) as book:
             result = self.auditor.run(book)
             lines = list(self.auditor.report_lines(book, result))
-        self.reports.save_audit(stored_audit(result), lines)
-        if result.number and not self.notifier.notify(self._alert(result)):
+        known = self._known(period)
+        new = [
+            one for one in lines if one["record"] == "difference" and _identity(one) not in known
+        ]
+        # Before the report is saved: a retry of a failed alert must find it new again.
+        if new and not self.notifier.notify(self._alert(result, new)):
             raise UnavailableError(
                 "the alert about the audit could not be sent: the next invocation repeats it"
             )
+        self.reports.save_audit(stored_audit(result), lines)
         return result
 
-    def _alert(self, result: AuditResult) -> Alert:
+    def _known(self, period: AuditPeriod) -> set[str]:
+        """The differences in the newest report of this day."""
+        found = self.reports.recent_audits(limit=_MAX_REPORTS)
+        same = (one for one in found if (one.since, one.until) == (period.since, period.until))
+        name = next((one.name for one in same), None)
+        lines = (self.reports.read_audit(name) or []) if name else []
+        return {_identity(one) for one in lines if one.get("record") == "difference"}
+
+    def _alert(self, result: AuditResult, new: Sequence[Mapping[str, Json]]) -> Alert:
         period = result.period
         return audit_alert(
-            {kind.label: number for kind, number in result.counts.items()},
+            Counter(str(one["label"]) for one in new),
+            known=result.number - len(new),
             since=period.since,
             until=period.until,
             stack=self.stack,
         )
+
+
+def _identity(line: Mapping[str, Json]) -> str:
+    """What makes two differences the same. A label may read otherwise in a newer version."""
+    names = ("kind", "provider", "job_key", "provider_ids", "theirs", "ours")
+    return json.dumps([line.get(name) for name in names], sort_keys=True)
 
 
 def stored_audit(result: AuditResult) -> StoredAudit:

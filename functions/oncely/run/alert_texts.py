@@ -161,9 +161,9 @@ def ignored_run_at_alert(job: Job, schedule_limit: timedelta, *, stack: str) -> 
 
 
 def audit_alert(
-    counts: Mapping[str, int], *, since: datetime, until: datetime, stack: str
+    counts: Mapping[str, int], *, known: int, since: datetime, until: datetime, stack: str
 ) -> Alert:
-    """The alert for an audit in which payments and jobs differ; counts by kind of difference."""
+    """The alert for new differences of payments and jobs, by kind. `known` are in an alert."""
     period = f"{format_minute(since)} to {format_minute(until)}"
     command = f"oncely audit payments --from {format_time(since)} --to {format_time(until)}"
     number = sum(counts.values())
@@ -172,6 +172,7 @@ def audit_alert(
         "Customers may have been charged wrongly: payments at the provider differ from our jobs.",
         f"Period: {period}",
         *(f"Found: {number} {label}" for label, number in counts.items()),
+        *([f"Known: {known} more of this period, from an earlier alert"] if known else []),
         "Known: the audit changed nothing, here or at the provider",
         f"Next: {command}{_stack_option(stack)}",
     ]
