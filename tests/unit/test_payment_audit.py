@@ -401,6 +401,7 @@ def test_clean_orders_of_both_providers_have_no_difference(shop: AuditedShop) ->
         assert list(book.differences()) == []
 
     assert (result.notes, sum(one.charges.count for one in result.totals) > 40) == (notes, True)
+    assert [one.charges for one in result.totals] == [one.jobs for one in result.totals]
 
 
 def charge_id_of(shop: AuditedShop, ref: str) -> str:

@@ -135,12 +135,14 @@ CREATE VIEW IF NOT EXISTS suspect AS SELECT job_key FROM job WHERE NOT checked A
 CREATE VIEW IF NOT EXISTS sums AS
 SELECT provider, currency, iif(ours, kind || 's', 'not_ours') AS name, amount FROM entry
 WHERE (ours OR kind = 'charge') AND state = 'moved'
+    AND NOT (kind = 'refund' AND entry_id IS ref)  -- a void: its charge is in no sum either
 UNION ALL SELECT provider, their_currency, 'unresolved', their_amount FROM moved
 WHERE kind = 'charge' AND state = 'open'
 UNION ALL SELECT provider, currency, 'jobs', amount FROM moved
 WHERE kind = 'charge' AND state = 'finished' AND is_own AND amount IS NOT NULL
 UNION ALL SELECT provider, currency, 'jobs', amount FROM unmatched
-WHERE kind = 'charge' AND expects_entry AND amount IS NOT NULL;
+WHERE kind = 'charge' AND expects_entry AND amount IS NOT NULL
+    AND job_key NOT IN (SELECT job_key FROM void);
 """
 
 # The time of a job is that of its first line in its status.
