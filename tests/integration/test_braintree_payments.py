@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -40,7 +41,12 @@ from oncely.providers.interfaces import Payment
 from oncely.testing.sandbox import Sandbox
 from tests.conformance.payment_harnesses import make_payment
 
-KEY = IdempotencyKey("unused")
+_NUMBERS = count(1)
+
+
+def new_key() -> IdempotencyKey:
+    """A key that no other request has."""
+    return IdempotencyKey(f"key:{next(_NUMBERS)}")
 
 
 class Rig:
@@ -58,7 +64,7 @@ class Rig:
         return replace(make_payment(method), deployment="dev", **changes)
 
     def prepare(self, payment: Payment) -> str:
-        made = self.client.prepare(payment, idempotency_key=KEY)
+        made = self.client.prepare(payment, idempotency_key=new_key())
         assert isinstance(made, Prepared)
         return made.ref
 
@@ -128,20 +134,20 @@ def test_statuses_of_the_sdk_are_all_known() -> None:
 def test_decline_on_authorization_ends_the_job(
     rig: Rig, token: str, code: str, kind: str | None
 ) -> None:
-    answer = rig.client.prepare(rig.payment(token), idempotency_key=KEY)
+    answer = rig.client.prepare(rig.payment(token), idempotency_key=new_key())
     assert isinstance(answer, Declined)
     assert (answer.code, answer.result.get("decline_type")) == (code, kind)
 
 
 def test_unknown_payment_method_needs_review(rig: Rig) -> None:
-    answer = rig.client.prepare(rig.payment(MISSING_TOKEN), idempotency_key=KEY)
+    answer = rig.client.prepare(rig.payment(MISSING_TOKEN), idempotency_key=new_key())
     assert isinstance(answer, Anomalous)
     assert "Payment method token is invalid. (91518)" in answer.reason
 
 
 def test_currency_without_merchant_account_sends_nothing(rig: Rig) -> None:
     asked = rig.payment(money=Money(1250, "gbp"))
-    answer = rig.client.prepare(asked, idempotency_key=KEY)
+    answer = rig.client.prepare(asked, idempotency_key=new_key())
     assert isinstance(answer, Anomalous)
     assert "no merchant account takes gbp" in answer.reason
     assert rig.sandbox.ledger.requests == ()
@@ -151,11 +157,11 @@ def test_authorization_in_another_currency_is_never_submitted(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rig.braintree, "currencies", {"oncely_eur": "usd"})
-    answer = rig.client.prepare(rig.payment(), idempotency_key=KEY)
+    answer = rig.client.prepare(rig.payment(), idempotency_key=new_key())
     assert isinstance(answer, Anomalous)
     assert "its currency is usd, not eur" in answer.reason
     (made,) = rig.braintree.ledger.transactions
-    executed = rig.client.execute(made.transaction_id, rig.payment(), idempotency_key=KEY)
+    executed = rig.client.execute(made.transaction_id, rig.payment(), idempotency_key=new_key())
     assert isinstance(executed, Anomalous)
     assert rig.status(made.transaction_id) == "authorized"
 
@@ -165,12 +171,12 @@ def test_authorization_without_response_is_found_and_reused(rig: Rig, fault: str
     asked = rig.payment()
     rig.sandbox.faults.add(fault, **rig.braintree.requests["prepare"])
 
-    lost = rig.client.prepare(asked, idempotency_key=KEY)
+    lost = rig.client.prepare(asked, idempotency_key=new_key())
     found = rig.client.find(asked)
 
     assert isinstance(lost, Ambiguous)
     assert isinstance(found, Prepared)
-    done = rig.client.execute(found.ref, asked, idempotency_key=KEY)
+    done = rig.client.execute(found.ref, asked, idempotency_key=new_key())
     assert isinstance(done, Succeeded)
     assert len(rig.braintree.ledger.transactions) == 1
 
@@ -180,7 +186,9 @@ def test_submission_without_response_is_read_from_the_transaction(rig: Rig, faul
     asked = rig.payment()
     ref = rig.prepare(asked)
     rig.sandbox.faults.add(fault, **rig.braintree.requests["execute"])
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY, verified=True), Succeeded)
+    assert isinstance(
+        rig.client.execute(ref, asked, idempotency_key=new_key(), verified=True), Succeeded
+    )
 
 
 def test_stale_search_does_not_prove_absence(rig: Rig) -> None:
@@ -197,16 +205,16 @@ def test_duplicate_rejection_is_no_decline(rig: Rig) -> None:
     rig.braintree.checks_duplicates = True
     ref = rig.prepare(asked)
 
-    assert isinstance(rig.client.prepare(asked, idempotency_key=KEY), Ambiguous)
+    assert isinstance(rig.client.prepare(asked, idempotency_key=new_key()), Ambiguous)
     assert rig.client.find(asked) == Prepared(ref)
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY), Succeeded)
+    assert isinstance(rig.client.execute(ref, asked, idempotency_key=new_key()), Succeeded)
 
 
 def test_other_authorization_is_voided_before_the_saved_one_is_submitted(rig: Rig) -> None:
     asked = rig.payment()
     stray, ref = rig.prepare(asked), rig.prepare(asked)
 
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY), Succeeded)
+    assert isinstance(rig.client.execute(ref, asked, idempotency_key=new_key()), Succeeded)
     assert (rig.status(stray), rig.status(ref)) == ("voided", "submitted_for_settlement")
 
 
@@ -216,14 +224,14 @@ def test_nothing_is_submitted_while_another_authorization_cannot_be_voided(rig: 
     ref = rig.prepare(asked)
     rig.sandbox.faults.add("outage", **rig.braintree.requests["close"])
 
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY), NotSent)
+    assert isinstance(rig.client.execute(ref, asked, idempotency_key=new_key()), NotSent)
     assert rig.status(ref) == "authorized"
 
 
 def test_declined_job_with_another_authorization_is_closed_first(rig: Rig) -> None:
     asked, declining = rig.payment(), rig.payment("bt_stolen_card")
     stray = rig.prepare(asked)
-    rig.client.prepare(declining, idempotency_key=KEY)
+    rig.client.prepare(declining, idempotency_key=new_key())
     ref = rig.client.find(asked)
     assert isinstance(ref, Prepared)
 
@@ -236,7 +244,7 @@ def test_declined_job_with_another_authorization_is_closed_first(rig: Rig) -> No
 def test_submitted_transaction_is_never_voided(rig: Rig) -> None:
     asked = rig.payment()
     ref = rig.prepare(asked)
-    rig.client.execute(ref, asked, idempotency_key=KEY, verified=True)
+    rig.client.execute(ref, asked, idempotency_key=new_key(), verified=True)
     assert isinstance(rig.client.close(ref, asked, verified=True), Succeeded)
     assert rig.status(ref) == "submitted_for_settlement"
 
@@ -247,7 +255,7 @@ def test_refund_is_no_longer_a_charge_only_if_it_is_full(
 ) -> None:
     asked = rig.payment()
     ref = rig.prepare(asked)
-    rig.client.execute(ref, asked, idempotency_key=KEY, verified=True)
+    rig.client.execute(ref, asked, idempotency_key=new_key(), verified=True)
     rig.braintree.refund(ref, share=share)
 
     found = rig.client.lookup(ref, asked)
@@ -264,7 +272,7 @@ def test_refund_is_no_longer_a_charge_only_if_it_is_full(
 def test_refund_that_gave_nothing_back_leaves_a_charge(rig: Rig, status: str) -> None:
     asked = rig.payment()
     ref = rig.prepare(asked)
-    rig.client.execute(ref, asked, idempotency_key=KEY, verified=True)
+    rig.client.execute(ref, asked, idempotency_key=new_key(), verified=True)
     rig.braintree.refund(ref)
     paid = rig.braintree.ledger.find(RecordedTransaction, ref)
     assert paid is not None
@@ -284,7 +292,7 @@ def test_second_transaction_of_a_charged_job_is_not_submitted(rig: Rig, status: 
     charged, ref = rig.prepare(asked), rig.prepare(asked)
     rig.braintree.set_status(charged, status)
 
-    outcome = rig.client.execute(ref, asked, idempotency_key=KEY)
+    outcome = rig.client.execute(ref, asked, idempotency_key=new_key())
 
     assert isinstance(outcome, Anomalous)
     assert charged in outcome.reason
@@ -302,7 +310,7 @@ def test_job_with_another_charge_is_not_closed(rig: Rig, status: str) -> None:
 
     assert isinstance(outcome, Anomalous)
     assert charged in outcome.reason
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY), Anomalous)
+    assert isinstance(rig.client.execute(ref, asked, idempotency_key=new_key()), Anomalous)
     rig.braintree.refund(charged)
     assert isinstance(rig.client.close(ref, asked), Declined)
 
@@ -314,7 +322,7 @@ def test_refused_connection_sends_nothing() -> None:
     gateway = connect_gateway(BraintreeSandbox.api_key, settings)
     client = BraintreePayments(gateway=gateway, accounts=settings.accounts, scope="")
     asked = make_payment("bt_visa")
-    assert isinstance(client.prepare(asked, idempotency_key=KEY), NotSent)
+    assert isinstance(client.prepare(asked, idempotency_key=new_key()), NotSent)
     assert isinstance(client.find(asked), LookupFailed)
 
 
@@ -325,7 +333,7 @@ def test_slow_response_ends_at_the_deadline(rig: Rig, fault: str) -> None:
     )
     client = replace(rig.client, gateway=gateway)
     held = rig.sandbox.faults.add(fault, **rig.braintree.requests["prepare"])
-    answer = client.prepare(rig.payment(), idempotency_key=KEY)
+    answer = client.prepare(rig.payment(), idempotency_key=new_key())
     held.release()
     assert isinstance(answer, Ambiguous)
 
@@ -334,7 +342,9 @@ def test_no_request_uses_a_connection_that_was_idle(rig: Rig) -> None:
     asked = rig.payment()
     ref = rig.prepare(asked)
     rig.sandbox.generation += 1  # whoever holds an older connection gets no response
-    assert isinstance(rig.client.execute(ref, asked, idempotency_key=KEY, verified=True), Succeeded)
+    assert isinstance(
+        rig.client.execute(ref, asked, idempotency_key=new_key(), verified=True), Succeeded
+    )
 
 
 def test_order_id_is_unique_to_deployment_and_job() -> None:

@@ -1,6 +1,7 @@
 """Schedules that could hold or take money twice: the shipped client over the model of Braintree."""
 
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -19,6 +20,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey
 from oncely.domain.money import Money
 from oncely.providers.braintree.plugin import SEARCH_LAG
+from oncely.providers.braintree.sandbox import key_error
 from oncely.testing.digest import Digester
 from oncely.testing.in_process import refuse_connection
 from oncely.testing.sandbox import EffectState
@@ -26,7 +28,7 @@ from tests.conformance.payment_harnesses import make_payment
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.fakes import FakeClock
 
-KEY = IdempotencyKey("unused")
+KEY = IdempotencyKey("dev:payment.charge:order_18452:create:1")
 PAYMENT = make_payment("bt_visa")
 
 
@@ -37,17 +39,23 @@ class Schedule:
         self.clock = FakeClock()
         self.account = BraintreeAccount(now=self.clock.now)
         self.client, self.model = self.account.client, self.account.model
+        self.numbers = count(1)
 
     def lose(self, fault: str, step: str, **options: float) -> None:
         self.account.sandbox.faults.add(fault, **self.model.requests[step], **options)
 
+    def new_key(self) -> IdempotencyKey:
+        """A key that no other request of this schedule has."""
+        return IdempotencyKey(f"create:{next(self.numbers)}")
+
     def prepare(self) -> str:
-        made = self.client.prepare(PAYMENT, idempotency_key=KEY)
+        made = self.client.prepare(PAYMENT, idempotency_key=self.new_key())
         assert isinstance(made, Prepared)
         return made.ref
 
     def execute(self, ref: str, *, verified: bool = False) -> EffectOutcome:
-        return self.client.execute(ref, PAYMENT, idempotency_key=KEY, verified=verified)
+        key = self.new_key()
+        return self.client.execute(ref, PAYMENT, idempotency_key=key, verified=verified)
 
     def charges(self) -> int:
         return sum(one.state is EffectState.DONE for one in self.account.sandbox.effects())
@@ -61,7 +69,7 @@ def schedule() -> Schedule:
 def test_lost_authorization_is_found_once_the_search_shows_it(schedule: Schedule) -> None:
     schedule.model.search_lag = SEARCH_LAG - timedelta(seconds=1)
     schedule.lose("accept_then_drop", "prepare")
-    lost = schedule.client.prepare(PAYMENT, idempotency_key=KEY)
+    lost = schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key())
 
     early = schedule.client.find(PAYMENT)
     schedule.clock.advance(minutes=5)
@@ -77,7 +85,9 @@ def test_lost_authorization_is_found_once_the_search_shows_it(schedule: Schedule
 
 def test_authorization_that_arrives_late_is_found(schedule: Schedule) -> None:
     schedule.lose("arrives_late", "prepare", seconds=60)
-    assert isinstance(schedule.client.prepare(PAYMENT, idempotency_key=KEY), Ambiguous)
+    assert isinstance(
+        schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key()), Ambiguous
+    )
     assert isinstance(schedule.client.find(PAYMENT), NotFound)
 
     schedule.clock.advance(minutes=5)
@@ -154,7 +164,9 @@ def test_hold_that_is_found_late_is_voided_before_the_job_fails(schedule: Schedu
     schedule.model.search_lag = timedelta(minutes=4)
     hidden = schedule.prepare()
     schedule.model.acts_as = schedule.model.samples["declined"]
-    assert isinstance(schedule.client.prepare(PAYMENT, idempotency_key=KEY), Declined)
+    assert isinstance(
+        schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key()), Declined
+    )
     _, declined = schedule.account.refs
     assert isinstance(schedule.client.lookup(declined, PAYMENT), Declined)
 
@@ -232,7 +244,7 @@ def test_each_fault_has_its_outcome_in_process(
     schedule: Schedule, fault: str, outcome: type, made: int
 ) -> None:
     schedule.lose(fault, "prepare")
-    assert type(schedule.client.prepare(PAYMENT, idempotency_key=KEY)) is outcome
+    assert type(schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key())) is outcome
     assert len(schedule.account.refs) == made
 
 
@@ -240,7 +252,7 @@ def test_refused_connection_sends_nothing_in_process(
     schedule: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule.account.sandbox, "serve", lambda _: refuse_connection())
-    assert isinstance(schedule.client.prepare(PAYMENT, idempotency_key=KEY), NotSent)
+    assert isinstance(schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key()), NotSent)
 
 
 def test_equal_histories_have_equal_digests() -> None:
@@ -252,3 +264,79 @@ def test_equal_histories_have_equal_digests() -> None:
     assert digest(one.model) == digest(other.model)
     other.execute("bt_1")
     assert digest(one.model) != digest(other.model)
+
+
+# --- Keys ---
+
+
+def requests_with_key(schedule: Schedule, step: str) -> list[bool]:
+    """Whether each request of a step carried a key."""
+    made = schedule.account.sandbox.ledger.requests
+    named = [one for one in made if schedule.model.request_name(one) == step]
+    return [b"<api_request_key>" in one.body for one in named]
+
+
+def test_every_request_that_moves_money_carries_its_key(schedule: Schedule) -> None:
+    stray = schedule.prepare()
+    schedule.execute(schedule.prepare())
+
+    assert schedule.account.status(stray) == "voided"
+    for step in ("prepare", "execute", "close"):
+        assert set(requests_with_key(schedule, step)) == {True}, step
+
+
+def test_authorization_that_is_sent_twice_under_one_key_holds_money_once(
+    schedule: Schedule,
+) -> None:
+    schedule.lose("arrives_late", "prepare", seconds=60)
+    lost = schedule.client.prepare(PAYMENT, idempotency_key=KEY)
+    made = schedule.client.prepare(PAYMENT, idempotency_key=KEY)
+    schedule.account.sandbox.deliver_late()
+
+    assert isinstance(lost, Ambiguous)
+    assert isinstance(made, Prepared)
+    assert schedule.model.ledger.held == [made.ref]
+
+
+def test_merchant_without_keys_is_charged_once_without_them(schedule: Schedule) -> None:
+    schedule.model.accepts_keys = False
+    stray, ref = schedule.prepare(), schedule.prepare()
+
+    assert isinstance(schedule.execute(ref), Succeeded)
+    assert (schedule.model.ledger.held, schedule.charges()) == ([ref], 1)
+    assert schedule.account.status(stray) == "voided"
+    assert requests_with_key(schedule, "prepare") == [True, False] * 2
+
+
+@pytest.mark.parametrize("code", ["915232", "915233", "915234", "915235"])
+def test_rejected_key_says_nothing_about_the_authorization(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(schedule.model, "_once", lambda *_: key_error(code))
+    outcome = schedule.client.prepare(PAYMENT, idempotency_key=KEY)
+    assert isinstance(outcome, Ambiguous)
+    assert code in outcome.reason
+
+    monkeypatch.undo()
+    ref = schedule.prepare()
+    monkeypatch.setattr(schedule.model, "_once", lambda *_: key_error(code))
+    assert isinstance(schedule.execute(ref, verified=True), Ambiguous)
+    assert isinstance(schedule.client.close(ref, PAYMENT), Declined), "a void is safe to repeat"
+    assert schedule.charges() == 0
+
+
+def test_failed_request_leaves_its_key_used(schedule: Schedule) -> None:
+    schedule.lose("error_before", "prepare")
+    assert isinstance(schedule.client.prepare(PAYMENT, idempotency_key=KEY), Ambiguous)
+    again = schedule.client.prepare(PAYMENT, idempotency_key=KEY)
+    assert isinstance(again, Ambiguous)
+    assert "915234" in again.reason
+    assert isinstance(
+        schedule.client.prepare(PAYMENT, idempotency_key=schedule.new_key()), Prepared
+    )
+
+
+def test_key_that_is_too_long_needs_review(schedule: Schedule) -> None:
+    outcome = schedule.client.prepare(PAYMENT, idempotency_key=IdempotencyKey("x" * 256))
+    assert isinstance(outcome, Anomalous)
+    assert "915230" in outcome.reason

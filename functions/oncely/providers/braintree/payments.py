@@ -19,6 +19,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
+from oncely.providers.braintree.request_keys import is_unclear, send_with_key, void
 from oncely.providers.braintree.responses import (
     REQUEST_ERRORS,
     Transaction,
@@ -61,28 +62,30 @@ class BraintreePayments:
         self, payment: Payment, *, idempotency_key: IdempotencyKey
     ) -> Prepared | EffectOutcome:
         """Authorize the payment, which holds the money and does not take it."""
-        del idempotency_key  # the engine searches before it prepares again
         currency = payment.money.currency
         if (account := self.accounts.get(currency)) is None:
             return Anomalous(
                 f"no merchant account takes {currency}: add it to braintree_merchant_accounts, and "
                 "deploy again"
             )
+        sale = {
+            "amount": payment.money.decimal_text,
+            "customer_id": payment.customer,
+            "payment_method_token": payment.method,
+            "merchant_account_id": account,
+            "order_id": order_id_of(payment.deployment, payment.job_key),
+            "options": {"submit_for_settlement": False},
+        }
         try:
-            result = self.gateway.transaction.sale(
-                {
-                    "amount": payment.money.decimal_text,
-                    "customer_id": payment.customer,
-                    "payment_method_token": payment.method,
-                    "merchant_account_id": account,
-                    "order_id": order_id_of(payment.deployment, payment.job_key),
-                    "options": {"submit_for_settlement": False},
-                }
+            result = send_with_key(
+                lambda key: self.gateway.transaction.sale({**sale, **key}), idempotency_key
             )
         except REQUEST_ERRORS as error:
             return error_outcome(error)
         if result is None:
             return Ambiguous("authorizing the payment: the response is malformed")
+        if is_unclear(result):
+            return Ambiguous(f"authorizing the payment: {describe_rejection(result)}")
         if result.transaction is None:
             return Anomalous(f"Braintree rejects the payment: {describe_rejection(result)}")
         return _prepared_outcome(result.transaction, payment)
@@ -91,7 +94,6 @@ class BraintreePayments:
         self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
     ) -> EffectOutcome:
         """Submit the transaction. After an error, its status is the outcome."""
-        del idempotency_key  # a second submission of a transaction is rejected
         if not verified:
             state = self._verify(ref, payment)
             if isinstance(state, NotFound | Declined) and (
@@ -101,7 +103,12 @@ class BraintreePayments:
             if not isinstance(state, NotFound):
                 return state
         try:
-            result = self.gateway.transaction.submit_for_settlement(ref, payment.money.decimal_text)
+            result = send_with_key(
+                lambda key: self.gateway.transaction.submit_for_settlement(
+                    ref, payment.money.decimal_text, key
+                ),
+                idempotency_key,
+            )
         except REQUEST_ERRORS as error:
             return self._outcome_after_error(error, ref, payment)
         if result is None:
@@ -109,6 +116,8 @@ class BraintreePayments:
         if result.is_success:
             return outcome_from_transaction(result.transaction, payment)
         match self._read(ref, payment):
+            case NotFound() if is_unclear(result):
+                return Ambiguous(f"submitting {ref}: {describe_rejection(result)}")
             case NotFound():
                 reason = f"Braintree rejects the settlement of {ref}: {describe_rejection(result)}"
                 return Anomalous(reason, ref)
@@ -151,7 +160,7 @@ class BraintreePayments:
         if isinstance(state, Declined):
             return state
         try:
-            result = self.gateway.transaction.void(ref)
+            result = self._void(ref, payment)
         except REQUEST_ERRORS as error:
             return not_sent_outcome(error) or self._close_outcome_after_error(error, ref, payment)
         if result is None or not result.is_success:
@@ -219,13 +228,16 @@ class BraintreePayments:
             if charged := self._not_closed([one for one in others if is_charged(one)]):
                 return flag_duplicates(state, ref, charged)
             for one in filter(is_open, others):
-                result = self.gateway.transaction.void(one.id)
+                result = self._void(one.id, payment)
                 if result is None or not result.is_success:
                     return NotSent(f"{one.id}, another authorization of this job, was not voided")
         except REQUEST_ERRORS as error:
             reason = f"voiding other authorizations of this job: {describe_error(error)}"
             return not_sent_outcome(error) or NotSent(reason)
         return None
+
+    def _void(self, ref: str, payment: Payment) -> Any:  # noqa: ANN401  # the SDK has no types
+        return void(self.gateway, ref, job_key=payment.job_key, deployment=payment.deployment)
 
     def _find(self, ref: str, payment: Payment) -> EffectOutcome:
         transaction = self.gateway.transaction.find(ref)

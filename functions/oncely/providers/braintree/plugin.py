@@ -23,7 +23,7 @@ PROFILE: Final = ProviderProfile(
     # the two requests of a search.
     max_calls=4,
     max_closing_calls=2,  # void, and the read after an error
-    key_scope="none: Oncely sends Braintree no idempotency keys",
+    key_scope="merchant, if it may send keys: no rule relies on one",
     lookup_lag=SEARCH_LAG,
 )
 

@@ -21,6 +21,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.http.requests_session import was_never_sent
+from oncely.providers.braintree.request_keys import error_codes
 from oncely.providers.braintree.sdk import (
     AuthenticationError,
     AuthorizationError,
@@ -205,7 +206,7 @@ def describe_error(error: BaseException) -> str:
 
 def describe_rejection(result: Any) -> str:  # noqa: ANN401  # the SDK's ErrorResult
     """Describe why Braintree rejected a request as invalid, with its error codes."""
-    codes = [str(one.code) for one in result.errors.deep_errors]
+    codes = error_codes(result)
     named = f" ({', '.join(codes)})" if codes else ""
     return f"{str(result.message)[:200]}{named}"
 

@@ -31,6 +31,15 @@ _STATES: Final = {
     PENDING: EffectState.PENDING,
 }
 DUPLICATE_WINDOW: Final = timedelta(seconds=30)
+MAX_REQUEST_KEY_LENGTH: Final = 255
+_KEY_ERRORS: Final[Mapping[str, str]] = {
+    "915230": "API request key is too long.",
+    "915231": "API request key is not allowed.",
+    "915232": "API request key can be reused only with the same request.",
+    "915233": "API request key is in flight.",
+    "915234": "API request key was used with a request that failed.",
+    "915235": "API request key could not be checked.",
+}
 _MAX_TIME: Final = datetime.max.replace(tzinfo=UTC)
 _BASE: Final = "/merchants/oncely_merchant/"
 
@@ -58,6 +67,16 @@ class RecordedTransaction:
     disputes: tuple[tuple[str, datetime], ...] = ()  # ids and times
 
 
+@dataclass(frozen=True, kw_only=True)
+class UsedKey:
+    """A key, its first request, and the transaction that it was about, if it did not fail."""
+
+    key: str
+    request: tuple[str, str, bytes]
+    in_flight: bool = True
+    transaction_id: str | None = None
+
+
 # What becomes of an authorization with a payment method. With any other, it is authorized.
 _REFUSALS: Final[Mapping[str, Mapping[str, str]]] = {
     DECLINED_TOKEN: {
@@ -76,6 +95,7 @@ _REFUSALS: Final[Mapping[str, Mapping[str, str]]] = {
     "bt_wrong_cvv": {"status": "gateway_rejected", "gateway_rejection_reason": "cvv"},
     UNREACHABLE_TOKEN: {"status": "failed", "processor_text": "Processor Network Unavailable"},
 }
+_REFUSED: Final = frozenset(one["status"] for one in _REFUSALS.values())
 _DUPLICATE: Final = {"status": "gateway_rejected", "gateway_rejection_reason": "duplicate"}
 
 
@@ -158,12 +178,14 @@ class BraintreeSandbox(ProviderSandbox):
     # What Braintree enforces. A test turns a rule off to see that Oncely does not depend on it.
     rejects_second_submission = True
     limits_settlement = True
-    checks_duplicates = False  # an option of the merchant at Braintree
+    checks_duplicates = False  # options of the merchant at Braintree: this one,
+    accepts_keys = True  # and whether it may send keys
     # The currency of a merchant account is set at Braintree.
     currencies: ClassVar[Mapping[str, str]] = {"oncely_eur": "eur", "oncely_usd": "usd"}
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
+        self.honors_keys = options.honors_idempotency_keys
         self.ledger: BraintreeLedger = BraintreeLedger()
         self.emails: dict[str, str] = {}  # of customers
 
@@ -182,16 +204,47 @@ class BraintreeSandbox(ProviderSandbox):
         if request.headers.get("authorization") != f"Basic {credentials}":
             return self.error_response(request, status=401)
 
+        body = _parse_xml(request.body)
+
         def execute() -> SandboxResponse:
             with self.ledger.lock:
                 if self.pending_for is not None:
                     self.complete_pending_since(self.options.clock() - self.pending_for)
                 try:
-                    return self._execute(request, _parse_xml(request.body))
+                    return self._execute(request, body)
                 except KeyError:  # an unknown transaction
                     return self.error_response(request, status=404)
 
-        return wrap(execute)
+        key = body.get("transaction", {}).get("api_request_key")
+        return wrap(execute) if key is None else self._once(key, request, lambda: wrap(execute))
+
+    def _once(self, key: str, request: SandboxRequest, execute: SandboxHandler) -> SandboxResponse:
+        """Execute a request under its key, or return its transaction as it is now."""
+        if not self.accepts_keys:
+            return key_error("915231")
+        if len(key) > MAX_REQUEST_KEY_LENGTH:
+            return key_error("915230")
+        if not self.honors_keys:
+            return execute()
+        first = UsedKey(key=key, request=(request.method, request.path, request.body))
+        with self.ledger.lock:
+            if (used := self.ledger.find(UsedKey, key)) is not None:
+                return self._repeated(used, first)
+            self.ledger.put(key, first)
+        response = execute()
+        self.ledger.put(
+            key, replace(first, in_flight=False, transaction_id=_transaction_id(response))
+        )
+        return response
+
+    def _repeated(self, used: UsedKey, again: UsedKey) -> SandboxResponse:
+        if used.request != again.request:
+            return key_error("915232")
+        if used.in_flight:
+            return key_error("915233")
+        if used.transaction_id is None:
+            return key_error("915234")
+        return self._made(self._get(used.transaction_id))
 
     def complete_pending(self, transaction_id: str, *, succeeded: bool) -> None:
         self.set_status(transaction_id, SETTLED if succeeded else "settlement_declined")
@@ -283,9 +336,12 @@ class BraintreeSandbox(ProviderSandbox):
         made = self.ledger.save(replace(asked, **changes))  # type: ignore[arg-type]  # by name
         if made.status == AUTHORIZED and sale["options"]["submit_for_settlement"] == "true":
             return self._submit(made, sale["amount"])
-        if made.status == AUTHORIZED:
-            return _response(_transaction_xml(made), status=201)
-        return _error(made.processor_text or "Gateway Rejected", transaction=made)
+        return self._made(made)
+
+    def _made(self, one: RecordedTransaction) -> SandboxResponse:
+        if one.status in _REFUSED:
+            return _error(one.processor_text or "Gateway Rejected", transaction=one)
+        return _response(_transaction_xml(one), status=201)
 
     def _is_duplicate(self, asked: RecordedTransaction) -> bool:
         return self.checks_duplicates and any(
@@ -344,11 +400,26 @@ class BraintreeSandbox(ProviderSandbox):
         return found
 
 
+def key_error(code: str) -> SandboxResponse:
+    """The rejection of a key."""
+    return _error(_KEY_ERRORS[code], code=code)
+
+
 def _parse_xml(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     root = ET.fromstring(body)  # noqa: S314  # as above
     return {root.tag: _value(root)}
+
+
+def _transaction_id(response: SandboxResponse) -> str | None:
+    """The transaction in a response. Returns None if the request failed without one."""
+    if response.status >= 500:  # noqa: PLR2004  # server errors
+        return None
+    parsed = _parse_xml((response.text or "").encode())
+    error = parsed.get("api-error-response", {})
+    found = parsed.get("transaction") or error.get("transaction") or {}
+    return found.get("id")
 
 
 def _value(node: ET.Element) -> Any:  # noqa: ANN401  # text, list or mapping

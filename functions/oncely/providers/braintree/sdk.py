@@ -12,6 +12,7 @@ with warnings.catch_warnings():
         Transaction,
         TransactionSearch,
     )
+    from braintree.error_codes import ErrorCodes  # type: ignore[import-untyped]  # no types
     from braintree.exceptions.authentication_error import (  # type: ignore[import-untyped]  # no types
         AuthenticationError,
     )
@@ -29,6 +30,7 @@ with warnings.catch_warnings():
     )
     from braintree.util.http import Http  # type: ignore[import-untyped]  # no types
 
+TransactionErrors = ErrorCodes.Transaction
 TransactionStatus = Transaction.Status
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Http",
     "NotFoundError",
     "TooManyRequestsError",
+    "TransactionErrors",
     "TransactionSearch",
     "TransactionStatus",
 ]
