@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.providers.braintree.sandbox import BraintreeSandbox
+from oncely.domain.money import Money
+from oncely.providers.braintree.sandbox import SETTLED, BraintreeSandbox, RecordedTransaction
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.stripe.sandbox.api import StripeSandbox
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE, IntentStatus, PaymentIntent
@@ -47,7 +48,9 @@ def stripe(
     return new_model
 
 
-def braintree(**attributes: object) -> NewBraintree:
+def braintree(
+    *, seed: Callable[[BraintreeSandbox], object] = lambda _: None, **attributes: object
+) -> NewBraintree:
     """Build a model of Braintree with these attributes for each schedule."""
 
     def new_model(options: SandboxOptions) -> BraintreeSandbox:
@@ -55,6 +58,7 @@ def braintree(**attributes: object) -> NewBraintree:
         for name, value in attributes.items():
             assert hasattr(model, name), name
             setattr(model, name, value)
+        seed(model)
         return model
 
     return new_model
@@ -63,6 +67,11 @@ def braintree(**attributes: object) -> NewBraintree:
 def stripe_fault(kind: FaultKind, call: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401  # its options
     """A fault of the first such request in every schedule."""
     return {"kind": kind, **StripeSandbox.requests[call], **more}
+
+
+def braintree_fault(kind: FaultKind, call: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401  # as above
+    """A fault of the first such request in every schedule."""
+    return {"kind": kind, **BraintreeSandbox.requests[call], **more}
 
 
 def draft_intent(**changes: Any) -> PaymentIntent:  # noqa: ANN401  # its fields
@@ -89,6 +98,21 @@ def add_paid_intent(model: StripeSandbox, *, deployment: str = "dev") -> None:
     """The order was paid: pi_1 with ch_1."""
     draft = draft_intent(metadata=metadata(deployment=deployment))
     model.pay_open_intent(model.create_intent(draft).intent_id)
+
+
+def add_sale(model: BraintreeSandbox, *, status: str = SETTLED, deployment: str = "dev") -> None:
+    """The order was paid: bt_1."""
+    sale = RecordedTransaction(
+        transaction_id=model.options.new_id("bt"),
+        money=Money(1250, "eur"),
+        merchant_account="oncely_eur",
+        created=START,
+        status=status,
+        order_id=f"{deployment}:{KEY}",
+        customer="cus_7",
+        token=model.samples["paid"],
+    )
+    model.ledger.save(sale)
 
 
 def add_foreign_intent(model: StripeSandbox) -> None:

@@ -15,16 +15,17 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import LIST_LAG, PaymentRefund
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.providers.stripe.sandbox.model import RecordedRefund
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
-from oncely.testing.sandbox import FaultKind
+from oncely.testing.sandbox import EffectState, FaultKind
+from oncely.testing.sandbox.ledger import RecordedEffect
 from oncely.testing.scenario import PlannedRepair, RestoreMode
 from tests.faults.cancel_scenarios import cancels
-from tests.faults.expectations import ORDER
+from tests.faults.expectations import ORDER, payments_in
 from tests.faults.providers import (
     TEN_MINUTES,
     FailingRefunds,
+    NewBraintree,
     NewStripe,
     ReturnedRefunds,
     add_paid_intent,
@@ -107,25 +108,21 @@ def make_request(rows: BusinessRows) -> list[Mapping[str, object]]:
 
 
 def refunds_of(ended: FinalState, refund_id: str = "rma_1") -> list[str]:
-    return [
-        one.refund_id
-        for one in all_refunds(ended)
-        if one.metadata["refund_id"] == refund_id and one.status != "failed"
-    ]
+    made = (one for one in all_refunds(ended) if one.key.endswith(f":{refund_id}"))
+    return [one.reference for one in made if one.state is not EffectState.DECLINED]
 
 
-def all_refunds(ended: FinalState) -> tuple[RecordedRefund, ...]:
-    model: StripeSandbox = ended.providers["stripe"]
-    return model.ledger.refunds
+def all_refunds(ended: FinalState) -> list[RecordedEffect]:
+    return [one for one in payments_in(ended).ledger.effects() if one.kind == "refunds"]
 
 
 def refunded(ended: FinalState) -> int:
     """How much was given back, or is being given back."""
-    return sum(one.amount for one in all_refunds(ended) if one.status != "failed")
+    made = (one for one in all_refunds(ended) if one.state is not EffectState.DECLINED)
+    return sum(one.amount or 0 for one in made)
 
 
 def check_refunds(ended: FinalState) -> Iterator[str]:
-    refunds_of(ended)
     rows = ended.rows
     charge_id = str((rows.get("orders", ORDER) or {}).get("charge_id"))
     given = refunded(ended)
@@ -205,14 +202,16 @@ def check_second_refund(ended: FinalState) -> Iterator[str]:
 
 def refund_scenario(
     name: str,
-    payments: NewStripe,
+    payments: NewStripe | NewBraintree,
     contract: type[PaymentRefund] = PaymentRefund,
+    *,
+    provider: str = "stripe",
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     return Scenario(
         name=f"payment.refund/{name}",
         contracts=(contract, PaymentCharge),
-        providers=lambda options: {"stripe": payments(options), "ses": None},
+        providers=lambda options: {provider: payments(options), "ses": None},
         **{
             "message": REFUND,
             "count_effects": lambda ended: len(refunds_of(ended)),

@@ -31,6 +31,7 @@ from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.tasks import START
 from tests.faults import expectations
 from tests.faults.botocore_scenarios import botocore_scenarios
+from tests.faults.braintree_refund_scenarios import braintree_refund_scenarios
 from tests.faults.cancel_scenarios import cancel_scenarios
 from tests.faults.early_scenarios import WRONG, early_scenarios
 from tests.faults.erasure_scenarios import erasure_scenarios
@@ -380,6 +381,7 @@ _DIRECT: Final = (
         check=expectations.check_imported_once,
     ),
     *refund_scenarios(),
+    *braintree_refund_scenarios(),
     *event_scenarios(),
     *gone_scenarios(crm_seeded),
     push_scenario("", check=expectations.check_pushed_version),

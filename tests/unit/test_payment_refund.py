@@ -158,7 +158,14 @@ def test_refund_waits_for_bank_debit_for_weeks(world: InMemoryStack) -> None:
     ("changes", "reason"),
     [
         ({"status": "payment_failed"}, "its payment failed"),
-        ({"status": "paid", "payment_provider": "braintree"}, "makes refunds at stripe only"),
+        # No payment can change these, so an order that is not paid yet does not wait.
+        ({"payment_provider": "braintree"}, "payment_provider is 'braintree', this deployment has"),
+        ({"payment_provider": 7}, "its payment_provider is 7"),
+        ({"currency": "usd"}, "its currency is 'usd', and refund request rma_1 has eur"),
+        (
+            {"status": "paid", "payment_provider": "braintree"},
+            "its payment_provider is 'braintree', this deployment has stripe",
+        ),
         ({"status": "paid"}, "it has no charge_id"),
         ({"status": "paid", "charge_id": "ch_9"}, "No such charge: 'ch_9'"),
     ],

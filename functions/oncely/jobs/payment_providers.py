@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from oncely import Provider
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import PaymentProvider, RefundProvider
+    from oncely.providers.interfaces import RefundingPaymentProvider
 
 _PLUGINS: Final = ("oncely.providers.braintree:BRAINTREE", "oncely.providers.stripe:STRIPE")
 
-PAYMENT_PROVIDERS: Final[Mapping[str, Provider["PaymentProvider", Any]]] = {
+PAYMENT_PROVIDERS: Final[Mapping[str, Provider["RefundingPaymentProvider", Any]]] = {
     plugin.name: plugin for plugin in map(resolve_name, _PLUGINS)
-}
-# Where Oncely makes refunds. A refund at Braintree has no idempotency key, so Oncely makes none.
-REFUND_PROVIDERS: Final[Mapping[str, Provider["RefundProvider", Any]]] = {
-    plugin.name: plugin for plugin in map(resolve_name, ("oncely.providers.stripe:STRIPE",))
 }
 # Of an order without the column `payment_provider`.
 DEFAULT_PROVIDER: Final = "stripe"

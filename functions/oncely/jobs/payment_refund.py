@@ -44,7 +44,7 @@ from oncely.jobs.orders import (
     Currency,
     amount_label,
 )
-from oncely.jobs.payment_providers import DEFAULT_PROVIDER, REFUND_PROVIDERS
+from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.refund_ledger import RefundLedger, RefundState, charge_objection, end_entry
 from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS
 from oncely.providers.interfaces import Refund, RefundProvider
@@ -57,6 +57,9 @@ _SHOP_CLOCK_SKEW = timedelta(minutes=1)
 # How long the list of a charge's refunds may miss a new one. No provider documents a limit, and a
 # list that was believed too early refunded twice. A read by id, as of a payment, has no such lag.
 LIST_LAG: Final = timedelta(minutes=5)
+# How long a key is used where the provider documents no window, as for Braintree's SDK. A repeat
+# waits until a lookup proves absence in any case; the key also covers a request that arrives later.
+UNDOCUMENTED_KEY_TTL: Final = timedelta(days=1)
 
 
 class RefundMessage(Message):
@@ -99,11 +102,15 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
     policies: ClassVar = {
         name: RetryPolicy(
             safety=RetrySafety.KEYED,
-            profile=replace(plugin.profile, lookup_lag=LIST_LAG),
+            profile=replace(
+                plugin.profile,
+                lookup_lag=LIST_LAG,
+                key_ttl=plugin.profile.key_ttl or UNDOCUMENTED_KEY_TTL,
+            ),
             limits=RetryLimits(grace_period=_GRACE_PERIOD),
             may_fail_later=True,
         )
-        for name, plugin in REFUND_PROVIDERS.items()
+        for name, plugin in PAYMENT_PROVIDERS.items()
     }
     policy = policies[DEFAULT_PROVIDER]
     returns_money = True
@@ -113,7 +120,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         queue="payments",
         reads=(ORDERS, REFUND_REQUESTS, REFUNDS),
         writes=(REFUNDS,),
-        providers=tuple(REFUND_PROVIDERS.values()),
+        providers=tuple(PAYMENT_PROVIDERS.values()),
     )
     description = Description(
         done_verb="refunded",
@@ -124,7 +131,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         failure="the provider declines the refund, or the customer's bank does.",
         review_when=(
             "when the refund request is not valid, or not in the order's currency",
-            "when the order was not paid, or at a provider where Oncely makes no refunds",
+            "when the order was not paid, or at a provider that is not configured",
             "when less than the amount can be refunded, including refunds made by hand",
             "when the charge is disputed, or belongs to another deployment, order or currency",
             "when the provider reports later that a finished refund failed",
@@ -163,9 +170,9 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
             return NotThereYet(waits_for=f"order {message.order_id} to exist")
-        if order.get("status") in (PAYMENT_PENDING, PAYMENT_PROCESSING):
-            return NotThereYet(waits_for=f"order {message.order_id} to be paid")
-        facts = _facts(order, request, message)
+        facts = self._facts(order, request, message)
+        if isinstance(facts, NotThereYet):
+            return facts
         if isinstance(facts, str):
             reason = f"order {message.order_id} cannot be refunded: {facts}"
             return AlreadyResolved(outcome=Anomalous(reason))
@@ -188,9 +195,39 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             money=request.money,
         )
 
+    def _facts(
+        self, order: Mapping[str, object], request: RefundRequest, message: RefundMessage
+    ) -> RefundFacts | NotThereYet[RefundFacts] | str:
+        """Return the refund as facts, or why the order cannot be refunded, now or ever."""
+        if order.get("status") == PAYMENT_FAILED:
+            return "its payment failed, so there is nothing to refund"
+        provider = order.get("payment_provider", DEFAULT_PROVIDER)
+        plugins = sorted(PAYMENT_PROVIDERS.items())
+        known = [name for name, plugin in plugins if self.dependencies.is_configured(plugin)]
+        if not isinstance(provider, str) or provider not in known:
+            return f"its payment_provider is {provider!r}, this deployment has {', '.join(known)}"
+        currency, ours = order.get("currency"), request.money.currency
+        if not isinstance(currency, str) or currency.lower() != ours:
+            named = f"refund request {message.refund_id}"
+            return f"its currency is {currency!r}, and {named} has {ours}"
+        # Only what a payment can still change is waited for.
+        if order.get("status") in (PAYMENT_PENDING, PAYMENT_PROCESSING):
+            return NotThereYet(waits_for=f"order {message.order_id} to be paid")
+        charge_id = order.get("charge_id")
+        if not isinstance(charge_id, str) or not charge_id:
+            return "it has no charge_id"
+        refund = Refund(
+            charge_id=charge_id,
+            money=request.money,
+            job_key=PaymentRefund.key(message),
+            order_id=message.order_id,
+            refund_id=message.refund_id,
+        )
+        return RefundFacts(refund, provider, request.requested_by)
+
     @property
     def _client(self) -> RefundProvider:
-        return self.dependencies.provider(REFUND_PROVIDERS[self.provider or DEFAULT_PROVIDER])
+        return self.dependencies.provider(PAYMENT_PROVIDERS[self.provider or DEFAULT_PROVIDER])
 
     def key_scope(self) -> str:
         return self._client.key_scope() if self.provider else ""
@@ -226,7 +263,11 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
         if call.job.provider_ref is not None:
             return Anomalous(f"its row names {call.job.provider_ref} before a refund was made")
-        return self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
+        outcome = self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
+        now = self.dependencies.clock.now()
+        if isinstance(outcome, NotSent) and now - call.job.began_at(now) > _GRACE_PERIOD:
+            return Anomalous(f"it waited {_GRACE_PERIOD.days} days: {outcome.reason}")
+        return outcome
 
     def lookup(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
         return self._client.lookup_refund(_refund(call))
@@ -275,33 +316,3 @@ def _message_mismatch(message: RefundMessage, money: Money) -> str | None:
     if message.currency not in {None, money.currency}:
         return f"the message has currency {message.currency}"
     return None
-
-
-def _facts(
-    order: Mapping[str, object], request: RefundRequest, message: RefundMessage
-) -> RefundFacts | str:
-    """Return the refund as facts, or why the order cannot be refunded."""
-    if order.get("status") == PAYMENT_FAILED:
-        return "its payment failed, so there is nothing to refund"
-    provider = order.get("payment_provider", DEFAULT_PROVIDER)
-    if not isinstance(provider, str) or provider not in REFUND_PROVIDERS:
-        known = ", ".join(sorted(REFUND_PROVIDERS))
-        return (
-            f"it was paid at {provider!r}, and Oncely makes refunds at {known} only. Refund it in "
-            "that provider's console, and mark this job as failed"
-        )
-    charge_id = order.get("charge_id")
-    if not isinstance(charge_id, str) or not charge_id:
-        return "it has no charge_id"
-    currency = order.get("currency")
-    if not isinstance(currency, str) or currency.lower() != request.money.currency:
-        ours = request.money.currency
-        return f"its currency is {currency!r}, and refund request {message.refund_id} has {ours}"
-    refund = Refund(
-        charge_id=charge_id,
-        money=request.money,
-        job_key=PaymentRefund.key(message),
-        order_id=message.order_id,
-        refund_id=message.refund_id,
-    )
-    return RefundFacts(refund, provider, request.requested_by)

@@ -16,11 +16,12 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.domain.provider_events import EffectChange
 from oncely.search_ports import PaymentLedger
 
 # Proves that an existing contact is this record's.
 EMAIL_PROPERTY: Final = "email"
+# The code of a decline: a payment that was taken back before it settled.
+VOIDED: Final = "voided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +139,9 @@ class RefundProvider(Protocol):
         Returns `NotFound` only as `absent_refund` does.
         """
 
-    def read_change(self, object_id: str) -> EffectChange | NotFound | LookupFailed:
-        """Read what happened later to one of our charges, by the id in an event. Read-only."""
-
 
 class RefundingPaymentProvider(PaymentProvider, RefundProvider, Protocol):
-    """A payment provider whose charges Oncely refunds as well."""
+    """A payment provider: Oncely charges and refunds there."""
 
 
 @dataclass(frozen=True, kw_only=True)

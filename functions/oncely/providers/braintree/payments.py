@@ -19,6 +19,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
+from oncely.providers.braintree.refunds import BraintreeRefunds
 from oncely.providers.braintree.request_keys import is_unclear, send_with_key, void
 from oncely.providers.braintree.responses import (
     REQUEST_ERRORS,
@@ -44,10 +45,9 @@ from oncely.providers.interfaces import Payment
 
 
 @dataclass(frozen=True, kw_only=True)
-class BraintreePayments:
+class BraintreePayments(BraintreeRefunds):
     """Charges through transactions. Braintree settles the same transaction only once."""
 
-    gateway: Any  # the SDK has no types
     accounts: Mapping[str, str]  # merchant accounts by currency
     scope: str
 
@@ -197,8 +197,7 @@ class BraintreePayments:
         return closed_outcome(transaction)
 
     def _is_refunded(self, transaction: Transaction) -> bool:
-        ids = getattr(transaction, "refund_ids", None) or ()
-        refunds = [self.gateway.transaction.find(one) for one in ids]
+        refunds = self._refunds(transaction)
         # A refund may be declined or voided, and then gave nothing back.
         given_back = sum((one.amount for one in refunds if has_settled(one)), start=Decimal(0))
         return bool(refunds) and given_back >= transaction.amount

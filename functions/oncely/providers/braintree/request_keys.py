@@ -46,7 +46,8 @@ def void(gateway: Any, ref: str, *, job_key: JobKey, deployment: str | None) -> 
 
     Without that, a void that failed once could never be repeated under its key.
     """
-    key = idempotency_key(job_key, f"void_{ref}", 1, deployment=deployment)
+    owner = ":".join(filter(None, (deployment, ref)))  # a job may void several
+    key = idempotency_key(job_key, "void", 1, deployment=owner)
     result = gateway.transaction.void(ref, {"api_request_key": key})
     refused = is_unclear(result) or NOT_ALLOWED in error_codes(result)
     return gateway.transaction.void(ref) if refused else result

@@ -29,7 +29,7 @@ from oncely.providers.braintree.sdk import (
     NotFoundError,
     TooManyRequestsError,
 )
-from oncely.providers.interfaces import Payment
+from oncely.providers.interfaces import VOIDED, Payment
 
 Transaction: TypeAlias = Any  # the SDK has no types
 
@@ -146,7 +146,7 @@ def _status_outcome(transaction: Transaction) -> EffectOutcome:
         case "failed":
             return _declined(transaction, "failed", "the processor could not be reached")
         case "voided":
-            return _declined(transaction, "voided", "the authorization was voided")
+            return _declined(transaction, VOIDED, "the authorization was voided")
         case "authorization_expired" as status:
             return _declined(transaction, status, "it was not submitted in time")
         case other:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from oncely.domain.money import Money
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
-from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect
+from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect, job_key_in
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 
 PAID_TOKEN: Final = "bt_visa"  # noqa: S105  # names of payment methods, not secrets
@@ -65,6 +65,7 @@ class RecordedTransaction:
     refund_ids: tuple[str, ...] = ()
     refunded_id: str | None = None
     disputes: tuple[tuple[str, datetime], ...] = ()  # ids and times
+    voided_by: str | None = None  # the job in the key of the void
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,18 +119,34 @@ class BraintreeLedger(ProviderLedger):
         return transaction
 
     def effects(self) -> Iterator[RecordedEffect]:
+        by_id = {one.transaction_id: one for one in self.transactions}
         for one in self.transactions:
-            if one.type != "sale" or one.status == AUTHORIZED:
-                continue  # an authorization takes nothing
-            effect = RecordedEffect(
-                kind="charges",
-                key=one.order_id.partition(":")[2],
-                reference=one.transaction_id,
-                state=_STATES.get(one.status, EffectState.DECLINED),
-                amount=one.money.amount,
-                currency=one.money.currency,
-            )
-            yield from [effect] * max(1, one.submissions)
+            state, own_job = _STATES.get(one.status, EffectState.DECLINED), _job_of(one)
+            if one.refunded_id is not None:
+                # A refund made by hand has the order id of the sale, and belongs to no job.
+                if own_job != _job_of(by_id[one.refunded_id]):
+                    yield _effect("refunds", one, own_job, state)
+            elif one.voided_by not in {None, own_job}:
+                # Another job gave back what this one had taken.
+                yield _effect("charges", one, own_job, EffectState.DONE)
+                yield _effect("refunds", one, str(one.voided_by), EffectState.DONE)
+            elif one.status != AUTHORIZED:  # an authorization takes nothing
+                yield from [_effect("charges", one, own_job, state)] * max(1, one.submissions)
+
+
+def _job_of(one: RecordedTransaction) -> str:
+    return one.order_id.partition(":")[2]
+
+
+def _effect(kind: str, one: RecordedTransaction, job: str, state: EffectState) -> RecordedEffect:
+    return RecordedEffect(
+        kind=kind,
+        key=job,
+        reference=one.transaction_id,
+        state=state,
+        amount=one.money.amount,
+        currency=one.money.currency,
+    )
 
 
 class BraintreeSandbox(ProviderSandbox):
@@ -141,6 +158,7 @@ class BraintreeSandbox(ProviderSandbox):
         "lookup": {"method": "GET", "path": "/merchants/*/transactions/*"},
         "find": {"method": "POST", "path": "/merchants/*/transactions/advanced_search*"},
         "close": {"method": "PUT", "path": "/merchants/*/transactions/*/void"},
+        "refund": {"method": "POST", "path": "/merchants/*/transactions/*/refund"},
     }
     reads_before: ClassVar = {"close": 1}
     api_key = "oncely_public:oncely_private"
@@ -166,6 +184,10 @@ class BraintreeSandbox(ProviderSandbox):
         (FaultKind.SLOW, "execute", 2),
         (FaultKind.OUTAGE, "lookup", 20),  # the lookup after an error often fails too
         (FaultKind.OUTAGE, "find", 10),
+        (FaultKind.ACCEPT_THEN_DROP, "refund", 10),
+        (FaultKind.ERROR_AFTER, "refund", 4),
+        (FaultKind.ACCEPT_THEN_DROP, "close", 10),
+        (FaultKind.ERROR_AFTER, "close", 4),
     )
     hanging_call = "execute"
 
@@ -175,9 +197,15 @@ class BraintreeSandbox(ProviderSandbox):
     search_lag = timedelta(0)
     # When a pending settlement is decided. None if only `complete_pending` decides it.
     pending_for: timedelta | None = None
+    # When a submitted sale is settled. None if only `set_status` settles it.
+    settles_after: timedelta | None = None
+    refund_status = SUBMITTED  # of new refunds
+    # How late a sale lists its refunds.
+    refund_ids_lag = timedelta(0)
     # What Braintree enforces. A test turns a rule off to see that Oncely does not depend on it.
     rejects_second_submission = True
     limits_settlement = True
+    limits_refunds = True  # to the amount of the sale
     checks_duplicates = False  # options of the merchant at Braintree: this one,
     accepts_keys = True  # and whether it may send keys
     # The currency of a merchant account is set at Braintree.
@@ -210,6 +238,8 @@ class BraintreeSandbox(ProviderSandbox):
             with self.ledger.lock:
                 if self.pending_for is not None:
                     self.complete_pending_since(self.options.clock() - self.pending_for)
+                if self.settles_after is not None:
+                    self.settle_since(self.options.clock() - self.settles_after)
                 try:
                     return self._execute(request, body)
                 except KeyError:  # an unknown transaction
@@ -254,20 +284,35 @@ class BraintreeSandbox(ProviderSandbox):
             if one.status == PENDING and one.created < moment:
                 self.complete_pending(one.transaction_id, succeeded=True)
 
+    def settle_since(self, moment: datetime) -> None:
+        """Settle the sales that were submitted before then."""
+        for one in self.ledger.transactions:
+            if (one.type, one.status) == ("sale", SUBMITTED) and one.created <= moment:
+                self.set_status(one.transaction_id, SETTLED)
+
     def refund(self, transaction_id: str, *, share: int = 1) -> None:
         """Refund a transaction in full, or a share of it, as a user does."""
         paid = self._get(transaction_id)
+        money = Money(paid.money.amount // share, paid.money.currency)
+        self._save_refund(paid, money, status=SETTLED, order_id=paid.order_id)
+
+    def _save_refund(
+        self, paid: RecordedTransaction, money: Money, *, status: str, order_id: str
+    ) -> RecordedTransaction:
         refund = replace(
             paid,
             transaction_id=self.options.new_id("bt"),
-            money=Money(paid.money.amount // share, paid.money.currency),
+            money=money,
             type="credit",
-            status=SETTLED,
+            status=status,
+            order_id=order_id,
             created=self.options.clock(),
-            refunded_id=transaction_id,
+            refunded_id=paid.transaction_id,
+            refund_ids=(),
+            disputes=(),
         )
-        self.ledger.save(refund)
         self.ledger.save(replace(paid, refund_ids=(*paid.refund_ids, refund.transaction_id)))
+        return self.ledger.save(refund)
 
     def dispute(self, transaction_id: str) -> None:
         """Dispute a transaction in full, as the customer's bank does."""
@@ -283,7 +328,9 @@ class BraintreeSandbox(ProviderSandbox):
         """Change a transaction as Braintree or its processor does later."""
         self.ledger.save(replace(self._get(transaction_id), status=status))
 
-    def _execute(self, request: SandboxRequest, body: Mapping[str, Any]) -> SandboxResponse:
+    def _execute(  # noqa: C901  # one case for each endpoint
+        self, request: SandboxRequest, body: Mapping[str, Any]
+    ) -> SandboxResponse:
         match request.method, *request.path.removeprefix(_BASE).split("/"):
             case "POST", "transactions":
                 return self._sale(body["transaction"])
@@ -295,11 +342,14 @@ class BraintreeSandbox(ProviderSandbox):
                 found = [_transaction_xml(shown[one]) for one in body["search"]["ids"]]
                 return _page("credit-card-transactions", found)
             case "GET", "transactions", transaction_id:
-                return _response(_transaction_xml(self._get(transaction_id)))
+                return _response(_transaction_xml(self._shown(self._get(transaction_id))))
             case "PUT", "transactions", transaction_id, "submit_for_settlement":
                 return self._submit(self._get(transaction_id), body["transaction"]["amount"])
             case "PUT", "transactions", transaction_id, "void":
-                return self._void(self._get(transaction_id))
+                key = body.get("transaction", {}).get("api_request_key")
+                return self._void(self._get(transaction_id), key=key)
+            case "POST", "transactions", transaction_id, "refund":
+                return self._refund(self._get(transaction_id), body["transaction"])
             case "POST", "disputes", "advanced_search":
                 days = body["search"]["received_date"]
                 first, last = days["min"][:10], days["max"][:10]
@@ -362,11 +412,40 @@ class BraintreeSandbox(ProviderSandbox):
         submitted = replace(one, money=money, status=status, submissions=one.submissions + 1)
         return _response(_transaction_xml(self.ledger.save(submitted)))
 
-    def _void(self, one: RecordedTransaction) -> SandboxResponse:
+    def _void(self, one: RecordedTransaction, *, key: str | None) -> SandboxResponse:
         if one.status not in {AUTHORIZED, SUBMITTED, PENDING}:
             message = "Transaction can only be voided if status is authorized or submitted."
             return _error(message, code="91504")
-        return _response(_transaction_xml(self.ledger.save(replace(one, status="voided"))))
+        by = None if key is None else job_key_in(key)
+        voided = replace(one, status="voided", voided_by=by)
+        return _response(_transaction_xml(self.ledger.save(voided)))
+
+    def _refund(self, paid: RecordedTransaction, asked: Mapping[str, Any]) -> SandboxResponse:
+        if paid.status not in {"settling", SETTLED, "settlement_confirmed"}:
+            return _error("Cannot refund transaction unless it is settled.", code="91506")
+        money = Money.from_decimal(Decimal(asked["amount"]), paid.money.currency)
+        left = paid.money.amount - self.returned(paid.transaction_id)
+        if self.limits_refunds and not left:
+            return _error("Transaction has already been completely refunded.", code="91512")
+        if self.limits_refunds and money.amount > left:
+            return _error("Refund amount is too large.", code="91521")
+        return self._made(
+            self._save_refund(paid, money, status=self.refund_status, order_id=asked["order_id"])
+        )
+
+    def _shown(self, sale: RecordedTransaction) -> RecordedTransaction:
+        shown_until = self.options.clock() - self.refund_ids_lag
+        refunds = (self._get(one) for one in sale.refund_ids)
+        ids = tuple(one.transaction_id for one in refunds if one.created <= shown_until)
+        return replace(sale, refund_ids=ids)
+
+    def returned(self, transaction_id: str) -> int:
+        """How much of a sale was given back, or is being given back."""
+        paid = self._get(transaction_id)
+        if paid.status == "voided":
+            return paid.money.amount
+        refunds = (self._get(one) for one in paid.refund_ids)
+        return sum(one.money.amount for one in refunds if one.status in _STATES)
 
     def _matching(self, search: Mapping[str, Any]) -> list[RecordedTransaction]:
         order_id, customer, email = (

@@ -22,7 +22,6 @@ from oncely.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.providers.stripe import events
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import RefundingPaymentProvider
     from oncely.providers.stripe.payments import StripePayments
 
 PROFILE: Final = ProviderProfile(
@@ -63,7 +62,7 @@ class StripeSettings(ProviderSettings):
     webhook: bool = False  # an HTTPS endpoint for events
 
 
-class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
+class StripePlugin(Provider["StripePayments", StripeSettings]):
     """Payments through Stripe's PaymentIntents."""
 
     name = "stripe"
@@ -77,7 +76,7 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
     preload = ("oncely.providers.stripe.payments",)
     webhook_header = "stripe-signature"
 
-    def connect(self, access: ProviderAccess[StripeSettings]) -> "RefundingPaymentProvider":
+    def connect(self, access: ProviderAccess[StripeSettings]) -> "StripePayments":
         """Build the client from the SDK, which is only in the functions that charge."""
         from oncely.providers.stripe.payments import StripePayments  # noqa: PLC0415
 
@@ -109,7 +108,7 @@ class StripePlugin(Provider["RefundingPaymentProvider", StripeSettings]):
         return events.read_event(envelope)
 
     def read_change(
-        self, client: "RefundingPaymentProvider", event: ProviderEvent
+        self, client: "StripePayments", event: ProviderEvent
     ) -> EffectChange | NotFound | LookupFailed:
         return client.read_change(event.object_id)
 
