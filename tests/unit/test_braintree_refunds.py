@@ -22,6 +22,8 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.ledger import LedgerEntry
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
+from oncely.domain.repairs import Repair
+from oncely.operate.repair_request import Repaired, RepairOutcome, RepairRequest
 from oncely.providers.braintree.sandbox import RecordedTransaction, key_error
 from oncely.providers.interfaces import ChargeState, Refund
 from oncely.run.outcomes import Finished, NeedsReview, Waiting
@@ -320,6 +322,19 @@ def refund_job(shop: AuditedShop) -> Job:
     return shop.world.job("payment.refund:order_18452:rma_1")
 
 
+def look_up_charge(shop: AuditedShop) -> RepairOutcome:
+    job = shop.job("18452")
+    return shop.world.repairer().repair(
+        RepairRequest(
+            key=job.job_key,
+            repair=Repair.LOOK_UP,
+            version=job.version,
+            actor="ana",
+            reason="Braintree writes that something changed",
+        )
+    )
+
+
 def test_order_that_has_not_settled_is_refunded_by_a_void() -> None:
     shop = AuditedShop()
     ref = shop.charge("18452", provider="braintree")
@@ -328,6 +343,8 @@ def test_order_that_has_not_settled_is_refunded_by_a_void() -> None:
 
     assert (shop.braintree.status(ref), refund_job(shop).provider_ref) == ("voided", ref)
     assert isinstance(shop.world.run(shop.world.request_refund("rma_2")), NeedsReview)
+    assert isinstance(look_up_charge(shop), Repaired)
+    assert shop.job("18452").status is Status.FINISHED, "a refund contradicts no charge"
 
 
 def test_part_of_an_order_waits_without_an_attempt_until_it_settles() -> None:
@@ -366,3 +383,19 @@ def test_refund_waits_while_its_order_is_not_paid() -> None:
     assert isinstance(shop.world.run(shop.world.request_refund()), Waiting)
     shop.charge("18452", provider="braintree")
     assert shop.world.run_until_idle(refund_job(shop).job_key).status is Status.FINISHED
+
+
+@pytest.mark.parametrize("status", ["settlement_declined", "failed", "processor_declined"])
+def test_charge_that_fails_after_its_submission_needs_review(status: str) -> None:
+    shop = AuditedShop()
+    ref = shop.charge("18452", provider="braintree")
+    assert isinstance(look_up_charge(shop), Repaired)
+    assert shop.job("18452").status is Status.FINISHED
+    shop.braintree.model.set_status(ref, status)
+
+    assert isinstance(look_up_charge(shop), Repaired)
+
+    job = shop.job("18452")
+    assert (job.status, status in str(job.last_error)) == (Status.NEEDS_REVIEW, True)
+    assert shop.world.order()["status"] == "paid", "an operator decides what becomes of the order"
+    assert shop.braintree.client.ledger.find_charge(ref) is None, "an audit misses it as well"

@@ -38,6 +38,7 @@ from oncely import (
     Resources,
     RetryPolicy,
     RetrySafety,
+    Status,
     Succeeded,
     format_time,
     job_key,
@@ -57,7 +58,7 @@ from oncely.jobs.orders import (
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptMessage
 from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX
-from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.interfaces import VOIDED, Payment, PaymentProvider
 from oncely.providers.ses import SES
 
 _JOB = "payment.charge"
@@ -98,7 +99,12 @@ class Order:
 
 def _policy(profile: ProviderProfile) -> RetryPolicy:
     safety = RetrySafety.LOOKUP if profile.key_ttl is None else RetrySafety.KEYED
-    return RetryPolicy(safety=safety, profile=profile, leaves_open=True)
+    return RetryPolicy(
+        safety=safety,
+        profile=profile,
+        leaves_open=True,
+        may_fail_later=profile.charges_may_fail_later,
+    )
 
 
 class PaymentCharge(Contract[ChargeMessage, Order]):
@@ -287,7 +293,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             return self._find_charge(call, str(charge))
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
-        return self._client.lookup(ref, _payment(call))
+        outcome = self._client.lookup(ref, _payment(call))
+        if call.job.status.is_finished and isinstance(outcome, Declined) and outcome.code == VOIDED:
+            # A refund before settlement is a void. Like any other refund, it contradicts no end.
+            return Anomalous(f"{ref} was charged, and voided since: {outcome.reason}", ref)
+        return outcome
 
     @classmethod
     def references(cls, outcome: EffectOutcome) -> frozenset[str]:
@@ -316,7 +326,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (_order_update(PAID, facts, charge_id=_charge_id(job)),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        del job
+        """Mark the order unpaid. If a charge failed after it had succeeded, an operator decides."""
+        if job.status is Status.NEEDS_REVIEW:
+            return ()
         return (_order_update(PAYMENT_FAILED, facts),)
 
     def on_pending(self, facts: Order) -> tuple[BusinessWrite, ...]:
