@@ -184,8 +184,10 @@ def test_hold_that_is_found_after_the_charge_is_not_a_second_charge(schedule: Sc
 
     schedule.clock.advance(minutes=10)
 
-    assert isinstance(schedule.client.lookup(charged, PAYMENT), Succeeded)
-    assert schedule.account.status(hidden) == "authorized"
+    found = schedule.client.lookup(charged, PAYMENT)
+    assert isinstance(found, Succeeded)
+    assert f"{hidden} still holds money: void it" in found.reason
+    assert schedule.account.status(hidden) == "authorized", "a lookup performs nothing"
     assert schedule.charges() == 1
 
 

@@ -16,6 +16,7 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Pending,
     Prepared,
+    Succeeded,
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
@@ -302,6 +303,10 @@ def _with_others(outcome: EffectOutcome, ref: str, others: list[Transaction]) ->
     if charged := [one for one in others if is_charged(one)]:
         return flag_duplicates(outcome, ref, charged)
     held = [one for one in others if is_open(one)]
+    if held and isinstance(outcome, Succeeded):
+        # A lookup performs nothing: an operator voids it, or it expires.
+        ids = ", ".join(str(one.id) for one in held)
+        return replace(outcome, reason=f"{outcome.reason}; {ids} still holds money: void it")
     return flag_open(outcome, held) if held and isinstance(outcome, Declined) else outcome
 
 
