@@ -159,7 +159,10 @@ class PaymentLedger(Protocol):
         """
 
     def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
-        """Find a charge by its id or provider reference. Returns None if there is none, or it is open."""
+        """Find a charge by its id or provider reference.
+
+        Returns None if there is none, or if it is not decided.
+        """
 
     def find_refund(self, ref: str) -> LedgerEntry | LookupFailed | None:
         """Find a refund by its id. Returns None if there is none, or if it is not decided."""

@@ -243,10 +243,13 @@ def plant_failed_charge(shop: AuditedShop, order: str, provider: str) -> str:
 
 
 def plant_invented_charge_id(shop: AuditedShop, order: str, provider: str) -> str:
-    """An order that is paid by a charge that its provider does not have."""
+    """A finished job whose charge its provider does not have: its row was edited."""
     invented = f"ch_{order}invented"
-    shop.world.add_order(order, payment_provider=provider, status="paid", charge_id=invented)
+    shop.world.add_order(order, payment_provider=provider, status="paid")
     shop.world.run(charge_message(order))
+    job = shop.job(order)
+    edited = replace(job, result={**(job.result or {}), "charge_id": invented})
+    shop.world.store.jobs[job.job_key] = edited
     return invented
 
 

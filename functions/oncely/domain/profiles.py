@@ -35,7 +35,6 @@ class ProviderProfile:
     key_ttl_margin: timedelta = timedelta(hours=1)  # left unused at the end of the window
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     key_scope: str = ""  # where the key is unique: account, credential, region
-    charges_may_fail_later: bool = False  # a settlement is declined after the charge was reported
     lookup_lag: timedelta | None = None  # how stale a lookup may be; None if there is no lookup
     # A group without one is not limited. A stage may set others.
     rate_limits: Mapping[EndpointGroup, RateLimit] = field(default_factory=dict, hash=False)

@@ -38,7 +38,6 @@ from oncely import (
     Resources,
     RetryPolicy,
     RetrySafety,
-    Status,
     Succeeded,
     format_time,
     job_key,
@@ -99,12 +98,7 @@ class Order:
 
 def _policy(profile: ProviderProfile) -> RetryPolicy:
     safety = RetrySafety.LOOKUP if profile.key_ttl is None else RetrySafety.KEYED
-    return RetryPolicy(
-        safety=safety,
-        profile=profile,
-        leaves_open=True,
-        may_fail_later=profile.charges_may_fail_later,
-    )
+    return RetryPolicy(safety=safety, profile=profile, leaves_open=True)
 
 
 class PaymentCharge(Contract[ChargeMessage, Order]):
@@ -296,7 +290,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         outcome = self._client.lookup(ref, _payment(call))
         if call.job.status.is_finished and isinstance(outcome, Declined) and outcome.code == VOIDED:
             # A refund before settlement is a void. Like any other refund, it contradicts no end.
-            return Anomalous(f"{ref} was charged, and voided since: {outcome.reason}", ref)
+            reason = f"{ref} was charged, and voided since: {outcome.reason}"
+            return Anomalous(reason, ref, undone=True)
         return outcome
 
     @classmethod
@@ -326,9 +321,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (_order_update(PAID, facts, charge_id=_charge_id(job)),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
-        """Mark the order unpaid. If a charge failed after it had succeeded, an operator decides."""
-        if job.status is Status.NEEDS_REVIEW:
-            return ()
+        del job
         return (_order_update(PAYMENT_FAILED, facts),)
 
     def on_pending(self, facts: Order) -> tuple[BusinessWrite, ...]:

@@ -25,7 +25,6 @@ PROFILE: Final = ProviderProfile(
     max_closing_calls=2,  # void, and the read after an error
     key_scope="merchant, if it may send keys: no rule relies on one",
     lookup_lag=SEARCH_LAG,
-    charges_may_fail_later=True,  # settlement_declined, a day or more after the submission
 )
 
 _ACCOUNT: Final = r"[a-z]{3}=[\w-]{1,100}"
