@@ -30,6 +30,26 @@ FACTS: Final = ProviderFacts(
             ),
             source=_KEYS,
             read=_READ,
+            does=(
+                "Sends a key with each sale, submission, void and refund, and relies on the "
+                "lookup. After 915231, which created nothing, it sends the request once more "
+                "without a key. 915232, 915233 and 915235 prove nothing."
+            ),
+        ),
+        Fact(
+            of="key window of payment.refund",
+            says="No window is documented for the keys of the older API.",
+            read=_READ,
+            does=(
+                "Assumes 24 hours for a refund, leaves 1 hour of that unused, and sends the key "
+                "again only after a lookup found nothing."
+            ),
+        ),
+        Fact(
+            of="key length of payment.refund",
+            says="`915230` is the error of a key that is too long. Its limit is not documented.",
+            read=_READ,
+            does="Sends at most 255 characters, as to Stripe.",
         ),
         Fact(
             says="A repeat during the first request gets an error that asks to retry.",
@@ -138,15 +158,14 @@ FACTS: Final = ProviderFacts(
         },
     ),
     notes=(
-        "Oncely sends no key yet, and relies on the search.",
         (
             "An authorization whose response was lost is searched for by `order_id`, which holds "
             "the deployment and the job key. What is found is verified and submitted, or voided."
         ),
         (
-            "A refund is one call without an idempotency key. If its response were lost, Oncely "
-            "could not repeat it safely, so `payment.refund` refuses orders that were paid here. "
-            "Refund them in the Control Panel."
+            "Until a sale settles, it can only be voided in full: that is the refund of all of it, "
+            "and a part waits. Then a refund is one call with our key, and its `order_id` holds "
+            "its job. The sale lists its refunds."
         ),
         (
             "Soft and hard declines end the job; the result has the processor's code and type. "
