@@ -191,6 +191,16 @@ SAFETY_SCENARIOS: Final = (
         key_ttl=SHORT_LAG,
         fixed_prefix="w1:outside.do!lost",
     ),
+    # The same, and no later request leaves this machine until the key has expired.
+    safety_scenario(
+        "keyed-refused",
+        RetrySafety.KEYED,
+        window=SHORT_LAG,
+        key_ttl=SHORT_LAG,
+        fixed_prefix=" ".join(
+            ("w1:outside.do!lost", *(f"w{number}:outside.do!refused" for number in range(3, 7)))
+        ),
+    ),
     # A send is open when the API key becomes one of another account, which knows no earlier key.
     safety_scenario(
         "keyed-moved",
