@@ -62,15 +62,15 @@ def braintree_refund_scenarios() -> Iterator[Scenario]:
     yield scenario("settled", settled())
     yield scenario("void", submitted(), seed_rows=whole)
     # It settles while the void is under way, or is lost.
-    yield scenario("void-or-settled", submitted(settles_after=SOON), seed_rows=whole)
+    yield scenario("void-or-settled", submitted(settled_after=SOON), seed_rows=whole)
     for kind in (FaultKind.ARRIVES_LATE, FaultKind.ERROR_BEFORE, FaultKind.ACCEPT_THEN_DROP):
         yield scenario(
             f"void-{kind}",
-            submitted(settles_after=SOON),
+            submitted(settled_after=SOON),
             seed_rows=whole,
             provider_faults=faults("close", kind, late_by=timedelta(seconds=90)),
         )
-    yield scenario("part-waits", submitted(settles_after=timedelta(minutes=30)))
+    yield scenario("part-waits", submitted(settled_after=timedelta(minutes=30)))
     yield scenario("declined", settled(refund_status="processor_declined"))
     # The 500 stays under its key, so only the next number can succeed.
     yield scenario(

@@ -355,7 +355,7 @@ def test_part_of_an_order_waits_without_an_attempt_until_it_settles() -> None:
 
     job = refund_job(shop)
     assert (job.status, job.attempts) == (Status.READY, 0)
-    assert f"waits for {ref} to settle" in str(job.last_error)
+    assert f"waits for {ref} to be settled" in str(job.last_error)
     assert job.due_at
     assert job.due_at >= shop.clock.now() + timedelta(hours=2)
     shop.braintree.model.set_status(ref, "settled")

@@ -1,4 +1,4 @@
-"""Refunds at Braintree: a void until the sale settles, then one call with our key."""
+"""Refunds at Braintree: a void until the sale is settled, then one call with our key."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ from oncely.providers.braintree.responses import (
 from oncely.providers.braintree.sdk import TransactionErrors, TransactionSearch
 from oncely.providers.interfaces import VOIDED, ChargeState, Refund
 
-# A sale settles within days. A wait this long is the row's, not the queue's.
+# A sale is settled within days. A wait this long is the row's, not the queue's.
 SETTLEMENT_WAIT: Final = timedelta(hours=2)
 # Only a refund gives these back. Whatever else took money is voided.
 _SETTLED: Final = frozenset({"settling", "settled", "settlement_confirmed"})
@@ -107,7 +107,7 @@ class BraintreeRefunds:
                 void, self.gateway, name, job_key=refund.job_key, deployment=refund.deployment
             )
         else:
-            reason = f"waits for {name} to settle: until then Braintree can only void all of it"
+            reason = f"waits for {name} to be settled: until then Braintree can only void all of it"
             return NotSent(reason, retry_after=SETTLEMENT_WAIT)
         try:
             result = send()

@@ -197,8 +197,8 @@ class BraintreeSandbox(ProviderSandbox):
     search_lag = timedelta(0)
     # When a pending settlement is decided. None if only `complete_pending` decides it.
     pending_for: timedelta | None = None
-    # When a submitted sale is settled. None if only `set_status` settles it.
-    settles_after: timedelta | None = None
+    # When a submitted sale is settled. None if only `set_status` does it.
+    settled_after: timedelta | None = None
     refund_status = SUBMITTED  # of new refunds
     # How late a sale lists its refunds.
     refund_ids_lag = timedelta(0)
@@ -238,8 +238,8 @@ class BraintreeSandbox(ProviderSandbox):
             with self.ledger.lock:
                 if self.pending_for is not None:
                     self.complete_pending_since(self.options.clock() - self.pending_for)
-                if self.settles_after is not None:
-                    self.settle_since(self.options.clock() - self.settles_after)
+                if self.settled_after is not None:
+                    self.complete_submitted_since(self.options.clock() - self.settled_after)
                 try:
                     return self._execute(request, body)
                 except KeyError:  # an unknown transaction
@@ -284,8 +284,8 @@ class BraintreeSandbox(ProviderSandbox):
             if one.status == PENDING and one.created < moment:
                 self.complete_pending(one.transaction_id, succeeded=True)
 
-    def settle_since(self, moment: datetime) -> None:
-        """Settle the sales that were submitted before then."""
+    def complete_submitted_since(self, moment: datetime) -> None:
+        """Complete the settlement of the sales that were submitted before then."""
         for one in self.ledger.transactions:
             if (one.type, one.status) == ("sale", SUBMITTED) and one.created <= moment:
                 self.set_status(one.transaction_id, SETTLED)
