@@ -163,9 +163,9 @@ FACTS: Final = ProviderFacts(
             "the deployment and the job key. What is found is verified and submitted, or voided."
         ),
         (
-            "Until a sale is settled, it can only be voided in full: that is the refund of all of it, "
-            "and a part waits. Then a refund is one call with our key, and its `order_id` holds "
-            "its job. The sale lists its refunds."
+            "Until a sale is settled, it can only be voided in full: that is the refund of all of "
+            "it, and a part waits. Then a refund is one call with our key, and its `order_id` "
+            "holds its job. The sale lists its refunds."
         ),
         (
             "Soft and hard declines end the job; the result has the processor's code and type. "

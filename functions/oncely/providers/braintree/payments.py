@@ -21,7 +21,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
 from oncely.providers.braintree.refunds import BraintreeRefunds
-from oncely.providers.braintree.request_keys import is_unclear, send_with_key, void
+from oncely.providers.braintree.request_keys import proves_nothing, send_with_key, void
 from oncely.providers.braintree.responses import (
     REQUEST_ERRORS,
     Transaction,
@@ -85,7 +85,7 @@ class BraintreePayments(BraintreeRefunds):
             return error_outcome(error)
         if result is None:
             return Ambiguous("authorizing the payment: the response is malformed")
-        if is_unclear(result):
+        if proves_nothing(result):
             return Ambiguous(f"authorizing the payment: {describe_rejection(result)}")
         if result.transaction is None:
             return Anomalous(f"Braintree rejects the payment: {describe_rejection(result)}")
@@ -117,7 +117,7 @@ class BraintreePayments(BraintreeRefunds):
         if result.is_success:
             return outcome_from_transaction(result.transaction, payment)
         match self._read(ref, payment):
-            case NotFound() if is_unclear(result):
+            case NotFound() if proves_nothing(result):
                 return Ambiguous(f"submitting {ref}: {describe_rejection(result)}")
             case NotFound():
                 reason = f"Braintree rejects the settlement of {ref}: {describe_rejection(result)}"

@@ -27,7 +27,7 @@ from oncely.domain.money import Money
 from oncely.providers.braintree.request_keys import (
     FAILED_BEFORE,
     error_codes,
-    is_unclear,
+    proves_nothing,
     send_with_key,
     void,
 )
@@ -180,7 +180,7 @@ class BraintreeRefunds:
         codes, text = set(error_codes(result)), describe_rejection(result)
         reason = f"refunding {refund.charge_id}: {text}"
         match self.lookup_refund(refund):
-            case NotFound() | LookupFailed() if is_unclear(result):
+            case NotFound() | LookupFailed() if proves_nothing(result):
                 return Ambiguous(reason, replayed=FAILED_BEFORE in codes)
             case NotFound() if getattr(result.transaction, "type", None) == "credit":
                 return _outcome(result.transaction, refund)  # declined, and not listed yet

@@ -29,7 +29,7 @@ def send_with_key(send: Callable[[dict[str, str]], Any], key: IdempotencyKey) ->
     return send({}) if NOT_ALLOWED in error_codes(result) else result
 
 
-def is_unclear(result: Any) -> bool:  # noqa: ANN401  # as above
+def proves_nothing(result: Any) -> bool:  # noqa: ANN401  # as above
     """Return whether a rejection is about the key, and says nothing about the effect."""
     return not _UNCLEAR.isdisjoint(error_codes(result))
 
@@ -49,5 +49,5 @@ def void(gateway: Any, ref: str, *, job_key: JobKey, deployment: str | None) -> 
     owner = ":".join(filter(None, (deployment, ref)))  # a job may void several
     key = idempotency_key(job_key, "void", 1, deployment=owner)
     result = gateway.transaction.void(ref, {"api_request_key": key})
-    refused = is_unclear(result) or NOT_ALLOWED in error_codes(result)
+    refused = proves_nothing(result) or NOT_ALLOWED in error_codes(result)
     return gateway.transaction.void(ref) if refused else result
