@@ -149,7 +149,7 @@ class Oncely(Construct):
         self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
         self.payment_audit = (
             PaymentAudit(self, "PaymentAudit", shared=self.shared)
-            if stage.daily_payment_audit
+            if stage.daily_payment_audit and required.taking_money().job_types
             else None
         )
         self.admin_page = AdminPage(self, "AdminPage", shared=self.shared)

@@ -1,4 +1,4 @@
-"""The daily audit: a function that compares a day's payments with jobs, and its schedules."""
+"""The daily audit: a function that compares a day's payments with jobs, and its schedule."""
 
 from typing import Final
 
@@ -10,6 +10,7 @@ from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import BY_REFERENCE
 from oncely.aws.own_tables import JOBS
+from oncely.operate.daily_audit import STAGGER_MINUTES
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
@@ -20,8 +21,6 @@ TIMEOUT_SECONDS: Final = 900
 STORAGE_MB: Final = 2048
 # Searches of the night's last payments have caught up, and the history is complete.
 HOUR_UTC: Final = "3"
-# Between two days of the window, so that few read the providers at the same time.
-_STAGGER_MINUTES: Final = 2
 
 
 class PaymentAudit(Construct):
@@ -69,20 +68,20 @@ class PaymentAudit(Construct):
             )
         )
         # One invocation for each day, so that the time limit is one for a day, not for the window.
-        for days_ago in range(1, window_days + 1):
-            scheduler.Schedule(
-                self,
-                f"Day{days_ago}",
-                description=f"Oncely: audit the payments of {days_ago} days ago",
-                schedule=scheduler.ScheduleExpression.cron(
-                    hour=HOUR_UTC,
-                    minute=str((days_ago - 1) * _STAGGER_MINUTES),
-                    time_zone=TimeZone.ETC_UTC,
+        minutes = (str(day * STAGGER_MINUTES) for day in range(window_days))
+        scheduler.Schedule(
+            self,
+            "Daily",
+            description=f"Oncely: audit the payments of each of the last {window_days} days",
+            schedule=scheduler.ScheduleExpression.cron(
+                hour=HOUR_UTC, minute=",".join(minutes), time_zone=TimeZone.ETC_UTC
+            ),
+            target=targets.LambdaInvoke(
+                self.audit.function,
+                input=scheduler.ScheduleTargetInput.from_object(
+                    {"scheduled_at": scheduler.ContextAttribute.scheduled_time}
                 ),
-                target=targets.LambdaInvoke(
-                    self.audit.function,
-                    input=scheduler.ScheduleTargetInput.from_object({"days_ago": days_ago}),
-                    # Without this, the target would permit every version of the function.
-                    role=role.without_policy_updates(),
-                ),
-            )
+                # Without this, the target would permit every version of the function.
+                role=role.without_policy_updates(),
+            ),
+        )

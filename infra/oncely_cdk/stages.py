@@ -166,7 +166,8 @@ class OncelySettings(BaseModel):
     # A CloudWatch dashboard costs $3 a month. Alarms and admin page do not need it.
     dashboard: bool = False
 
-    # Compare payments with the jobs every day from 03:00 UTC on, and alert if they differ.
+    # Compare payments with the jobs every day from 03:00 UTC on, and alert if they differ. The
+    # default is true in production.
     daily_payment_audit: bool = False
     # So many days back, each: a refund or a settlement may fail days later.
     payment_audit_window_days: Annotated[int, Field(ge=7, le=MAX_WINDOW_DAYS)] = 14
@@ -304,6 +305,7 @@ _PRODUCTION: Final[Mapping[str, Any]] = {
     "retain_data": True,
     "log_retention_days": 90,
     "sign_in_mfa": "required",
+    "daily_payment_audit": True,
 }
 _LOCAL: Final[Mapping[str, Any]] = {
     # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.

@@ -13,6 +13,7 @@ WIDER_RIGHTS: Final[Mapping[str, str]] = {
     "DeadLetters/Receive": "records dead letters of every job type, including types that "
     "it does not know",
     "FirstSetup/SetUp": "scans the job table once, because only an empty table gets an identity",
+    "PaymentAudit/Audit": "finds jobs of every type by a reference of the provider; only reads",
     "Policies/Eraser": "erases personal data in jobs of every type, and deletes versions of "
     "archived objects; never attach it permanently",
     "Policies/Operator": "repairs jobs of every type from the command line",

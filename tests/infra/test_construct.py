@@ -20,7 +20,8 @@ from tests.infra.other_teams import VOUCHERS, own_package
 from tests.infra.policies import Permission, permissions
 
 STACK: Final = "Shop"
-SETTINGS: Final = OncelySettings(name="dev")
+# Without a job that takes money, there is nothing to audit.
+SETTINGS: Final = OncelySettings(name="dev", daily_payment_audit=True)
 PINS: Final = "voucher-sdk==1.0 --hash=sha256:0\n"
 
 

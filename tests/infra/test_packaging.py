@@ -24,7 +24,7 @@ def source_path(compiled: Path) -> Path:
 
 
 def test_every_entry_point_is_deployed(prod: Assembly) -> None:
-    optional = {"audit_payments", "receive_webhook"}  # daily_payment_audit, stripe_webhook
+    optional = {"receive_webhook"}  # stripe_webhook
     assert {function.entry for function in prod.functions.values()} == {*ENTRIES} - optional
 
 
@@ -61,6 +61,7 @@ def test_only_functions_that_need_provider_sdk_have_its_layer(prod: Assembly) ->
         "PaymentsWorker/Worker": {"payments"},
         "Reconciler/Resolve": {"payments"},
         "AdminPage/Repair": {"payments"},
+        "PaymentAudit/Audit": {"payments"},
     }
 
 

@@ -1,4 +1,4 @@
-"""The daily audit is deployed only if the stage sets it, and may only read."""
+"""The daily audit runs in production, and may only read."""
 
 import json
 
@@ -6,20 +6,20 @@ import pytest
 from pydantic import ValidationError
 
 from oncely_cdk.stages import OncelySettings
-from tests.infra.assembly import PROD, Assembly
+from tests.infra.assembly import Assembly
 from tests.infra.policies import permissions
 
 AUDIT = "PaymentAudit/Audit"
 
 
-@pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    settings = PROD.model_copy(update={"daily_payment_audit": True})
-    return Assembly.from_folder(tmp_path_factory.mktemp("audited"), settings)
+@pytest.fixture(name="audited")
+def _audited(prod: Assembly) -> Assembly:
+    return prod
 
 
-def test_audit_is_off_by_default(prod: Assembly) -> None:
-    assert AUDIT not in prod.functions
+def test_audit_runs_by_default_in_production_only() -> None:
+    defaults = {name: OncelySettings(name=name) for name in ("prod", "dev", "local")}
+    assert [name for name, one in defaults.items() if one.daily_payment_audit] == ["prod"]
 
 
 def test_audit_runs_daily_with_all_that_it_needs(audited: Assembly) -> None:
@@ -28,14 +28,12 @@ def test_audit_runs_daily_with_all_that_it_needs(audited: Assembly) -> None:
 
 
 def test_audit_repeats_each_day_of_its_window(audited: Assembly) -> None:
-    schedules = audited.properties("AWS::Scheduler::Schedule")
-    invoked = {
-        one["ScheduleExpression"]: json.loads(one["Target"]["Input"])
-        for name, one in schedules.items()
-        if name.startswith("PaymentAudit/")
-    }
-    assert invoked == {
-        f"cron({2 * (day - 1)} 3 * * ? *)": {"days_ago": day} for day in range(1, 15)
+    schedules = audited.properties("AWS::Scheduler::Schedule").items()
+    (daily,) = (one for name, one in schedules if name.startswith("PaymentAudit/"))
+    minutes = ",".join(str(2 * day) for day in range(14))
+    assert daily["ScheduleExpression"] == f"cron({minutes} 3 * * ? *)"
+    assert json.loads(daily["Target"]["Input"]) == {
+        "scheduled_at": "<aws.scheduler.scheduled-time>"
     }
 
 

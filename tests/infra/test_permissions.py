@@ -76,6 +76,10 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
 
     assert {role for role, _ in of_access_log} == {"AdminPage/Read", "AdminPage/Repair"}
     readers -= of_access_log
+    # The audit reads the providers that take money.
+    audit = ("PaymentAudit/Audit", "ProviderSecrets/Stripe")
+    assert audit in readers
+    readers.remove(audit)
 
     assert readers >= {
         ("PaymentsWorker/Worker", "ProviderSecrets/Stripe"),

@@ -83,7 +83,8 @@ def test_template_holds_definition_and_functions(prod: Assembly) -> None:
 
 
 def test_schedule_invokes_find_each_minute(prod: Assembly) -> None:
-    properties = prod.only("AWS::Scheduler::Schedule")
+    schedules = prod.properties("AWS::Scheduler::Schedule").items()
+    (properties,) = (one for path, one in schedules if path.startswith("Reconciler/"))
 
     assert properties["ScheduleExpression"] == "rate(1 minute)"
     assert properties["State"] == "ENABLED"

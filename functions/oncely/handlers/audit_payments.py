@@ -26,5 +26,5 @@ def get_app() -> App:
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Audit, alert if anything new differs, and store the report."""
     with tempfile.TemporaryDirectory() as folder:
-        days_ago = event.get("days_ago", 1)
-        return get_app().daily_audit.run(Path(folder), days_ago=days_ago).to_json()
+        scheduled_at = event.get("scheduled_at")
+        return get_app().daily_audit.run(Path(folder), scheduled_at=scheduled_at).to_json()

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.text import format_time
+from oncely.domain.text import format_time, parse_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
 from oncely.ports import Alert, Clock, Notifier
@@ -18,6 +18,8 @@ from oncely.run.alert_texts import audit_alert
 
 # Longer than refunds and settlements take to fail, and shorter than reports are kept.
 MAX_WINDOW_DAYS: Final = 30
+# Between the invocations for two days, so that few read the providers at the same time.
+STAGGER_MINUTES: Final = 2
 # Of other periods as well, such as those that an operator's own schedule audits.
 _MAX_REPORTS: Final = 10 * MAX_WINDOW_DAYS
 
@@ -67,10 +69,12 @@ class DailyAudit:
     clock: Clock
     stack: str
 
-    def run(self, folder: Path, *, days_ago: object = 1) -> AuditResult:
-        """Audit a day with a working file in `folder`, which must be empty."""
-        if type(days_ago) is not int or not 1 <= days_ago <= MAX_WINDOW_DAYS:
-            raise InvalidInputError(f"days_ago is a number from 1 to {MAX_WINDOW_DAYS}")
+    def run(self, folder: Path, *, scheduled_at: object) -> AuditResult:
+        """Audit a day with a working file in `folder`, which must be empty.
+
+        The minute of the invocation chooses the day: the first one is for yesterday.
+        """
+        days_ago = 1 + _scheduled_minute(scheduled_at) // STAGGER_MINUTES
         today = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         since = today - timedelta(days=days_ago)
         period = AuditPeriod(since=since, until=since + timedelta(days=1))
@@ -106,6 +110,15 @@ class DailyAudit:
             until=period.until,
             stack=self.stack,
         )
+
+
+def _scheduled_minute(scheduled_at: object) -> int:
+    try:
+        return parse_time(scheduled_at).minute
+    except ValueError as error:
+        raise InvalidInputError(
+            f"scheduled_at must be a time, such as 2026-11-18T03:00:00Z: {error}"
+        ) from error
 
 
 def _identity(line: Mapping[str, Json]) -> str:
