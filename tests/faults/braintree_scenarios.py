@@ -1,13 +1,16 @@
 """payment.charge at Braintree, whose keys may not be relied on: only one scenario has them."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 from oncely.providers.braintree.plugin import SEARCH_LAG
 from oncely.providers.braintree.sandbox import BraintreeSandbox
+from oncely.providers.stripe.sandbox.api import StripeSandbox
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
+from oncely.testing.sandbox import EffectState
 from tests.faults.expectations import (
     KEY,
     ORDER,
@@ -46,6 +49,18 @@ def check_third_run_leaves_nothing_open(ended: FinalState) -> Iterator[str]:
 def forge_paid_order(rows: BusinessRows) -> None:
     paid = {"status": "paid", "charge_id": "bt_invented"}
     rows.put("orders", ORDER, order_row(payment_provider="braintree", **paid))
+
+
+def count_at_both(ended: FinalState) -> int:
+    """What one order was charged at Stripe, and holds or took at Braintree."""
+    at_stripe = (one for one in ended.providers["stripe"].ledger.effects())
+    held = ended.providers["braintree"].ledger.held
+    return len(held) + sum(one.state is EffectState.DONE for one in at_stripe)
+
+
+def pay_at_stripe(rows: BusinessRows) -> list[Mapping[str, object]]:
+    rows.change("orders", ORDER, payment_provider="stripe", payment_method="pm_card_visa")
+    return []
 
 
 def name_stripe(rows: BusinessRows) -> list[Mapping[str, object]]:
@@ -106,4 +121,17 @@ def scenarios(charge_scenario: Callable[..., Scenario]) -> Iterator[Scenario]:
         stale,
         edit=name_stripe,
         count_effects=lambda ended: len(charges_in(ended)),
+    )
+    # It moves to Stripe, which would charge it beside an authorization that no search shows yet.
+    yield replace(
+        scenario("moved-to-stripe", staler),
+        providers=lambda options: {
+            "braintree": staler(options),
+            "stripe": StripeSandbox(options),
+            "ses": None,
+        },
+        edit=pay_at_stripe,
+        fixed_prefix="w1:braintree.prepare!lost w1:end>edit",
+        count_effects=count_at_both,
+        check=lambda _: (),
     )
