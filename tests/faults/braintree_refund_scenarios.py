@@ -10,6 +10,7 @@ from oncely.providers.braintree.sandbox import SUBMITTED
 from oncely.testing import Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import FaultKind
+from oncely.testing.scenario import RestoreMode
 from tests.faults.expectations import ORDER
 from tests.faults.providers import (
     TEN_MINUTES,
@@ -120,4 +121,16 @@ def braintree_refund_scenarios() -> Iterator[Scenario]:
         "two-stacks",
         braintree(seed=partial(add_sale, deployment="staging"), limits_refunds=False),
         check=check_other_deployment,
+    )
+    # A restore loses the job whose refund had no answer, and not what it reserved. A month later,
+    # when lookups of what it lost have ended, the message is sent again.
+    (lost,) = faults("refund", FaultKind.ACCEPT_THEN_DROP)
+    yield scenario(
+        "no-keys-restored-jobs-and-replayed",
+        settled(accepts_keys=False, search_lag=SOON, refund_ids_lag=SOON),
+        restore=RestoreMode.JOBS_LAGGING,
+        provider_faults=({**lost, "skip": 1},),
+        fixed_prefix="w1:end>restore3",
+        sweeps_at=(timedelta(days=30),),
+        duplicate_messages=1,
     )

@@ -349,6 +349,21 @@ def refund_scenarios() -> Iterable[Scenario]:
             sweeps_at=(timedelta(days=30),),
             duplicate_messages=1,
         ),
+        # The same, but its refund had no answer: our ledger has it as reserved.
+        refund_scenario(
+            "restored-unknown-and-replayed",
+            charged(key_window=SHORT_KEY_TTL),
+            ShortWindowRefund,
+            restore=RestoreMode.JOBS_LAGGING,
+            seed_rows=partial(seed_paid_order, rma_1=450),
+            provider_faults=(
+                *refund_faults(FaultKind.ACCEPT_THEN_DROP),
+                {"kind": FaultKind.OUTAGE, "method": "GET", "path": "/v1/refunds*"},
+            ),
+            fixed_prefix="w1:end>restore3",
+            sweeps_at=(timedelta(days=30),),
+            duplicate_messages=1,
+        ),
         # The first request is in flight, and the second one was refused: the job is ready again,
         # and must not be cancelled.
         refund_scenario(

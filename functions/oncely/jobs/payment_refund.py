@@ -17,6 +17,7 @@ from oncely import (
     InvalidMoneyError,
     Job,
     JobKey,
+    LookupFailed,
     Message,
     Mismatch,
     Money,
@@ -251,7 +252,11 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         if objection := charge_objection(refund, charge):
             return objection
         if state == RefundState.RESERVED:
-            return None
+            # A restore may have lost the job that sent it, and the key's window may be over.
+            earlier = self.lookup(call)
+            if isinstance(earlier, LookupFailed):
+                return NotSent(earlier.reason, retry_after=earlier.retry_after)
+            return None if isinstance(earlier, NotFound) else earlier
         reason = f"reserved {refund.money} of {refund.charge_id}, requested by "
         reserved = Reserved(reason + call.facts.requested_by, (ledger.reserve(refund),))
         return ledger.objection_to(refund, charge) or reserved
