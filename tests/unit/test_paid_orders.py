@@ -119,6 +119,61 @@ def test_charge_is_asked_for_again_when_the_provider_is_unreachable(world: InMem
     assert effects(world) == []
 
 
+def test_unreachable_provider_is_asked_until_the_age_limit(world: InMemoryStack) -> None:
+    world.payments.fail_next("list", ProviderFault.TIMEOUT_BEFORE)
+    world.run(charge_message())
+    world.clock.advance(days=30)
+    world.payments.fail_next("list", ProviderFault.TIMEOUT_BEFORE)
+
+    outcome = world.run(charge_message())
+
+    assert isinstance(outcome, NeedsReview)
+    assert outcome.reason.startswith("the job is older than")
+
+
+@pytest.fixture
+def prepared(world: InMemoryStack) -> InMemoryStack:
+    """The job prepared pi_1 and may have confirmed it; then pi_7, made before, paid the order."""
+    world.payments.intents["pi_7"] = StripeIntent("pi_7", PAYMENT, "succeeded")
+    made_before_oncely(world)
+    world.add_order()
+    world.payments.fail_next("execute", ProviderFault.SERVER_ERROR_UNSTORED)
+    world.run(charge_message())
+    world.clock.advance(minutes=10)
+    repair_job(world, Repair.LOOK_UP)
+    job = world.job(KEY)
+    assert (job.status, job.provider_ref) == (Status.READY, "pi_1")
+    world.clock.advance(hours=2)
+    return world
+
+
+def test_job_that_prepared_a_payment_is_looked_up_by_the_charge_that_paid_its_order(
+    prepared: InMemoryStack,
+) -> None:
+    (charge_id,) = (one for one in prepared.payments.ids("pi_7") if one.startswith("ch_"))
+    prepared.add_order(status="paid", charge_id=charge_id)
+    assert isinstance(prepared.run(charge_message()), Finished)
+    prepared.payments.complete("pi_1", status="canceled")
+
+    outcome = repair_job(prepared, Repair.LOOK_UP)
+
+    assert isinstance(outcome, Repaired)
+    assert prepared.job(KEY).status is Status.FINISHED
+    assert "Stripe confirms it" in str(outcome.details)
+
+
+def test_job_that_prepared_a_payment_does_not_claim_that_it_charged_nothing(
+    prepared: InMemoryStack,
+) -> None:
+    prepared.add_order(status="paid", charge_id="ch_invented")
+
+    outcome = prepared.run(charge_message())
+
+    assert isinstance(outcome, NeedsReview)
+    assert "charged nothing" not in outcome.reason
+    assert outcome.reason.endswith("look up whether this job charged as well")
+
+
 def test_resubmission_meets_the_charge_of_the_first_attempt(world: InMemoryStack) -> None:
     world.run(charge_message())
 

@@ -261,7 +261,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
                     "currency": money.currency,
                 },
             )
-        return Anomalous(f"{_paid_by(charge_id)}, but {difference}; this job charged nothing")
+        # What an earlier run of this job sent may have arrived.
+        may_have_charged = call.job.provider_ref is not None or call.job.has_ambiguous_send
+        own = "look up whether this job charged as well"
+        own = own if may_have_charged else "this job charged nothing"
+        return Anomalous(f"{_paid_by(charge_id)}, but {difference}; {own}")
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
         """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
@@ -283,8 +287,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
         """Read the intent. Without a reference, nothing can have been confirmed."""
         ref = call.job.provider_ref
-        if ref is None and call.job.status.is_finished and (charge := _charge_id(call.job)):
-            return self._find_charge(call, str(charge))
+        if call.job.status.is_finished and (charge := _charge_of_others(call.job)):
+            return self._find_charge(call, charge)
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
         outcome = self._client.lookup(ref, _payment(call))
@@ -367,6 +371,14 @@ def _key(order_id: str, attempt: int) -> JobKey:
 
 def _charge_id(job: Job) -> Json:
     return (job.result or {}).get("charge_id")
+
+
+def _charge_of_others(job: Job) -> str | None:
+    """The charge that had paid the order. Returns None if it is of this job's own reference."""
+    result = job.result or {}
+    charge = result.get("charge_id")
+    own = {charge, result.get("payment_intent", charge)}
+    return str(charge) if charge and job.provider_ref not in own else None
 
 
 def _order(row: Mapping[str, object], message: ChargeMessage, provider: str) -> Order | str:

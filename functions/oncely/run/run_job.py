@@ -19,6 +19,7 @@ from oncely.domain.decide import decide, guard_before_effect
 from oncely.domain.decisions import (
     MESSAGE_GRACE,
     MIN_ROW_WAIT,
+    escalate,
     on_not_there_yet,
     on_refused_message,
     on_unusable_secret,
@@ -29,6 +30,7 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     LeaseExpired,
     NotFound,
+    NotSent,
     Succeeded,
 )
 from oncely.domain.errors import (
@@ -266,7 +268,11 @@ class _Run:
         if isinstance(outcome, Succeeded):
             outcome = self._executor(job, precheck.facts).confirm(outcome)
             writes = writes if isinstance(outcome, Succeeded) else ()
-        return self._write_decision(job, self._decide(job, outcome), outcome, lambda _: writes)
+        decision, now = self._decide(job, outcome), self.runner.clock.now()
+        max_age = self.contract.policy.limits.max_age
+        if isinstance(outcome, NotSent) and (reason := job.past_max_age(max_age, now)):
+            decision = escalate(f"{reason}; {outcome.reason}")
+        return self._write_decision(job, decision, outcome, lambda _: writes)
 
     def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)
