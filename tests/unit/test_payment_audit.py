@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncely.domain.erasure import erase_if_complete
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import DifferenceKind, EntryKind, LedgerSum
@@ -197,12 +198,41 @@ def test_job_that_found_its_order_paid_needs_no_charge_of_its_own(
     """Another application of the account charged it, in this period or long before."""
     if not listed:
         shop.clock.time = PERIOD.since - timedelta(days=10)
-    other = shop.plant(shop.charge("1"), deployment="shop")
+    charge_id = charge_by_others(shop)
     shop.clock.time = START
-    charge_id = charge_id_of(shop, other)
     shop.world.add_order("2", status="paid", charge_id=charge_id)
     shop.world.run(charge_message("2"))
+    assert shop.job("2").status is Status.FINISHED
     shop.archive()
+
+    assert shop.audit()[1] == []
+
+
+def charge_by_others(shop: AuditedShop) -> str:
+    """A charge without our metadata, like those that the shop made before Oncely."""
+    other, ledger = shop.plant(shop.charge("1")), shop.stripe.model.ledger
+    charge_id = charge_id_of(shop, other)
+    ledger.save(*(replace(one, metadata={}) for one in ledger.intents if one.intent_id == other))
+    ledger.save(*(replace(one, metadata={}) for one in ledger.charges if one.intent_id == other))
+    return charge_id
+
+
+@pytest.mark.parametrize("charge_id", ["", "confirmed"])
+@pytest.mark.parametrize("archived", [True, False], ids=["history", "rows only"])
+def test_erased_job_that_found_its_order_paid_needs_no_charge_of_its_own(
+    shop: AuditedShop, charge_id: str, *, archived: bool
+) -> None:
+    if charge_id:
+        shop.clock.time = PERIOD.since - timedelta(days=10)
+        charge_id = charge_by_others(shop)
+        shop.clock.time = START
+    shop.world.add_order("2", status="paid", charge_id=charge_id)
+    shop.world.run(charge_message("2"))
+    assert shop.job("2").status is Status.FINISHED
+    erased = replace(shop.job("2"), erasure_requested_at=START, due_at=None)
+    shop.world.store.jobs[erased.job_key] = erase_if_complete(erased)
+    if archived:
+        shop.archive()
 
     assert shop.audit()[1] == []
 

@@ -371,9 +371,10 @@ class _AuditRun:
             at=format_time(at),
             ref=job.provider_ref,
             charge_id=str(charge_id) if charge_id else None,
-            # A job that found its order paid has no reference, and a result with that charge.
+            # A job that found its order paid has no reference, and a result with that charge, which
+            # an erasure removes together with the amount.
             expects_entry=job.provider_ref is not None
-            or "charge_id" not in result
+            or ("charge_id" not in result and job.amount is not None)
             or result.get("code") == MARKED_BY_OPERATOR,
             amount=job.amount,
             currency=job.currency,
