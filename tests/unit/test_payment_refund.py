@@ -355,6 +355,19 @@ def test_refund_that_fails_later_needs_review_and_frees_its_amount(paid: InMemor
     assert isinstance(paid.run(paid.request_refund("rma_2")), Finished)
 
 
+def test_refund_that_fails_after_its_request_changed_needs_review(paid: InMemoryStack) -> None:
+    paid.run(paid.request_refund())
+    paid.payments.complete_refund("re_1", status="failed")
+    job = paid.job(refund_key())
+    edited = replace(job, fingerprint="of another request", version=job.version + 1)
+    paid.store.compare_and_swap(job, edited)
+
+    assert isinstance(look_up(paid), Repaired)
+
+    assert paid.job(refund_key()).status is Status.NEEDS_REVIEW
+    assert ledger(paid).states == {refund_key(): RefundState.DONE}, "an operator frees it"
+
+
 def test_refund_that_stands_is_only_noted(paid: InMemoryStack) -> None:
     paid.run(paid.request_refund())
     assert isinstance(look_up(paid), Repaired)

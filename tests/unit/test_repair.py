@@ -363,6 +363,17 @@ def test_charge_that_failed_later_needs_review_and_alerts(status: str) -> None:
     assert len(world.alerts.sent) == 1
 
 
+@pytest.mark.parametrize("status", ["canceled", "declined"])
+def test_charge_that_failed_later_needs_review_although_its_order_changed(status: str) -> None:
+    world = finished_world()
+    world.payments.complete("pi_1", status=status)
+    world.rows.put("orders", {"order_id": "18452"}, {**world.order(), "customer_id": "customer_8"})
+
+    assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
+
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
 def test_settlement_that_is_declined_later_needs_review() -> None:
     world = InMemoryStack()
     account = BraintreeAccount(now=world.clock.now)

@@ -304,7 +304,7 @@ class _RepairRun(CancellingRun):
         details = RepairDetails(lookup=self.answer(lookup.outcome))
         # A charge that failed leaves its order paid: the operator decides what the shop does.
         frees = isinstance(lookup.outcome, Declined) and self.contract.policy.may_fail_later
-        if decision.event is not Event.CONTRADICT or not frees:
+        if decision.event is not Event.CONTRADICT or not frees or lookup.facts is None:
             return self.writer.write(row, decision, details)
         return self.writer.write(
             row,

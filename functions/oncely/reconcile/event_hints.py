@@ -78,7 +78,7 @@ class EventHints:
         if decision.event is not Event.CONTRADICT:
             return  # an event that is wrong, late or repeated leaves no trace
         failed_later = row.status.is_finished and isinstance(lookup.outcome, Declined)
-        frees = may_fail_later and failed_later
+        frees = may_fail_later and failed_later and lookup.facts is not None
         self.reconciler.decision_writer().write(
             row,
             decision,

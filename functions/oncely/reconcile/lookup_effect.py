@@ -8,11 +8,13 @@ from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Mismatch, 
 from oncely.domain.due import flag_changed_values
 from oncely.domain.effect_outcomes import (
     Anomalous,
+    Declined,
     EffectOutcome,
     LookupFailed,
     LookupUnsupported,
     NotFound,
     Prepared,
+    StillOpen,
     Succeeded,
 )
 from oncely.domain.errors import NotConfiguredError
@@ -71,6 +73,10 @@ def lookup_effect(
         return LookupResult(lookup_failed, precheck.facts)
     values = None if precheck.values is None else fingerprint(precheck.values)
     checked_outcome = flag_changed_values(row, answer, values)
+    failed_since = row.status.is_finished and isinstance(answer, Declined | StillOpen)
+    if failed_since and checked_outcome is not answer:
+        # What the business rows ask for now does not undo that. They are not written.
+        return LookupResult(answer, None, found)
     if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, precheck):
         return LookupResult(checked_outcome, None, found)
     return LookupResult(checked_outcome, precheck.facts, found)

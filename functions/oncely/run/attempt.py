@@ -1,7 +1,7 @@
 """One attempt at a job: executes its effect once, and writes each decision to the row."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, assert_never
 
@@ -236,7 +236,7 @@ class EffectExecutor:
     writer: DecisionWriter
     deadline: datetime
     gate: Gate
-    tag_key: str = ""
+    tag_key: str = field(default="", repr=False)
 
     def execute(self) -> EffectOutcome | OwnershipYielded:
         """Save the reference first, if the effect has one; then perform it, once."""
