@@ -62,9 +62,8 @@ def test_late_outcome_changes_status_only_by_contradiction(
         Anomalous("ch_1 was charged and is disputed", "pi_1", effect_done=True),
         Anomalous("pi_1 is not this job's payment: its livemode is False, not True", "pi_1"),
         LookupFailed("reading pi_1 failed", unknown_reference=True),
-        StillOpen("declined", "card_declined"),
     ],
-    ids=["absent", "refunded", "disputed", "other mode", "no answer", "open"],
+    ids=["absent", "refunded", "disputed", "other mode", "no answer"],
 )
 def test_lookup_without_a_definite_outcome_never_contradicts_an_end(
     outcome: EffectOutcome, status: Status
@@ -75,6 +74,16 @@ def test_lookup_without_a_definite_outcome_never_contradicts_an_end(
 
     assert (decision.event, decision.alert) == (Event.NOTE, False)
     assert decision.apply_to(row, now=NOW, actor="operator:ada").status is status
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+def test_decline_that_is_still_open_contradicts_only_a_finished_job(status: Status) -> None:
+    row = make_job(status=status, provider_ref="pi_1")
+    declined = StillOpen("declined", "card_declined")
+
+    decision = on_lookup_of_ended(row, declined, cause="looked up: a customer asks")
+
+    assert decision.event is (Event.CONTRADICT if status.is_finished else Event.NOTE)
 
 
 def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
