@@ -8,8 +8,8 @@ from typing import Final
 
 from oncely.contract import providers_of
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.payment_providers import DEFAULT_PROVIDER
 from oncely.jobs.sync_import import SyncImport
-from oncely.providers.braintree import BRAINTREE
 from oncely.registry import ContractRegistry
 from oncely.testing.sandbox import sandbox_type
 from oncely_local.project import LocalProject
@@ -153,8 +153,8 @@ def _refund_requests(draw: random.Random, orders: Sequence[SeedRow]) -> Iterator
         ]
         number = _at_least_one(len(paid) * SHARE_REFUNDED)
         for order in draw.sample(paid, min(len(paid), number)):
-            # At Braintree a part waits until the sale settles, which takes longer than a demo.
-            part = 1 if provider == BRAINTREE.name else 2
+            # Elsewhere a part waits until the sale is settled, which takes longer than a demo.
+            part = 2 if provider == DEFAULT_PROVIDER else 1
             yield refund_request(order, "rma", amount=int(order["amount"]) // part)
 
 

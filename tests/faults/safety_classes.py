@@ -105,7 +105,7 @@ class Effect(Contract[EffectMessage, str]):
         return self.dependencies.provider(self.resources.providers[0])
 
     def key_scope(self) -> str:
-        return str(self.outside().account)
+        return str(getattr(self.outside(), "account", ""))
 
     def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
         return Proceed(facts=message.name, values={"name": message.name})

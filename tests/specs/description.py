@@ -37,7 +37,7 @@ _REJECTED: Final = frozenset({400, 404, 405, 413, 414})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class ApiOperation:
     """A request, and its response by status or `default`."""
 
     request: Type
@@ -45,10 +45,10 @@ class Operation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
+class ApiDescription:
     """The operations of an API, by method and path."""
 
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, ApiOperation]
     objects: Mapping[str, Fields]
 
     def name_of(self, request: SandboxRequest) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.specs.description import Description, Operation
+from tests.specs.description import ApiDescription, ApiOperation
 
 LIST: Final = Path(__file__).with_name("hubspot.json")
 _CONTACTS: Final = "/crm/v3/objects/contacts"
@@ -26,11 +26,11 @@ _OPERATIONS: Final = (
 )
 
 
-def described() -> Description:
+def described() -> ApiDescription:
     """Describe the requests that Oncely sends to HubSpot."""
     known = json.loads(LIST.read_text())
-    operations = {name: Operation(**one) for name, one in known["operations"].items()}
-    return Description(operations=operations, objects=known["objects"])
+    operations = {name: ApiOperation(**one) for name, one in known["operations"].items()}
+    return ApiDescription(operations=operations, objects=known["objects"])
 
 
 def extract(document: Mapping[str, Any]) -> dict[str, Any]:

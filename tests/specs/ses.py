@@ -8,13 +8,13 @@ from typing import Any, Final
 import botocore.session
 
 from oncely.testing.sandbox.http_messages import SandboxRequest, SandboxResponse
-from tests.specs.description import Description, Operation
+from tests.specs.description import ApiDescription, ApiOperation
 
 _SCALARS: Final = {"double": "number", "float": "number", "long": "integer", "timestamp": "any"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SesDescription(Description):
+class SesDescription(ApiDescription):
     """SES names an error in a header, and each error has its own status."""
 
     errors: Mapping[str, int]
@@ -31,7 +31,7 @@ def described() -> SesDescription:
     """Describe how Oncely sends an email."""
     operation = _operation("SendEmail")
     objects: dict[str, Any] = {"Error": {"message": "string"}}
-    sends = Operation(
+    sends = ApiOperation(
         request=_type(operation.input_shape, objects),
         responses={"200": _type(operation.output_shape, objects), "default": "#Error"},
     )
@@ -48,7 +48,7 @@ def compare_output(name: str, output: Mapping[str, Any]) -> Iterator[str]:
     """Where what an operation returns differs."""
     objects: dict[str, Any] = {}
     type_ = _type(_operation(name).output_shape, objects)
-    yield from Description(operations={}, objects=objects).compare(type_, output, name)
+    yield from ApiDescription(operations={}, objects=objects).compare(type_, output, name)
 
 
 @cache

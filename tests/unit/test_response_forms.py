@@ -19,12 +19,12 @@ from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest,
 from oncely.testing.sandbox.provider_sandbox import sandbox_type
 
 Body = Mapping[str, Any]
-Change = Callable[[SandboxResponse], SandboxResponse]
+ResponseChange = Callable[[SandboxResponse], SandboxResponse]
 LEFT_OUT: Final = object()
 JOB: Final = JobKey("payment.charge:order_1")
 
 
-def connect(plugin: AnyProvider, change: Change) -> tuple[Any, Any]:
+def connect(plugin: AnyProvider, change: ResponseChange) -> tuple[Any, Any]:
     """The shipped client and the model, whose responses are changed."""
 
     class Changed(sandbox_type(plugin)):  # type: ignore[misc]  # known only now

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.specs.description import Description
+from tests.specs.description import ApiDescription
 
-DESCRIPTION = Description(
+DESCRIPTION = ApiDescription(
     operations={},
     objects={"Refund": {"id": "string", "reason?": "string", "charge?": ["#Charge", "string"]}}
     | {"Charge": {"amount": "integer", "kinds?": {"array": {"enum": ["card"]}}}}

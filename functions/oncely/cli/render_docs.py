@@ -21,7 +21,6 @@ from oncely.domain.profiles import ProviderProfile
 from oncely.provider import AnyProvider
 from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.table_schema import KeySchema, TableSchema
-from oncely.testing.sandbox.provider_sandbox import sandbox_type
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
@@ -51,8 +50,8 @@ but none is renamed.
 """
 _MODELS: Final = """\
 Tests compare every request of a shipped client, and every response of its model, with what the
-vendor publishes as data: the installed SDK of Stripe, HubSpot's OpenAPI, and botocore. They fail
-for a difference that is not in this list, and for one in it that is gone.
+vendor publishes as data. They fail for a difference that is not in this list, and for one in it
+that is gone.
 """
 _NOT_DESCRIBED: Final = "No description is published as data. The vendor's SDK reads the responses."
 _TABLES_INTRO: Final = """\
@@ -204,6 +203,9 @@ def _providers() -> Iterator[str]:
             yield f"| {plugin.profile.name} | {name} | {value} | {basis} |"
     for plugin in (one for one in plugins if one.facts):
         yield from _provider(plugin.profile.name, facts_of(plugin))
+    # The models need packages that the command line does not.
+    from oncely.testing.sandbox.provider_sandbox import sandbox_type
+
     yield from ("", "## Where a model knowingly differs", "", _MODELS)
     for plugin in plugins:
         if plugin.sandbox is not None:

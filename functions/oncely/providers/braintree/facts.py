@@ -164,8 +164,8 @@ FACTS: Final = ProviderFacts(
         ),
         (
             "Until a sale is settled, it can only be voided in full: that is the refund of all of "
-            "it, and a part waits. Then a refund is one call with our key, and its `order_id` "
-            "holds its job. The sale lists its refunds."
+            "it, and a part waits. Then a refund is one call with an idempotency key, and its "
+            "`order_id` holds its job. The sale lists its refunds."
         ),
         (
             "Soft and hard declines end the job; the result has the processor's code and type. "
