@@ -14,6 +14,7 @@ from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
+from oncely.domain.table_identity import TableIdentity
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
 from oncely.testing.sandbox import FaultKind
@@ -197,13 +198,17 @@ def job_leased_elsewhere(stack: StackClient) -> None:
 
 
 def deployment_identity(stack: StackClient) -> str:
+    return table_identity(stack).deployment
+
+
+def table_identity(stack: StackClient) -> TableIdentity:
     return stack.once(_read_identity)
 
 
-def _read_identity(stack: StackClient) -> str:
+def _read_identity(stack: StackClient) -> TableIdentity:
     found = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"]).identity()
     assert found is not None
-    return found.deployment
+    return found
 
 
 def claim_as_other_worker(

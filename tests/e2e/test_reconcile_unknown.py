@@ -12,7 +12,12 @@ from oncely.domain.lifecycle import Event, Status
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import ACCOUNT
 from tests.e2e.deployed_stack import StackClient, wait_for
-from tests.e2e.scenarios import claim_as_other_worker, count_charges, put_order
+from tests.e2e.scenarios import (
+    claim_as_other_worker,
+    count_charges,
+    put_order,
+    table_identity,
+)
 from tests.e2e.unresolved_jobs import (
     UnresolvedJob,
     change_amount_at_stripe,
@@ -173,7 +178,13 @@ def test_possibly_sent_mail_waits_for_its_event_and_needs_review_without(
 
     # Its event arrives late.
     claimed = get_job(deployment, key)
-    event = mail_event("Send", key=key, fence=claimed.fence, deployment=claimed.deployment)
+    event = mail_event(
+        "Send",
+        key=key,
+        fence=claimed.fence,
+        deployment=claimed.deployment,
+        tag_key=table_identity(deployment).tag_key,
+    )
     deployment.send("EventsQueueUrl", as_delivered({**event, "account": ACCOUNT}))
     deployment.wait_for_job(key, "finished")
     assert get_job(deployment, key).provider_ref == "mail_1"
