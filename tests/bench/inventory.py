@@ -48,14 +48,19 @@ class Inventory:
         return None
 
     @cached_property
+    def sweep_schedule(self) -> Mapping[str, Any]:
+        """The only schedule that invokes all day long."""
+        schedules = self.of_type("AWS::Scheduler::Schedule")
+        [sweeps] = (one for one in schedules if one["ScheduleExpression"] in _MINUTES)
+        return sweeps
+
+    @property
     def sweeps_each_month(self) -> int:
-        [schedule] = self.of_type("AWS::Scheduler::Schedule")
-        return 30 * 24 * 60 // _MINUTES[schedule["ScheduleExpression"]]
+        return 30 * 24 * 60 // _MINUTES[self.sweep_schedule["ScheduleExpression"]]
 
     @property
     def has_execution_per_sweep(self) -> bool:
-        [schedule] = self.of_type("AWS::Scheduler::Schedule")
-        return "Machine" in json.dumps(schedule["Target"]["Arn"])
+        return "Machine" in json.dumps(self.sweep_schedule["Target"]["Arn"])
 
     @property
     def machine(self) -> Mapping[str, Any]:
