@@ -61,6 +61,8 @@ LIST_LAG: Final = timedelta(minutes=5)
 # How long a key is used where the provider documents no window, as for Braintree's SDK. A repeat
 # waits until a lookup proves absence in any case; the key also covers a request that arrives later.
 UNDOCUMENTED_KEY_TTL: Final = timedelta(days=1)
+# Requests until a refund is sent: the charge is read, and a key that is not allowed is left out.
+MAX_SEND_CALLS: Final = 3
 
 
 class RefundMessage(Message):
@@ -268,6 +270,9 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
         if call.job.provider_ref is not None:
             return Anomalous(f"its row names {call.job.provider_ref} before a refund was made")
+        # This worker may have stalled while it read the ledger, and another may own the job now.
+        if not call.has_time_for(MAX_SEND_CALLS * self.policy.profile.request_timeout):
+            return NotSent("not enough time was left to send it", retry_after=timedelta())
         outcome = self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
         now = self.dependencies.clock.now()
         if isinstance(outcome, NotSent) and now - call.job.began_at(now) > _GRACE_PERIOD:
