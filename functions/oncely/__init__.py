@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from oncely.domain.gate import EndpointGroup as EndpointGroup
     from oncely.domain.gate import RateLimit as RateLimit
     from oncely.domain.gate import shared_limit as shared_limit
-    from oncely.domain.jobs import Job as Job
+    from oncely.domain.jobs import JobRow as JobRow
     from oncely.domain.keys import MAX_ID_LENGTH as MAX_ID_LENGTH
     from oncely.domain.keys import IdempotencyKey as IdempotencyKey
     from oncely.domain.keys import JobKey as JobKey
@@ -108,7 +108,7 @@ _PUBLIC_NAMES: Final = {
         "UnavailableError"
     ),
     "oncely.domain.gate": "EndpointGroup RateLimit shared_limit",
-    "oncely.domain.jobs": "Job",
+    "oncely.domain.jobs": "JobRow",
     "oncely.domain.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.domain.lifecycle": "Status",
     "oncely.domain.money": "Money",

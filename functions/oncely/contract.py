@@ -25,7 +25,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.ended_jobs import MONEY_RETENTION, PROOF_RETENTION
 from oncely.domain.erasure import DataOwner
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import (
     MAX_IDEMPOTENCY_KEY_LENGTH,
     IdempotencyKey,
@@ -98,7 +98,7 @@ PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | NotThereYet[F] | M
 class EffectCall(Generic[F]):
     """One attempt at an effect: the current job and the facts of its precheck."""
 
-    job: Job
+    job: JobRow
     facts: F
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     verified: bool = False  # this run created or verified the saved reference
@@ -163,7 +163,7 @@ class Contract(ABC, Generic[M, F]):
             vars(self)["policy"] = self.policies.get(self.provider or "", self.policy)
 
     @classmethod
-    def policy_of(cls, job: Job) -> RetryPolicy:
+    def policy_of(cls, job: JobRow) -> RetryPolicy:
         """Return the policy of a job, by the provider in its row."""
         return cls.policies.get(job.provider or "", cls.policy)
 
@@ -244,7 +244,7 @@ class Contract(ABC, Generic[M, F]):
         return None
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         """Describe a finished job for a support agent."""
         if job.is_unconfirmed:
             verb = cls.description.done_verb
@@ -315,7 +315,7 @@ class Contract(ABC, Generic[M, F]):
         del call
         return Anomalous("this job type prepares nothing that could be closed")
 
-    def lookup_closed(self, job: Job) -> EffectOutcome:
+    def lookup_closed(self, job: JobRow) -> EffectOutcome:
         """Look up whether the prepared reference is closed, without the business rows. Read-only.
 
         Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it, and
@@ -324,17 +324,17 @@ class Contract(ABC, Generic[M, F]):
         del job
         return LookupUnsupported()
 
-    def on_success(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_success(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a finished job."""
         del facts, job
         return ()
 
-    def on_failure(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_failure(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a declined job."""
         del facts, job
         return ()
 
-    def on_cancel(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a job that an operator cancelled."""
         del facts, job
         return ()
@@ -345,7 +345,7 @@ class Contract(ABC, Generic[M, F]):
         return ()
 
     def business_writes(
-        self, event: Event, facts: F, job: Job, outcome: EffectOutcome
+        self, event: Event, facts: F, job: JobRow, outcome: EffectOutcome
     ) -> tuple[BusinessWrite, ...]:
         """Return the business writes for the transaction that records this event."""
         outcome_writes = outcome.writes if isinstance(outcome, Succeeded) else ()
@@ -371,7 +371,7 @@ class Contract(ABC, Generic[M, F]):
         del now
         return ()
 
-    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
         """Return the messages to send after this job has ended, from its row alone."""
         del job
         return ()

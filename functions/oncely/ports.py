@@ -11,7 +11,7 @@ from oncely.domain.due import DueAction
 from oncely.domain.effect_outcomes import BusinessWrite, Json
 from oncely.domain.event_records import EventRecord
 from oncely.domain.gate import GateSnapshot, GateState, Pause, Slots
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.provider_events import EffectChange
 from oncely.job_settings import JobSettings
@@ -30,12 +30,12 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class _WithJob:
-    job: Job
+    job: JobRow
 
 
 @dataclass(frozen=True)
 class _WithRow:
-    row: Job
+    row: JobRow
 
 
 class Claimed(_WithJob):
@@ -50,7 +50,7 @@ class ClaimFailed(_WithRow):
 class PrerequisiteNotMet:
     """A claim whose prerequisite job has not failed."""
 
-    other: Job | None
+    other: JobRow | None
 
 
 class Swapped(_WithJob):
@@ -61,7 +61,7 @@ class Swapped(_WithJob):
 class VersionConflict:
     """A row that changed since it was read."""
 
-    row: Job | None  # None if the row was removed
+    row: JobRow | None  # None if the row was removed
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class AlreadyExists(_WithRow):
 class ForgedRow:
     """A row that none of our functions wrote. Nothing of it counts, and `create` may replace it.
 
-    See `Job.is_forged`. A row that cannot be read counts the same.
+    See `JobRow.is_forged`. A row that cannot be read counts the same.
     """
 
     status: str  # as it was inserted, or "unreadable"
@@ -99,10 +99,10 @@ CreateResult: TypeAlias = Created | AlreadyExists | ForgedRow
 class JobStore(Protocol):
     """The job rows. Every write states what it expects to find; losing a race is a value."""
 
-    def get(self, key: JobKey) -> Job | None:
+    def get(self, key: JobKey) -> JobRow | None:
         """Read a row consistently. Returns None if there is none."""
 
-    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+    def create(self, job: JobRow, *, replacing: ForgedRow | None = None) -> CreateResult:
         """Write a new row if none exists, or in place of a forged one, of which nothing stays."""
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -111,11 +111,11 @@ class JobStore(Protocol):
     def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
         """Make an unknown job due now. Returns False if the row stays as it is."""
 
-    def save_event(self, row: Job, event: EventRecord) -> bool:
+    def save_event(self, row: JobRow, event: EventRecord) -> bool:
         """Save an event, whatever the status. Returns False if another was saved since."""
 
     def compare_and_swap(
-        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+        self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         """Replace `before` with `after` if it is unchanged, in one transaction with the writes."""
 
@@ -209,10 +209,10 @@ class GateTable(Protocol):
 class EventBus(Protocol):
     """The event bus for other systems."""
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: JobRow) -> None:
         """Publish that a job has ended. Subscribers may receive it more than once."""
 
-    def publish_change(self, job: Job, change: EffectChange) -> None:
+    def publish_change(self, job: JobRow, change: EffectChange) -> None:
         """Publish that the effect of a job changed later, also more than once."""
 
 
@@ -235,10 +235,10 @@ class WindowTaken:
 class JobInserter(Protocol):
     """Inserts new rows, and never replaces one."""
 
-    def insert(self, job: Job) -> CreateResult: ...
+    def insert(self, job: JobRow) -> CreateResult: ...
 
     def insert_unique(
-        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+        self, job: JobRow, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         """Insert a row and its window, if the window is free, expired, or `replacing`'s."""
 

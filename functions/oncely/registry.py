@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidMessageError, InvariantError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.schedule import MAX_SCHEDULE_LIMIT
@@ -63,7 +63,7 @@ class ContractRegistry:
             _raise_invalid_message(reason)
         return self.parse_body(body)
 
-    def parse_row(self, job: Job) -> tuple[type[AnyContract], Message]:
+    def parse_row(self, job: JobRow) -> tuple[type[AnyContract], Message]:
         """Parse the message of a row. It must be the message of this job.
 
         Permissions are limited by key. A row that could carry another job's message would give its

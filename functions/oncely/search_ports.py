@@ -9,7 +9,7 @@ from oncely.domain.bulk_runs import BulkRun
 from oncely.domain.effect_outcomes import LookupFailed
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import EntryKind, LedgerEntry, LedgerPage, PaymentOwner
 from oncely.domain.lifecycle import Status
@@ -61,7 +61,7 @@ class JobIndex(Protocol):
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         """Count the jobs that entered these statuses since then, up to `limit`."""
 
-    def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, Job | UnreadableRow]":
+    def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, JobRow | UnreadableRow]":
         """Read these rows consistently. Missing rows are left out."""
 
 
@@ -113,7 +113,7 @@ class HistoryReader(Protocol):
 class RowPage:
     """A page of a scan of the job table."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobRow, ...]
     unreadable: tuple[tuple[str, int | None], ...]  # keys and versions
     after: str | None  # continues the scan; None on the last page
 

@@ -9,7 +9,7 @@ from oncely.aws.dynamodb_job_inserter import WINDOW_KEY_PREFIX, window_values
 from oncely.aws.dynamodb_sweep_leases import LEASE_KEY_PREFIX
 from oncely.aws.job_rows import serialize_job
 from oncely.domain.alert_budget import ALERT_KEY_PREFIX
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import JobKey
 from oncely.ports import UniqueWindow
 
@@ -32,7 +32,7 @@ def window_attributes() -> list[str]:
     return sorted(["job_key", *window_values(job, window)])
 
 
-def _enqueued_job() -> Job:
+def _enqueued_job() -> JobRow:
     at = datetime.now(tz=UTC)
     return new_job(
         JobKey("any.job:1"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from oncely.aws.job_rows import Attributes
 from oncely.aws.own_tables import JOBS, TTL_ATTRIBUTE
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import job_key
 from tests.bench.capacity import item_bytes, stored_bytes
 from tests.bench.metering import Meter, MeteredCall, UnitsByIndex, total_units
@@ -136,7 +136,7 @@ class _MeteredStack:
         self.world.reconcile(self.sample.key)
         assert self.read_job().ended, "the sweep did not resolve the job"
 
-    def read_job(self) -> Job:
+    def read_job(self) -> JobRow:
         dynamo = self.meter.dynamo
         job = dynamo.store(dynamo.admin).get(self.sample.key)
         assert job is not None

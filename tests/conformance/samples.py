@@ -9,7 +9,7 @@ from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.jobs import ENGINE_NUMBER, Job, new_job
+from oncely.domain.jobs import ENGINE_NUMBER, JobRow, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, JobStore
@@ -52,13 +52,13 @@ def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) 
     return replace(claim, **changes)
 
 
-def claimed_job(claim: Claim) -> Job:
+def claimed_job(claim: Claim) -> JobRow:
     job = apply_claim(None, claim)
     assert job is not None
     return job
 
 
-def make_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+def make_ready_job(key: JobKey = KEY, **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     job = new_job(
         key,
         "payment.charge",
@@ -71,22 +71,22 @@ def make_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  #
     return replace(job, **changes)
 
 
-def claim_job(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa: ANN401  # fields of a claim
+def claim_job(store: JobStore, owner: str = "", **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a claim
     result = store.claim(make_claim(owner, **changes))
     assert isinstance(result, Claimed)
     return result.job
 
 
-def apply_event(job: Job, event: Event, *, seconds: float = 2, **changes: object) -> Job:
+def apply_event(job: JobRow, event: Event, *, seconds: float = 2, **changes: object) -> JobRow:
     reason = f"because: {event}"
     return job.apply(event, now=time_at(seconds), actor="worker", reason=reason, **changes)
 
 
-def add_note(job: Job, *, seconds: float = 3) -> Job:
+def add_note(job: JobRow, *, seconds: float = 3) -> JobRow:
     return job.apply(Event.NOTE, now=time_at(seconds), actor="another worker", reason="late answer")
 
 
-def finish_job(job: Job, *, seconds: float = 2) -> Job:
+def finish_job(job: JobRow, *, seconds: float = 2) -> JobRow:
     return apply_event(
         job,
         Event.CONFIRM,
@@ -97,7 +97,7 @@ def finish_job(job: Job, *, seconds: float = 2) -> Job:
     )
 
 
-def fail_job(job: Job) -> Job:
+def fail_job(job: JobRow) -> JobRow:
     code = "card_declined"
     return apply_event(job, Event.DECLINE, result={"code": code}, last_error=code)
 
@@ -151,7 +151,7 @@ PROVIDER_EVENTS = (
 )
 
 
-def job_with_every_field() -> Job:
+def job_with_every_field() -> JobRow:
     """A job with a value in every field, including fields that are added later."""
     chosen: dict[str, object] = {
         "job_key": KEY,
@@ -163,7 +163,7 @@ def job_with_every_field() -> Job:
         "min_engine": ENGINE_NUMBER,  # a higher number cannot be read
         "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL has whole seconds
     }
-    kinds = get_type_hints(Job)
+    kinds = get_type_hints(JobRow)
     for number, name in enumerate(sorted(kinds.keys() - chosen.keys())):
         match set(get_args(kinds[name]) or [kinds[name]]) - {NoneType}:
             case kind if kind == {str}:
@@ -178,4 +178,4 @@ def job_with_every_field() -> Job:
                 chosen[name] = (time_at(number), time_at(number + 1))
             case _:
                 chosen[name] = AWKWARD_VALUES
-    return Job(**chosen)  # type: ignore[arg-type]  # fields by name
+    return JobRow(**chosen)  # type: ignore[arg-type]  # fields by name

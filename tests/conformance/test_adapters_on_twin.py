@@ -31,7 +31,7 @@ from oncely.domain.gate import (
     open_circuit,
     take_probe,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import TRANSITIONS, Event, Status
 from oncely.ports import ForgedRow, UniqueWindow
@@ -77,7 +77,7 @@ class Play:
         self.events = DynamoBusinessTable(client, EVENTS, "import_events")
         self.twin = twin
         self.step = 0
-        self.seen: dict[JobKey, list[Job]] = {key: [] for key in KEYS}
+        self.seen: dict[JobKey, list[JobRow]] = {key: [] for key in KEYS}
 
     def one(self, *choices: Any) -> Any:  # noqa: ANN401  # any of them
         return self.draw.choice(choices)
@@ -223,7 +223,7 @@ class Play:
         partition = {"record_id": "crm#1"}
         self.events.delete_partition(partition, sort="event_id", dry_run=self.is_drawn())
 
-    def _new_job(self, key: JobKey) -> Job:
+    def _new_job(self, key: JobKey) -> JobRow:
         return make_ready_job(
             key,
             status=self.one(Status.READY, Status.READY, Status.UNKNOWN),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from oncely.domain.due import DUE_SHARDS, DueAction, due_shard
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import DueEntry, Swapped
@@ -36,7 +36,7 @@ def partitions(db: StoreFixture) -> dict[DueAction, tuple[JobKey, ...]]:
     return {action: tuple(one.job_key for one in due_entries(db, action)) for action in DueAction}
 
 
-def swap(db: StoreFixture, before: Job, after: Job) -> Job:
+def swap(db: StoreFixture, before: JobRow, after: JobRow) -> JobRow:
     result = db.store.compare_and_swap(before, after)
     assert isinstance(result, Swapped)
     return result.job

@@ -7,7 +7,7 @@ import pytest
 
 from oncely.aws.job_rows import Attributes, serialize_job
 from oncely.domain.errors import NotConfiguredError, UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.ports import (
@@ -86,7 +86,7 @@ def test_row_that_was_marked_since_is_not_replaced(store: JobStore, mark: dict[s
     seen = forge(store)
     row = store.get(KEY)
     assert row is not None
-    marked = Job(**{**vars(add_note(row)), **mark, "version": row.version})
+    marked = JobRow(**{**vars(add_note(row)), **mark, "version": row.version})
     store.compare_and_swap(row, marked)
 
     assert store.create(NEW, replacing=seen) == AlreadyExists(marked)

@@ -1,6 +1,6 @@
 """Finding jobs by business id, customer, reference and status, on every engine."""
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Swapped
@@ -13,7 +13,7 @@ def key(number: int) -> JobKey:
     return JobKey(f"payment.charge:order_{number}")
 
 
-def add_ready_job(db: StoreFixture, number: int, **changes: object) -> Job:
+def add_ready_job(db: StoreFixture, number: int, **changes: object) -> JobRow:
     job = make_ready_job(key(number), created_at=time_at(60 * number), **changes)
     db.store.create(job)
     return job
@@ -60,7 +60,7 @@ def test_hostile_ids_find_exactly_their_own_job(db: StoreFixture) -> None:
             assert find(one, limit=10) == [key(number)]
 
 
-def add_review_job(db: StoreFixture, number: int) -> Job:
+def add_review_job(db: StoreFixture, number: int) -> JobRow:
     job = add_ready_job(db, number)
     moved = job.apply(Event.ESCALATE, now=time_at(60 * number), actor="test", reason="test")
     db.store.compare_and_swap(job, moved)

@@ -8,7 +8,7 @@ import pytest
 
 from oncely.domain.claims import ClaimFailure, apply_claim, classify_claim_failure
 from oncely.domain.errors import UnavailableError, UnreadableRowError
-from oncely.domain.jobs import ENGINE_NUMBER, Job
+from oncely.domain.jobs import ENGINE_NUMBER, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
@@ -31,7 +31,7 @@ RIGHT: Final = {"job": "payment.charge", "v": 1, "order_id": "18452"}
 WRONG: Final = {**RIGHT, "amount": 1}
 
 
-def make_review(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+def make_review(key: JobKey = KEY, **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     review = apply_event(
         make_ready_job(key, message=WRONG),
         Event.ESCALATE,
@@ -265,7 +265,7 @@ def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
     ids=["ready", "claimed before", "review"],
 )
 def test_row_of_newer_engine_is_left_alone(
-    store: JobStore, row: Job, changes: dict[str, Any]
+    store: JobStore, row: JobRow, changes: dict[str, Any]
 ) -> None:
     store.create(row)
     with pytest.raises(UnreadableRowError, match="deploy the newer version again"):

@@ -7,7 +7,7 @@ import pytest
 
 from oncely.aws.expressions import compare_and_swap_update
 from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import JobStore, Swapped, VersionConflict
 from tests.conformance.samples import (
@@ -28,7 +28,7 @@ from tests.conformance.samples import (
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
-MOVES: Mapping[str, Callable[[Job], Job]] = {
+MOVES: Mapping[str, Callable[[JobRow], JobRow]] = {
     "save the reference": lambda job: apply_event(job, Event.CHECKPOINT, provider_ref="pi_1"),
     "finish": finish_job,
     "fail": fail_job,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.effect_outcomes import Precondition
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
@@ -25,7 +25,7 @@ from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
 
-def pay(db: StoreFixture, before: Job, **changes: object) -> SwapResult:
+def pay(db: StoreFixture, before: JobRow, **changes: object) -> SwapResult:
     write = paid_order_write(**changes)
     return db.store.compare_and_swap(before, finish_job(before, seconds=3), business_writes=[write])
 
@@ -34,7 +34,7 @@ def order(db: StoreFixture) -> object:
     return db.rows.get("orders", ORDER_KEY)
 
 
-def claim_unpaid(db: StoreFixture) -> Job:
+def claim_unpaid(db: StoreFixture) -> JobRow:
     db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
     return claim_job(db.store)
 

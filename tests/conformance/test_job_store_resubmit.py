@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from tests.conformance.samples import (
@@ -34,7 +34,7 @@ def make_resubmission_claim(previous: tuple[datetime, ...] | None = None) -> Cla
     )
 
 
-def add_failed_job(store: JobStore) -> Job:
+def add_failed_job(store: JobStore) -> JobRow:
     first = claim_job(store)
     failed = fail_job(first)
     store.compare_and_swap(first, failed)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from tests.e2e.deployed_stack import StackClient
@@ -62,11 +62,11 @@ def many_jobs(stack: StackClient) -> None:
         list(pool.map(write, range(0, JOB_COUNT, BATCH)))
 
 
-def _review_job(key: str, text: str, *, hours: int = 0) -> Job:
+def _review_job(key: str, text: str, *, hours: int = 0) -> JobRow:
     # Without a due time the scheduled sweep leaves it alone.
     job_type = key.partition(":")[0]
     before = datetime.now(UTC) - timedelta(hours=hours, minutes=5)
-    return Job(
+    return JobRow(
         job_key=JobKey(key),
         job_type=job_type,
         status=Status.NEEDS_REVIEW,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from tests.e2e import scenarios
@@ -35,7 +35,7 @@ def test_forged_row_with_invented_reference_is_neither_charged_nor_called_paid(
     key = JobKey("payment.charge:order_invented")
     scenarios.put_order(deployment, "invented")
     now = datetime.now(tz=UTC)
-    forged = Job(
+    forged = JobRow(
         job_key=key,
         job_type="payment.charge",
         status=Status.READY,

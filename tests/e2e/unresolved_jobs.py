@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.effect_outcomes import Prepared
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, idempotency_key, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
@@ -52,7 +52,7 @@ def create_unresolved_job(
         stack, order_id, number=1, confirmed=confirmed, method=method, amount=amount
     )
     now = datetime.now(UTC)
-    job = Job(
+    job = JobRow(
         job_key=key,
         job_type="payment.charge",
         status=status,
@@ -130,7 +130,7 @@ def job_store(stack: StackClient) -> DynamoJobStore:
     )
 
 
-def get_job(stack: StackClient, key: str) -> Job:
+def get_job(stack: StackClient, key: str) -> JobRow:
     found = job_store(stack).get(JobKey(key))
     assert found is not None, f"there is no row of {key}"
     return found

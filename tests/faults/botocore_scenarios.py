@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.testing import Scenario
 
 
-def botocore_scenarios(direct: Iterable[Scenario], neighbour: Job) -> Iterator[Scenario]:
+def botocore_scenarios(direct: Iterable[Scenario], neighbour: JobRow) -> Iterator[Scenario]:
     """`neighbour` is the row of a job that a sweep escalates."""
     by_name = {one.name: one for one in direct}
     chosen = (

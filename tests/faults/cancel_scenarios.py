@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE
@@ -50,7 +50,7 @@ def check_never_cancelled_and_charged(ended: FinalState) -> Iterator[str]:
             yield f"the job is cancelled, and {open_ones} can still be confirmed"
 
 
-def cancel_scenarios(charging: Callable[..., Scenario], enqueued: Job) -> tuple[Scenario, ...]:
+def cancel_scenarios(charging: Callable[..., Scenario], enqueued: JobRow) -> tuple[Scenario, ...]:
     """`enqueued` is the row of a job that no worker has claimed."""
     payments = stripe(honors_idempotency_keys=False)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
@@ -98,7 +98,7 @@ def check_right_message(ended: FinalState) -> Iterator[str]:
 
 
 def early_scenarios(
-    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], wrong_row: Job
+    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], wrong_row: JobRow
 ) -> tuple[Scenario, ...]:
     """The order, the payment or the version arrives at any time, with its own message."""
     payments = stripe(honors_idempotency_keys=False)

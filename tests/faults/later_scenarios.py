@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.text import format_time
@@ -74,7 +74,7 @@ def check_push_time(ended: FinalState) -> Iterator[str]:
 
 
 def later_scenarios(
-    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], row: Job
+    charging: Callable[..., Scenario], pushing: Callable[..., Scenario], row: JobRow
 ) -> tuple[Scenario, ...]:
     """`row` is the row of a charge that whoever may insert rows scheduled for `FIRST`."""
     payments = stripe(honors_idempotency_keys=False)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from oncely.domain.actors import is_operator
 from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryLimits, RetrySafety
@@ -47,7 +47,7 @@ class OneAttemptCharge(PaymentCharge):
     policies: ClassVar = {"stripe": policy}
 
 
-def _review(key: JobKey, message: dict[str, Any], **changes: Any) -> Job:  # noqa: ANN401  # fields
+def _review(key: JobKey, message: dict[str, Any], **changes: Any) -> JobRow:  # noqa: ANN401  # fields
     row = new_job(
         key,
         str(message["job"]),

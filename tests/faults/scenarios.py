@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from oncely.domain.alert_budget import AlertLimits
 from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryLimits
@@ -225,7 +225,7 @@ def add_deleted_contact_and_successor(crm: HubSpotContacts) -> None:
     add_existing_contact(crm)
 
 
-def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> Job:
+def enqueued(key: JobKey, message: Mapping[str, Json], *, seconds: float) -> JobRow:
     due = START + timedelta(seconds=seconds)
     return new_job(
         key, "payment.charge", message, now=START, due_at=due, actor="producer", reason="enqueued"

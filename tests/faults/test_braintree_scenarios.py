@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.profiles import RetryPolicy
 from oncely.domain.table_identity import may_have_lost_history
 from oncely.reconcile import lookup_effect
@@ -20,7 +20,7 @@ STALE = next(one for one in SCENARIOS if one.name == "payment.charge/braintree/s
 
 
 def resend_without_search(
-    job: Job, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
+    job: JobRow, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
 ) -> bool:
     del policy, claims
     return may_have_lost_history(job, replays_until)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import cancel_job
@@ -40,16 +40,16 @@ def test_row_write_over_open_payment_is_found(monkeypatch: pytest.MonkeyPatch) -
 def test_cancelled_job_that_counts_as_forged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the attributes that only we write, nobody could tell it from an inserted row."""
 
-    def is_unclaimed(job: Job) -> bool:
+    def is_unclaimed(job: JobRow) -> bool:
         return not job.was_claimed and not job.allows(Event.CLAIM)
 
-    monkeypatch.setattr(Job, "is_forged", property(is_unclaimed))
+    monkeypatch.setattr(JobRow, "is_forged", property(is_unclaimed))
     found = problems("payment.charge/cancelled-ready", ONE)
     assert "payment.charge:order_18452 was cancelled, and a message ran it" in found
 
 
 def test_forged_row_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Job, "is_forged", property(lambda _: False))
+    monkeypatch.setattr(JobRow, "is_forged", property(lambda _: False))
     for name in ("unknown", "review"):
         found = problems(f"payment.charge/forged-{name}", NONE)
         assert "the forged row blocked its job" in found

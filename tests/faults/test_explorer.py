@@ -17,7 +17,7 @@ from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.domain.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.job_settings import JobSettings
@@ -87,7 +87,7 @@ def test_invariants_hold_in_sampled_schedules(name: str) -> None:
 
 
 def test_premature_lookup_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(job: Job, terms: RetryPolicy) -> object:
+    def at_once(job: JobRow, terms: RetryPolicy) -> object:
         return job.created_at
 
     monkeypatch.setattr(decide, "absence_conclusive_at", at_once)
@@ -305,7 +305,7 @@ def test_script_round_trips() -> None:
 def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     compare_and_swap = DynamoJobStore.compare_and_swap
 
-    def swap(self: DynamoJobStore, before: Job, after: Job, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
+    def swap(self: DynamoJobStore, before: JobRow, after: JobRow, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
         row = self.get(before.job_key) or before
         return compare_and_swap(self, row, after, **business_writes)
 
@@ -318,7 +318,7 @@ def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_reference_saved_by_lost_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        Job, "same_owner_and_status_as", lambda self, row: row.status is self.status
+        JobRow, "same_owner_and_status_as", lambda self, row: row.status is self.status
     )
 
     script = first_violation(BY_NAME["payment.charge/zombie"], SearchLimits(injections=1))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.reconcile import event_proofs
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
@@ -37,7 +37,7 @@ def test_forged_event_would_end_a_receipt_that_was_never_sent(
     )
     assert run_schedule(forged, ScriptedChooser(script))[1] == []
 
-    def any_claim(job: Job, _tag: str, _key: str) -> int:
+    def any_claim(job: JobRow, _tag: str, _key: str) -> int:
         return job.fence
 
     monkeypatch.setattr(event_proofs, "claim_of_tag", any_claim)

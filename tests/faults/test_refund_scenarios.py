@@ -4,7 +4,7 @@ import pytest
 
 from oncely.domain import decide, decisions
 from oncely.domain.effect_outcomes import NotFound
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.profiles import RetryPolicy
 from oncely.testing import SearchLimits
 from oncely.testing.choosers import ScriptedChooser
@@ -20,7 +20,7 @@ def test_request_that_arrives_late_refunds_twice_under_a_new_key(
     stuck = BY_NAME["payment.refund/stuck"]
     assert run_schedule(stuck, ScriptedChooser(()))[1] == []
 
-    def never(_job: Job, _policy: RetryPolicy, _absent: NotFound) -> bool:
+    def never(_job: JobRow, _policy: RetryPolicy, _absent: NotFound) -> bool:
         return False
 
     for module in (decide, decisions):

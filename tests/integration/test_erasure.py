@@ -12,7 +12,7 @@ from oncely.domain.decide import decide
 from oncely.domain.effect_outcomes import Declined, Succeeded
 from oncely.domain.erasure_log import Person
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
@@ -179,7 +179,7 @@ def test_queued_stream_record_does_not_bring_data_back(used: ErasableStack) -> N
     assert used.places_of(*MARKS) - set(KEPT) == set()
 
 
-def late_report(stack: ErasableStack, outcome: Succeeded | Declined) -> Job:
+def late_report(stack: ErasableStack, outcome: Succeeded | Declined) -> JobRow:
     """A worker that was frozen after its claim writes the provider's response."""
     row = stack.jobs()[CHARGED]
     stale = replace(row, status=Status.STARTED, owner="frozen", version=2)
@@ -246,7 +246,7 @@ def test_open_jobs_are_marked_and_drop_data_when_they_end(used: ErasableStack) -
     assert left - set(KEPT) == set()  # neither the job nor the record that it would import
 
 
-def enqueued_row(stack: ErasableStack, message: dict[str, object]) -> Job:
+def enqueued_row(stack: ErasableStack, message: dict[str, object]) -> JobRow:
     contract, parsed = stack.app.registry.parse_mapping(message)
     now = stack.world.clock.now()
     return row_from_message(

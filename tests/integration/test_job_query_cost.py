@@ -11,7 +11,7 @@ import pytest
 from oncely.app import App
 from oncely.aws.job_rows import serialize_job
 from oncely.domain.due import DUE_SHARDS, due_shard
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.operate.job_queries import MAX_COUNT, JobQueries
@@ -31,7 +31,7 @@ MAX_OVERVIEW_READS = 300
 MAX_VIEW_READS = 5_000
 
 
-def make_job(number: int) -> Job:
+def make_job(number: int) -> JobRow:
     at = START + timedelta(seconds=number)
     return samples.make_job(
         job_key=job_key("payment.charge", str(number), prefix="order_"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.ports import (
     AlreadyExists,
@@ -61,12 +61,12 @@ def inject(dynamo: DynamoFixture) -> Iterator[Inject]:
     assert faults.all_used
 
 
-def end(dynamo: DynamoFixture, before: Job, *, with_order: bool = True) -> SwapResult:
+def end(dynamo: DynamoFixture, before: JobRow, *, with_order: bool = True) -> SwapResult:
     writes = [paid_order_write()] if with_order else []
     return dynamo.store().compare_and_swap(before, finish_job(before), business_writes=writes)
 
 
-def claim_unpaid(dynamo: DynamoFixture) -> Job:
+def claim_unpaid(dynamo: DynamoFixture) -> JobRow:
     dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
     return claim_job(dynamo.store())
 

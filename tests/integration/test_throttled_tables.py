@@ -7,7 +7,7 @@ import pytest
 
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.ports import (
     BusinessWriteConflict,
     Claimed,
@@ -66,7 +66,7 @@ class ThrottledTables:
         writes = [paid_order_write()]
         return self.store.compare_and_swap(self.before, self.after, business_writes=writes)
 
-    def row(self) -> Job | None:
+    def row(self) -> JobRow | None:
         return self.dynamo.store(self.dynamo.admin).get(KEY)
 
 

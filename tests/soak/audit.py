@@ -27,7 +27,7 @@ from oncely.contract import providers_of
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.history import HistoryLine, backfill_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import DifferenceKind
 from oncely.domain.lifecycle import Event, Status
@@ -112,7 +112,7 @@ class AuditedOrder:
         return self.plant is None and self.number % every == 0
 
     @property
-    def job(self) -> Job:
+    def job(self) -> JobRow:
         status = {DifferenceKind.CHARGE_OF_FAILED_JOB: Status.FAILED, UNKNOWN: Status.UNKNOWN}
         ended = self.at + timedelta(seconds=1)
         result: dict[str, Json] = {"charge_id": self.charge_id}
@@ -124,7 +124,7 @@ class AuditedOrder:
             reason=f"the provider reports: {self.charge_id} was refunded, not only by Oncely",
             actor="events",
         )
-        return Job(
+        return JobRow(
             job_key=self.job_key,
             job_type="payment.charge",
             status=status.get(self.plant or "", Status.FINISHED),
@@ -146,7 +146,7 @@ class AuditedOrder:
         )
 
     @property
-    def refund_job(self) -> Job | None:
+    def refund_job(self) -> JobRow | None:
         """The job that refunded it, if one did: planted without a refund, or one of many."""
         if self.plant not in REFUND_PLANTS and not self._is_clean(REFUNDED_EVERY):
             return self._void_job if self.is_voided else None
@@ -173,7 +173,7 @@ class AuditedOrder:
         )
 
     @property
-    def _void_job(self) -> Job:
+    def _void_job(self) -> JobRow:
         refund_id = f"rma_{self.number}"
         message: dict[str, Json] = {
             "job": "payment.refund",
@@ -208,10 +208,10 @@ class AuditedOrder:
         return self.plant not in missing
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[JobRow]:
         return [job for job in (self.job, self.refund_job) if job is not None]
 
-    def lines(self, job: Job) -> Iterator[HistoryLine]:
+    def lines(self, job: JobRow) -> Iterator[HistoryLine]:
         """The history of a job: the claim, the saved reference, the end, and the publication."""
         last = backfill_line(job, generation="T1")
         first = replace(last, status="started", version=1, provider_ref=None, result=None)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.aws.job_rows import deserialize_job
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import UNRESOLVED
 from oncely_local.observer import Observer
 from oncely_local.verdict import find_missing_receipts
@@ -48,7 +48,7 @@ class Drain:
                 time.sleep(1)  # only a message that is still invisible is left
         return False
 
-    def rows(self) -> list[Job]:
+    def rows(self) -> list[JobRow]:
         stack = self.environment.stack
         pages = stack.account.client("dynamodb").get_paginator("scan")
         found = pages.paginate(TableName=stack.outputs["JobsTableName"], ConsistentRead=True)
@@ -63,7 +63,7 @@ class Drain:
         self.counts += round_
         return round_.total()
 
-    def _is_drained(self, rows: list[Job]) -> bool:
+    def _is_drained(self, rows: list[JobRow]) -> bool:
         observer = Observer(self.environment.stack)
         seen = observer.jobs()
         return (
@@ -73,7 +73,7 @@ class Drain:
             and {one.body for one in self.workload.invalid} <= set(observer.rejects())
         )
 
-    def _advance_clock(self, rows: list[Job]) -> bool:
+    def _advance_clock(self, rows: list[JobRow]) -> bool:
         """Advance to the next due time. Returns False if there is none."""
         due = min((row.due_at for row in rows if row.due_at), default=None)
         if due is None:

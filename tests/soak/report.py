@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import ENDED, Status
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
@@ -22,7 +22,7 @@ class SoakReport:
     reported_counts: Counter[str]
     drain_counts: Counter[str]
     facts: DemoFinalState
-    rows: Sequence[Job]
+    rows: Sequence[JobRow]
     totals: LedgerTotals
 
     @property

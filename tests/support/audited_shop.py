@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from oncely.domain.history import backfill_line
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.ledger import Difference, DifferenceKind, EntryKind
 from oncely.domain.lifecycle import Event, Status
@@ -46,7 +46,7 @@ class AuditedShop:
         self.world.run(charge_message(order, **message))
         return self.job(order).provider_ref or ""
 
-    def job(self, order: str) -> Job:
+    def job(self, order: str) -> JobRow:
         return self.world.job(f"payment.charge:order_{order}")
 
     def payments(self, provider: str = "stripe") -> Any:  # noqa: ANN401  # each provider's own
@@ -74,7 +74,7 @@ class AuditedShop:
         intents = self.stripe.intents
         intents[ref] = replace(intents[ref], payment=replace(intents[ref].payment, money=money))
 
-    def add_job(self, order: str, *, provider: str, **changes: object) -> Job:
+    def add_job(self, order: str, *, provider: str, **changes: object) -> JobRow:
         """Add a row of a refund, or a charge's like that of a new order, which no worker wrote."""
         self.charge(f"{order}base", provider=provider)
         refund_id, base = f"rma_{order}", self.job(f"{order}base")
@@ -98,7 +98,13 @@ class AuditedShop:
         return job
 
     def add_refund(
-        self, job: Job, entry_id: str, *, provider: str, fails: bool = False, key: str | None = None
+        self,
+        job: JobRow,
+        entry_id: str,
+        *,
+        provider: str,
+        fails: bool = False,
+        key: str | None = None,
     ) -> str:
         """Record a refund at the provider, with the metadata of a job."""
         charge_id = str((job.result or {})["charge_id"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.aws.job_rows import Attributes, serialize_job
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepRequest
@@ -42,7 +42,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     return len(finder.find(SweepRequest.parse({"job_type": "payment.charge"})).items), sum(read)
 
 
-def _job(number: int) -> Job:
+def _job(number: int) -> JobRow:
     return new_job(
         job_key("payment.charge", str(number), prefix="order_"),
         "payment.charge",

@@ -19,7 +19,7 @@ from oncely.aws.s3_history import S3HistoryStore
 from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.aws.stream_records import batch_name, row_changes
 from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, Person
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.operate.erase import Erasure
 from tests.support.dynamo import DynamoFixture
@@ -58,7 +58,7 @@ class ErasableStack:
     dynamo: DynamoFixture
     s3: Any
     bucket: str
-    seen: dict[JobKey, Job] = field(default_factory=dict)
+    seen: dict[JobKey, JobRow] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)  # queued in the stream
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class ErasableStack:
         sent, self.world.outbox.sent = self.world.outbox.sent, []
         return sent
 
-    def jobs(self) -> dict[JobKey, Job]:
+    def jobs(self) -> dict[JobKey, JobRow]:
         pages = DynamoRowScan(self.dynamo.admin, self.dynamo.jobs_table).pages()
         return {job.job_key: job for page in pages for job in page.jobs}
 

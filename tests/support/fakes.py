@@ -8,7 +8,7 @@ from itertools import count
 from botocore.exceptions import EndpointConnectionError
 
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.provider_events import EffectChange
 from oncely.domain.table_identity import TableFacts, TableIdentity
@@ -84,15 +84,15 @@ class SequentialTokens:
 
 @dataclass
 class FakeBus:
-    published: list[Job] = field(default_factory=list)
+    published: list[JobRow] = field(default_factory=list)
     changes: list[tuple[JobKey, EffectChange]] = field(default_factory=list)
     fails: bool = False
     on_change: Callable[[], object] = list  # what happens right after a change was published
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: JobRow) -> None:
         self.published.append(job)
 
-    def publish_change(self, job: Job, change: EffectChange) -> None:
+    def publish_change(self, job: JobRow, change: EffectChange) -> None:
         if self.fails:
             raise UnavailableError("the event bus does not respond")
         self.changes.append((job.job_key, change))

@@ -15,7 +15,7 @@ from oncely.aws.own_tables import GATES, JOBS
 from oncely.aws.ports import AwsPorts
 from oncely.contract import AnyContract, providers_of
 from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.flow.gate import Gate
@@ -334,7 +334,7 @@ class InMemoryStack:
     def alerter(self, **changes: Any) -> ReviewAlerter:  # noqa: ANN401  # ports by name
         return self.app(**changes).review_alerter("reconciler")
 
-    def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> Job:
+    def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> JobRow:
         for _ in range(steps):
             job = self.job(key)
             if job.ended or job.due_at is None:
@@ -349,9 +349,9 @@ class InMemoryStack:
         """Write a line of every row, as it is now."""
         self.app().backfill.run(generation=GENERATION)
 
-    def job(self, key: JobKey | str) -> Job:
+    def job(self, key: JobKey | str) -> JobRow:
         found = self.store.get(JobKey(key))
-        assert isinstance(found, Job), f"there is no row of {key}"
+        assert isinstance(found, JobRow), f"there is no row of {key}"
         return found
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:

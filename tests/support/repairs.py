@@ -1,6 +1,6 @@
 """A payment for an operator to repair: its state, and the request."""
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -49,5 +49,5 @@ def world_with_declined_job() -> InMemoryStack:
     return world
 
 
-def is_unchanged(world: InMemoryStack, before: Job) -> bool:
+def is_unchanged(world: InMemoryStack, before: JobRow) -> bool:
     return world.job(before.job_key) == before

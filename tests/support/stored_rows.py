@@ -15,7 +15,7 @@ from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.ports import Swapped, SwapResult
 from oncely.testing.memory_aws.account import MemoryAws
@@ -56,18 +56,18 @@ class StoredRows(BusinessRows):
                 items.clear()
 
 
-class StoredJobs(MutableMapping[JobKey, Job]):
+class StoredJobs(MutableMapping[JobKey, JobRow]):
     """The job rows of an account that can be read. Setting one writes the row as it is."""
 
     def __init__(self, dynamo: MemoryDynamo) -> None:
         self._items, self._rows = dynamo.tables[JOBS], JobRows(dynamo, JOBS)
 
-    def __getitem__(self, key: JobKey) -> Job:
+    def __getitem__(self, key: JobKey) -> JobRow:
         if (job := self._rows.get(key)) is None:
             raise KeyError(key)
         return job
 
-    def __setitem__(self, key: JobKey, job: Job) -> None:
+    def __setitem__(self, key: JobKey, job: JobRow) -> None:
         assert key == job.job_key
         self._rows.put(job, due_shards=DUE_SHARDS)
 
@@ -106,7 +106,7 @@ class InspectableStore(DynamoJobStore):
         return StoredRows(self.aws.dynamodb)
 
     def compare_and_swap(
-        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+        self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         """Write as deployed, and fail the test of a service that made up the row it saw."""
         row = self.jobs.get(before.job_key)

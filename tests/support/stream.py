@@ -10,7 +10,7 @@ from oncely.aws.job_rows import serialize_job
 from oncely.aws.s3_erasure_log import S3ErasureLog
 from oncely.aws.s3_history import S3HistoryStore
 from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.publish.archive_history import HistoryWriter
 from tests.support.fakes import FakeClock
@@ -42,7 +42,12 @@ class FakeS3:
 
 
 def stream_record(
-    old: Job | None, new: Job | None, *, number: int = 1, at: datetime = NOW, removed_by: str = ""
+    old: JobRow | None,
+    new: JobRow | None,
+    *,
+    number: int = 1,
+    at: datetime = NOW,
+    removed_by: str = "",
 ) -> dict[str, Any]:
     """As Lambda hands it over; `by` removed the row."""
     job = new or old
@@ -61,5 +66,5 @@ def stream_record(
     }
 
 
-def finish_job(job: Job, at: datetime = NOW) -> Job:
+def finish_job(job: JobRow, at: datetime = NOW) -> JobRow:
     return job.apply(Event.CONFIRM, now=at, actor="worker", reason="paid")

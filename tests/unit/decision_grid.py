@@ -23,7 +23,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
@@ -72,7 +72,7 @@ class DecisionCase:
     key_answered: bool  # no earlier request can still arrive under the key
 
     @cached_property
-    def job(self) -> Job:
+    def job(self) -> JobRow:
         # The window ends an hour early, and a whole run must fit before that.
         first_sent = NOW + PROFILE.max_run_time - timedelta(hours=23)
         lease = NOW - PROFILE.request_timeout - timedelta(seconds=30)
@@ -95,7 +95,7 @@ class DecisionCase:
         return decide(self.job, policy, self.outcome, now=NOW, key_scope=scope)
 
     @cached_property
-    def after(self) -> Job:
+    def after(self) -> JobRow:
         return self.decision.apply_to(self.job, now=NOW, actor="worker")
 
 

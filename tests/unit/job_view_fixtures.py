@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from tests.support.fakes import START
@@ -24,7 +24,7 @@ def many_reviews(number: int, *, apart: timedelta = timedelta(seconds=1)) -> InM
         at = START + apart * index
         job_type = "payment.charge" if index % 10 else "sync.push"
         key = JobKey(f"{job_type}:order_{index}")
-        world.store.jobs[key] = Job(
+        world.store.jobs[key] = JobRow(
             job_key=key,
             job_type=job_type,
             status=Status.NEEDS_REVIEW,

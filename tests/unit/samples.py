@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from oncely.domain.claims import Claim
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
@@ -49,7 +49,7 @@ PROFILE: Final = ProviderProfile(
 )
 TERMS: Final = RetryPolicy(safety=RetrySafety.KEYED, profile=PROFILE, limits=RetryLimits())
 
-_STARTED: Final = Job(
+_STARTED: Final = JobRow(
     job_key=KEY,
     job_type="payment.charge",
     status=Status.STARTED,
@@ -89,7 +89,7 @@ _ENTRY: Final = EvidenceEntry(
 )
 
 
-def make_job(**changes: object) -> Job:
+def make_job(**changes: object) -> JobRow:
     """A started job, with these changes."""
     return replace(_STARTED, **changes)  # type: ignore[arg-type]  # fields by name
 

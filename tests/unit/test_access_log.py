@@ -14,7 +14,7 @@ from oncely.admin_page.access_log import ACCESS
 from oncely.admin_page.http_api import Api, ApiRequest, ApiResponse, Route
 from oncely.app import App
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.handlers import read_jobs, repair_jobs
@@ -350,7 +350,7 @@ def test_stack_trace_does_not_quote_typed_text(
     route: str, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
     class Failing(InspectableStore):
-        def get(self, key: JobKey) -> Job | None:
+        def get(self, key: JobKey) -> JobRow | None:
             raise UnavailableError(f"the row of {key} is not available now")
 
     admin = Page(InMemoryStack(store=Failing()), monkeypatch)

@@ -21,7 +21,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD
@@ -77,13 +77,13 @@ UNENDING = st.sampled_from(
 
 @dataclass(frozen=True)
 class GeneratedCase:
-    job: Job
+    job: JobRow
     policy: RetryPolicy
     outcome: EffectOutcome
     decision: Decision
 
     @property
-    def after(self) -> Job:
+    def after(self) -> JobRow:
         return self.decision.apply_to(self.job, now=NOW, actor="worker")
 
 

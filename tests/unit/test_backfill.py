@@ -10,7 +10,7 @@ import pytest
 from oncely.domain.errors import UnavailableError
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryRecordType
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.publish.archive_history import Backfill, BackfillResult
 from oncely.search_ports import RowPage
@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 class FakeScan:
     """Two rows a page; it may break before a page."""
 
-    rows: list[Job]
+    rows: list[JobRow]
     fails_before: int | None = None
     unreadable: tuple[tuple[str, int | None], ...] = ()
 
@@ -46,7 +46,7 @@ class FakeScan:
             )
 
 
-def make_rows(count: int) -> list[Job]:
+def make_rows(count: int) -> list[JobRow]:
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(count)]
     return [make_job(job_key=key, updated_at=NOW - age * DAY) for age, key in enumerate(keys)]
 

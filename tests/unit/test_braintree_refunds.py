@@ -17,7 +17,7 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.ledger import LedgerEntry
 from oncely.domain.lifecycle import Status
@@ -318,7 +318,7 @@ def test_sale_that_cannot_be_read_is_not_refunded(fault: str) -> None:
 # --- The jobs, over the shipped client ---
 
 
-def refund_job(shop: AuditedShop) -> Job:
+def refund_job(shop: AuditedShop) -> JobRow:
     return shop.world.job("payment.refund:order_18452:rma_1")
 
 

@@ -12,7 +12,7 @@ import pytest
 from oncely.app import App
 from oncely.domain.bulk_runs import MAX_BULK_JOBS, BulkRun, SelectedJob
 from oncely.domain.errors import InvalidRequestError, UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
@@ -170,10 +170,10 @@ def test_unreachable_job_does_not_stop_others_and_is_continued() -> None:
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of any port
             return getattr(world.store, name)
 
-        def get(self, wanted: JobKey) -> Job | None:
+        def get(self, wanted: JobKey) -> JobRow | None:
             if wanted == key(1):
                 raise UnavailableError("DynamoDB is throttling")
-            found: Job | None = world.store.get(wanted)
+            found: JobRow | None = world.store.get(wanted)
             return found
 
     first = perform(world, run, world.app(store=Unavailable()))

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.decisions import on_business_conflict
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
 from tests.unit.samples import NOW, TERMS, TICK, make_job
@@ -17,7 +17,7 @@ UNKNOWN = make_job(status=Status.UNKNOWN, lease_until=None)
 
 
 @pytest.mark.parametrize("job", [make_job(attempts=99), UNKNOWN])
-def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
+def test_conflict_in_changeable_rows_makes_job_due_now(job: JobRow) -> None:
     decision = on_business_conflict(job, MOVING, PUSHED, reason="contacts 7", now=NOW)
 
     after = decision.apply_to(job, now=NOW, actor="worker")
@@ -34,7 +34,7 @@ def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, eve
 
 @pytest.mark.parametrize("terms", [TERMS, None])
 @pytest.mark.parametrize("job", [make_job(provider_ref="500", result={"page": 3}), UNKNOWN])
-def test_conflict_in_fixed_rows_needs_review(job: Job, terms: RetryPolicy | None) -> None:
+def test_conflict_in_fixed_rows_needs_review(job: JobRow, terms: RetryPolicy | None) -> None:
     decision = on_business_conflict(job, terms, PUSHED, reason="orders 18452", now=NOW)
 
     after = decision.apply_to(job, now=NOW, actor="worker")

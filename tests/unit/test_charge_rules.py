@@ -4,7 +4,7 @@ import pytest
 
 from oncely.contract import EffectCall, Proceed
 from oncely.domain.effect_outcomes import Anomalous, NotFound
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
 from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -49,7 +49,7 @@ def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | No
         (make_job(result=None), "the order's amount (charge id unknown)."),
     ],
 )
-def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> None:
+def test_success_summary_names_amount_and_charge_id(job: JobRow, words: str) -> None:
     assert PaymentCharge.success_summary(job) == f"Charged once: {words}"
 
 

@@ -4,14 +4,14 @@ import pytest
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.charges import ChargeSummary
-from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NOW, make_job
 
 FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW
 
 
-def charge_job(what: Status | str) -> Job:
+def charge_job(what: Status | str) -> JobRow:
     """A job of this status, or one that is finished with this charge."""
     done = {"status": Status.FINISHED, "result": {"charge_id": what}}
     changes = {"status": what} if isinstance(what, Status) else done
@@ -41,7 +41,7 @@ def test_summary_follows_jobs_of_order(jobs: list[Status | str], summary: str | 
     assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 
-def marked_job(event: Event) -> Job:
+def marked_job(event: Event) -> JobRow:
     review = charge_job(Status.NEEDS_REVIEW)
     marked = {"result": {"code": MARKED_BY_OPERATOR, "reference": "ch_9"}}
     return review.apply(event, now=NOW, actor=operator_actor("ada"), reason="seen", **marked)
@@ -87,7 +87,7 @@ BY_ROW = "the order's row says it was paid (12.50 EUR); no provider confirmed it
         ([charge_job("ch_1")], "charged once, 12.50 EUR on 16 Nov 2026"),
     ],
 )
-def test_word_of_the_order_row_is_not_a_charge(others: list[Job], summary: str) -> None:
+def test_word_of_the_order_row_is_not_a_charge(others: list[JobRow], summary: str) -> None:
     charges = ChargeSummary.from_jobs([UNASKED, *others])
     assert (charges.summary, charges.is_duplicate) == (summary, False)
     assert bool(charges.claimed) is summary.startswith(BY_ROW)

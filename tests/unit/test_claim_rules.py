@@ -7,7 +7,7 @@ import pytest
 
 from oncely.domain.claims import ClaimFailure, classify_claim_failure, on_prerequisite_not_met
 from oncely.domain.decide import guard_before_effect
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.samples import NO_LIMIT, NOW, PROFILE, TERMS, TICK, make_claim, make_job
@@ -30,7 +30,7 @@ TOO_OLD = NOW - TERMS.limits.max_age
         (make_job(status=Status.READY), ClaimFailure.RACE_LOST),
     ],
 )
-def test_failed_claim_reason_follows_row(row: Job, refusal: ClaimFailure) -> None:
+def test_failed_claim_reason_follows_row(row: JobRow, refusal: ClaimFailure) -> None:
     assert classify_claim_failure(row, make_claim(), NOW, NO_LIMIT) is refusal
 
 
@@ -49,7 +49,9 @@ def test_unresolved_values_never_conflict(before: str | None, now: str | None) -
     )
 
 
-def can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED) -> bool:
+def can_execute(
+    job: JobRow, *, scope: str = "live", safety: RetrySafety = RetrySafety.KEYED
+) -> bool:
     claim = make_claim(key_scope=scope)
     refusal = guard_before_effect(job, replace(TERMS, safety=safety), claim, now=NOW)
     if refusal is None:
@@ -69,7 +71,7 @@ def can_execute(job: Job, *, scope: str = "live", safety: RetrySafety = RetrySaf
         pytest.param(make_job(first_sent_at=NOW - SAFE_FOR), False, id="after key window"),
     ],
 )
-def test_effect_runs_only_within_its_limits(job: Job, *, allowed: bool) -> None:
+def test_effect_runs_only_within_its_limits(job: JobRow, *, allowed: bool) -> None:
     assert can_execute(job) is allowed
 
 
@@ -90,7 +92,7 @@ def test_first_send_is_made_in_any_safety_class(safety: RetrySafety) -> None:
 
 
 @pytest.mark.parametrize("row", [make_job(status=status) for status in sorted(Status)])
-def test_unmet_prerequisite_escalates_only_ready_job(row: Job) -> None:
+def test_unmet_prerequisite_escalates_only_ready_job(row: JobRow) -> None:
     decision = on_prerequisite_not_met(row, "order_18452 has not failed")
     escalated = decision and (decision.event, decision.reason)
     ready = row.status is Status.READY

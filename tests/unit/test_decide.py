@@ -24,7 +24,7 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Pending,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, decision_cases
@@ -34,7 +34,7 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 SECONDS_40 = timedelta(seconds=40)  # a request's 10 s, and 30 s of the lookup's lag
 
 
-def _claim(job: Job | None, now: datetime) -> Job:
+def _claim(job: JobRow | None, now: datetime) -> JobRow:
     taken = apply_claim(job, make_claim(now=now, lease_until=now + timedelta(seconds=60)))
     assert taken is not None
     return taken

@@ -17,7 +17,7 @@ from oncely.domain.due import (
     sweep_step,
 )
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_entry, make_job
 
@@ -25,7 +25,7 @@ SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
 
 
-def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> Job:
+def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> JobRow:
     stranded = {"stranded_fence": 1, "stranded_since": NOW - since}
     evidence = (make_entry(event=event),)
     return make_job(status=Status.READY, fence=fence, **stranded, evidence=evidence)
@@ -130,7 +130,7 @@ def test_holds_in_same_millisecond_write_different_rows() -> None:
         (make_job(status=Status.NEEDS_REVIEW, due_at=None), SweepStep.NONE),
     ],
 )
-def test_due_row_needs_one_action(row: Job, step: SweepStep) -> None:
+def test_due_row_needs_one_action(row: JobRow, step: SweepStep) -> None:
     assert sweep_step(row, NOW) is step
 
 

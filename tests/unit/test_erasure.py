@@ -26,7 +26,7 @@ from oncely.domain.erasure_log import (
 from oncely.domain.errors import InvalidRequestError, InvariantError
 from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.history import backfill_line, history_line
-from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.jobs.receipt_send import ReceiptSend
@@ -59,7 +59,7 @@ FILLED: dict[str, Any] = {
 }
 
 
-def ended_job(**changes: Any) -> Job:  # noqa: ANN401  # fields
+def ended_job(**changes: Any) -> JobRow:  # noqa: ANN401  # fields
     entry = EvidenceEntry(
         at=NOW,
         event=Event.CONFIRM,
@@ -72,7 +72,7 @@ def ended_job(**changes: Any) -> Job:  # noqa: ANN401  # fields
     return make_job(provider_ref="pi_1", **given)
 
 
-def marked(job: Job) -> Job:
+def marked(job: JobRow) -> JobRow:
     return request_erasure(NOW).apply_to(job, now=NOW, actor="operator:ada")
 
 
@@ -142,7 +142,7 @@ def test_view_of_erased_job_says_so(status: Status, headline: str) -> None:
 def test_every_other_field_gets_its_default() -> None:
     """A new field is erased unless it is listed as proof."""
     erased = erase_if_complete(marked(ended_job()))
-    for one in fields(Job):
+    for one in fields(JobRow):
         if one.name not in PROOF_FIELDS | {"message", "evidence"}:
             assert getattr(erased, one.name) == one.default, one.name
 

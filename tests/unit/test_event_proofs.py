@@ -17,7 +17,7 @@ from oncely.domain.event_records import (
     add_record,
 )
 from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import on_proof
@@ -181,8 +181,8 @@ def test_sweep_that_has_not_seen_the_event_asks_no_operator(unanswered: InMemory
     unanswered.clock.time = unanswered.job(KEY).due_at or NOW
     read = unanswered.store.get
 
-    def get(key: JobKey) -> Job | None:
-        row: Job | None = read(key)
+    def get(key: JobKey) -> JobRow | None:
+        row: JobRow | None = read(key)
         unanswered.store.get = read
         receive_only_save(unanswered)
         return row

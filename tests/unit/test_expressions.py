@@ -16,7 +16,7 @@ from oncely.aws.expressions import (
 )
 from oncely.aws.job_rows import serialize_field
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import NOW, make_claim, make_job
 
@@ -43,7 +43,7 @@ def assert_only_placeholders(update: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fingerprint", ["of the order", None])
 @pytest.mark.parametrize("customer", ["customer_7", None])
 def test_claim_uses_only_placeholders(
-    fingerprint: str | None, customer: str | None, reopens: Job | None, *, keeps_message: bool
+    fingerprint: str | None, customer: str | None, reopens: JobRow | None, *, keeps_message: bool
 ) -> None:
     claim = make_claim(fingerprint=fingerprint, customer_id=customer, reopens=reopens)
 

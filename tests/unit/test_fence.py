@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import NotAllowed, RepairRequest
@@ -116,7 +116,7 @@ class RestoredBeforeSwap(InspectableStore):
 
     guard: FakeTableGuard
 
-    def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+    def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if after.ended:
             self.guard.state = BLOCKED
             self.jobs.clear()

@@ -6,7 +6,7 @@ import pytest
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.errors import InvalidMessageError, UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.manual_resolution import resolve_manually
@@ -27,12 +27,12 @@ def world() -> InMemoryStack:
     return world
 
 
-def forge(world: InMemoryStack, job_type: str, status: Status = Status.READY) -> Job:
+def forge(world: InMemoryStack, job_type: str, status: Status = Status.READY) -> JobRow:
     world.enqueuer().enqueue(charge_message())
     (real,) = world.store.jobs.values()
     world.store.jobs.clear()
     world.outbox.sent.clear()
-    row: Job = replace(real, job_key=FORGED, job_type=job_type, status=status, fence=1)
+    row: JobRow = replace(real, job_key=FORGED, job_type=job_type, status=status, fence=1)
     world.store.jobs[FORGED] = row
     world.clock.advance(hours=1)
     return row

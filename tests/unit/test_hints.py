@@ -15,7 +15,7 @@ from oncely.domain.hints import (
     apply_hint,
     keep_hint,
 )
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.provider_events import JobHint
@@ -73,7 +73,7 @@ def test_ended_job_is_checked_only_if_event_contradicts_it(
 @pytest.mark.parametrize("reported", ReportedState)
 @pytest.mark.parametrize("status", Status)
 def test_event_that_is_not_the_job_s_does_nothing(status: Status, reported: ReportedState) -> None:
-    def action(job: Job | None) -> HintAction | DropReason:
+    def action(job: JobRow | None) -> HintAction | DropReason:
         return action_for_hint(job, reported, deployment="dev", object_id="pi_1")
 
     ours = make_job(status=status, deployment="dev")

@@ -25,7 +25,7 @@ from oncely.domain.history import (
     scalar_fields,
     unreadable_line,
 )
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 
@@ -34,17 +34,17 @@ LATER = NOW + timedelta(minutes=3)
 TOO_LONG = "x" * (MAX_HISTORY_ID_LENGTH + 1)
 
 
-def line_for(old: Job | None, new: Job | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
+def line_for(old: JobRow | None, new: JobRow | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
     return history_line(old, new, generation=TABLE, at=LATER, **more)
 
 
-def recorded_line(old: Job | None, new: Job | None, **more: Any) -> HistoryLine:  # noqa: ANN401  # the same
+def recorded_line(old: JobRow | None, new: JobRow | None, **more: Any) -> HistoryLine:  # noqa: ANN401  # the same
     line = line_for(old, new, **more)
     assert line is not None
     return line
 
 
-def ready_job() -> Job:
+def ready_job() -> JobRow:
     sent: Any = {"now": NOW, "due_at": NOW, "actor": "producer", "reason": "sent"}
     return new_job(KEY, "payment.charge", {"order_id": "18452"}, **sent)
 

@@ -16,7 +16,7 @@ from oncely.domain.erasure_log import Person
 from oncely.domain.errors import UnavailableError
 from oncely.domain.gate import PauseAction
 from oncely.domain.history import backfill_line, history_line
-from oncely.domain.jobs import Decision, Job, new_job
+from oncely.domain.jobs import Decision, JobRow, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import NO_ROW, TRANSITIONS, Event, Status
 from oncely.domain.manual_resolution import resolve_manually
@@ -69,7 +69,7 @@ def status(request: pytest.FixtureRequest) -> Status:
     return chosen
 
 
-def enqueued_row(**changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+def enqueued_row(**changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     row = new_job(
         KEY,
         "payment.charge",
@@ -84,7 +84,7 @@ def enqueued_row(**changes: Any) -> Job:  # noqa: ANN401  # fields of a job
     return replace(row, **changes)
 
 
-def forge(world: InMemoryStack, status: Status, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+def forge(world: InMemoryStack, status: Status, **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     run_at = NOW + timedelta(days=400)
     row = enqueued_row(status=status, version=70, run_at=run_at, **{"due_at": None, **changes})
     assert isinstance(world.store.create(row), Created)
@@ -326,12 +326,12 @@ def test_forged_failure_allows_no_resubmission(world: InMemoryStack) -> None:
     assert world.payments.calls == []
 
 
-def rows_of_ours() -> dict[str, Job]:
+def rows_of_ours() -> dict[str, JobRow]:
     """Every way out of `ready` without a claim, and what may follow."""
     first, now = enqueued_row(), NOW
     line = history_line(None, first, generation="T1", at=now)
 
-    def after(job: Job, decision: Decision) -> Job:
+    def after(job: JobRow, decision: Decision) -> JobRow:
         return decision.apply_to(job, now=now, actor="operator:ada")
 
     review = after(first, escalate("waited for its order"))

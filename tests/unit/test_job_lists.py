@@ -10,7 +10,7 @@ import pytest
 from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.own_tables import JOBS
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
@@ -32,8 +32,8 @@ def test_window_that_ends_before_it_begins_is_rejected() -> None:
         list(inspector.iter_pages(since=START, until=before))
 
 
-def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[Job]]:  # noqa: ANN401  # arguments of a page
-    pages: list[list[Job]] = []
+def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobRow]]:  # noqa: ANN401  # arguments of a page
+    pages: list[list[JobRow]] = []
     while len(pages) < 20:
         page = world.inspector().list_page(**{"status": "needs_review", **asked})
         pages.append([view.job for view in page.jobs])
@@ -287,7 +287,7 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
 
 
 class _RecordingIndex(DynamoJobIndex):
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, JobRow | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
         return found

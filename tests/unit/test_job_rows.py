@@ -20,7 +20,7 @@ from oncely.aws.job_rows import (
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import ENGINE_NUMBER, Job
+from oncely.domain.jobs import ENGINE_NUMBER, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import truncate_to_milliseconds
@@ -88,20 +88,20 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "evidence": st.lists(ENTRIES, max_size=3).map(tuple),
     "expires_at": st.none() | SECONDS,
 }
-JOBS = st.builds(Job, **FIELDS)
+JOBS = st.builds(JobRow, **FIELDS)
 
 
 def test_samples_cover_every_field_of_job() -> None:
-    assert {field.name for field in fields(Job)} == set(FIELDS)
+    assert {field.name for field in fields(JobRow)} == set(FIELDS)
 
 
 @given(job=JOBS)
-def test_any_job_is_unchanged_after_round_trip(job: Job) -> None:
+def test_any_job_is_unchanged_after_round_trip(job: JobRow) -> None:
     assert deserialize_job(serialize_job(job)) == job
 
 
 @given(job=JOBS)
-def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
+def test_row_is_plain_json_without_null_attribute(job: JobRow) -> None:
     row = serialize_job(job)
     assert json.loads(json.dumps(row)) == row
     assert {"NULL": True} not in row.values()

@@ -9,7 +9,7 @@ import pytest
 from oncely.aws.dynamodb_job_index import DynamoJobIndex
 from oncely.aws.own_tables import JOBS
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.operate.job_queries import SearchResults
 from oncely.search_ports import UnreadableRow
@@ -95,7 +95,7 @@ def test_longest_key_is_shown() -> None:
 class _RecordingIndex(DynamoJobIndex):
     requested_keys: tuple[JobKey, ...] = ()
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, JobRow | UnreadableRow]:
         found = super().get_many(keys)
         self.requested_keys += tuple(found)
         return found

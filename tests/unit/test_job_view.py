@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -19,7 +19,7 @@ from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 from tests.unit.samples import NOW, TICK, make_job
 
 
-def view_of(job: Job) -> JobView:
+def view_of(job: JobRow) -> JobView:
     return build_view(job, ContractRegistry(SHIPPED_JOBS), now=NOW)
 
 
@@ -215,7 +215,7 @@ def test_non_text_request_id_is_not_shown() -> None:
         (make_job(status=Status.READY), "Not done yet. It is waiting for a worker."),
     ],
 )
-def test_headline_follows_status_in_one_sentence(job: Job, headline: str) -> None:
+def test_headline_follows_status_in_one_sentence(job: JobRow, headline: str) -> None:
     assert build_view(job, ContractRegistry(()), now=NOW).headline == headline
     if job.status is not Status.FINISHED:
         assert view_of(job).headline == headline.replace("done", "charged")

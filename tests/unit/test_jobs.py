@@ -6,7 +6,7 @@ import pytest
 
 from oncely.domain.claims import apply_claim
 from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, TICK, make_claim, make_job
 
@@ -26,7 +26,7 @@ def test_enqueued_job_is_ready_and_due() -> None:
 def test_claim_creates_missing_row() -> None:
     claim = make_claim()
 
-    assert apply_claim(None, claim) == Job(
+    assert apply_claim(None, claim) == JobRow(
         job_key=claim.job_key,
         job_type=claim.job_type,
         status=Status.STARTED,

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import CLOCK_SKEW, Job
+from oncely.domain.jobs import CLOCK_SKEW, JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.run.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
@@ -89,7 +89,7 @@ def test_late_worker_with_stopped_clock_cannot_confirm(world: InMemoryStack) -> 
 
 def test_lease_outlives_last_possible_provider_call(world: InMemoryStack) -> None:
     began = world.clock.now()
-    seen: list[Job] = []
+    seen: list[JobRow] = []
 
     run_slowly(world, "execute", lambda: seen.append(world.job(KEY)))
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.flow.gate import Gate
@@ -108,7 +108,7 @@ def outage() -> OutageRecovery:
     world.add_order()
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
-    one: Job = world.job("payment.charge:order_18452")
+    one: JobRow = world.job("payment.charge:order_18452")
     order = {**world.order()}
     (intent,) = world.payments.intents.values()
     for number in range(UNKNOWN - 1):

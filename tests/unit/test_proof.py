@@ -18,7 +18,7 @@ from oncely.domain.ended_jobs import (
     mark_published,
     publishable_without_follow_ups,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from tests.unit.errand_contract import Errand
@@ -36,7 +36,7 @@ REFUSED = make_entry(event=Event.DECLINE, from_status=Status.STARTED, to_status=
 NOTED = make_entry(event=Event.NOTE, from_status=Status.FAILED, to_status=Status.FAILED)
 
 
-def end_job(before: Job = STARTED, after: Job = FINISHED, *, owes: bool = False) -> Job:
+def end_job(before: JobRow = STARTED, after: JobRow = FINISHED, *, owes: bool = False) -> JobRow:
     return finalize_if_ended(before, after, retention=DAYS_400, must_publish=owes, now=NOW)
 
 
@@ -123,5 +123,5 @@ def test_default_retention_follows_safety_and_money(
         (make_job(updated_at=NOW - ROLLBACK_GRACE + TICK), False),
     ],
 )
-def test_unreadable_row_may_publish_after_repair_or_wait(job: Job, *, may: bool) -> None:
+def test_unreadable_row_may_publish_after_repair_or_wait(job: JobRow, *, may: bool) -> None:
     assert publishable_without_follow_ups(job, NOW) is may

@@ -9,7 +9,7 @@ from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -133,7 +133,7 @@ def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
 
 def test_job_finishes_and_stays_due_when_follow_ups_fail() -> None:
     class Broken(PaymentCharge):
-        def follow_ups(self, job: Job) -> tuple[()]:
+        def follow_ups(self, job: JobRow) -> tuple[()]:
             raise KeyError(job.job_key)
 
     world = InMemoryStack(contracts=(Broken,))
@@ -243,7 +243,7 @@ def test_failed_job_is_reported_and_others_are_published() -> None:
     world, keys = world_with_many_jobs(3)
     publish_one = world.bus.publish
 
-    def fail_on_second(job: Job) -> None:
+    def fail_on_second(job: JobRow) -> None:
         if job.job_key == keys[1]:
             raise ValueError("poisoned")
         publish_one(job)

@@ -9,7 +9,7 @@ import pytest
 from oncely.contract import AlreadyResolved, Contract, EffectCall
 from oncely.domain.effect_outcomes import Json, Prepared, Succeeded
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import IdempotencyKey, JobKey, job_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
@@ -135,7 +135,7 @@ def test_absent_payment_is_sent_in_same_step_after_timeout(*, crashes: bool) -> 
 def test_dry_run_reports_outcome_and_writes_nothing() -> None:
     world = world_crashed_after_charge()
     world.clock.advance(hours=1)
-    before: Job = world.job(KEY)
+    before: JobRow = world.job(KEY)
     order = world.order()
 
     assert world.reconcile(KEY, dry_run=True).to_status is Status.FINISHED

@@ -8,7 +8,7 @@ import pytest
 
 from oncely.domain.decisions import SWEEP_HOLD
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepItem
@@ -68,7 +68,7 @@ def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
 class _OneRowFailingStore(InspectableStore):
     broken: JobKey = JobKey("")
 
-    def get(self, key: JobKey) -> Job | None:
+    def get(self, key: JobKey) -> JobRow | None:
         if key == self.broken:
             raise UnavailableError(f"no answer for {key}")
         return super().get(key)

@@ -8,7 +8,7 @@ import pytest
 from oncely.contract import AlreadyResolved, Mismatch
 from oncely.domain.decisions import MESSAGE_GRACE
 from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
 from oncely.reconcile.reconciler import ROW_MISSING, Resolution
@@ -39,7 +39,7 @@ def resolve_during(world: InMemoryStack, action: Callable[[], object]) -> Resolu
     return replace(world.reconciler(), store=store).resolve(KEY)
 
 
-def hold_by_other_sweep(world: InMemoryStack) -> Job:
+def hold_by_other_sweep(world: InMemoryStack) -> JobRow:
     row = world.store.jobs[KEY]
     world.store.jobs[KEY] = replace(row, version=row.version + 1, owner="owner-9")
     return world.job(KEY)

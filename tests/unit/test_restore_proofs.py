@@ -16,7 +16,7 @@ from oncely.domain.history import (
     history_line,
     unreadable_line,
 )
-from oncely.domain.jobs import ENGINE_NUMBER, Job
+from oncely.domain.jobs import ENGINE_NUMBER, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.restore import park_copied_row, restore_row
@@ -33,12 +33,12 @@ LATER = NOW + timedelta(hours=5)
 MESSAGE = {"job": "payment.charge", "v": 1, "order_id": "18452"}
 
 
-def make_charge(**changes: Any) -> Job:  # noqa: ANN401  # fields by name
+def make_charge(**changes: Any) -> JobRow:  # noqa: ANN401  # fields by name
     held = {"job_key": KEY, "message": MESSAGE, "created_at": NOW, "deployment": "dev"}
     return make_job(**{**held, **changes})
 
 
-def make_line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
+def make_line(of: JobRow, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
     made = history_line(None, of, generation="T1", at=NOW)
     assert made is not None
     return replace(made, **changes)
@@ -46,7 +46,7 @@ def make_line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields
 
 @dataclass
 class RestoreHarness:
-    rows: tuple[Job, ...] = ()
+    rows: tuple[JobRow, ...] = ()
     lines: tuple[HistoryLine, ...] = ()
     table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
     store: InspectableStore = field(default_factory=InspectableStore)
@@ -80,7 +80,7 @@ class RestoreHarness:
         assert self.table.writes == []
         return done.reason
 
-    def row(self) -> Job:
+    def row(self) -> JobRow:
         return self.store.jobs[KEY]
 
 
@@ -209,7 +209,7 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
 class FailingAfterStore(InspectableStore):
     left = 1
 
-    def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+    def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if not self.left:
             raise ConnectionError("interrupted")
         self.left -= 1
@@ -270,7 +270,7 @@ def test_table_without_protection_is_not_opened(lacks: str) -> None:
 
 def test_concurrent_row_change_stops_restore() -> None:
     class Racing(InspectableStore):
-        def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
+        def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
             return super().compare_and_swap(before, after, **more)
 

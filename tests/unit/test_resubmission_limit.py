@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -140,7 +140,7 @@ class FailsBeforeClaim(InspectableStore):
 
     def claim(self, claim: Claim) -> ClaimResult:
         if claim.requires_failed and claim.previous_resubmissions == ():
-            failed: Job = self.jobs[claim.requires_failed]
+            failed: JobRow = self.jobs[claim.requires_failed]
             self.jobs[claim.requires_failed] = replace(
                 failed, status=Status.FAILED, resubmissions=(START - timedelta(hours=1),)
             )

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oncely.aws.stack_status import is_rolling_back
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -51,7 +51,7 @@ def test_type_whose_jobs_have_ended_is_removed(world: InMemoryStack) -> None:
 def test_type_with_a_job_in_review_is_refused(world: InMemoryStack) -> None:
     world.run_to_review()
     (row,) = world.store.jobs.values()
-    assert isinstance(row, Job)
+    assert isinstance(row, JobRow)
     assert row.status is Status.NEEDS_REVIEW
     # Its alert is sent, so nothing is due.
     world.store.jobs[row.job_key] = replace(row, due_at=None)

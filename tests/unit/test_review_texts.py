@@ -10,7 +10,7 @@ import typer
 from oncely.cli.main import app
 from oncely.cli.options import parse_time_argument
 from oncely.domain.alert_budget import AlertCause, AlertDigest, AlertKind
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.review import known_facts, open_question
@@ -26,7 +26,7 @@ MANUALLY_RESOLVED = make_entry(
 )
 
 
-def make_review(**changes: object) -> Job:
+def make_review(**changes: object) -> JobRow:
     return make_job(status=Status.NEEDS_REVIEW, **changes)
 
 
@@ -47,7 +47,7 @@ def make_review(**changes: object) -> Job:
         ),
     ],
 )
-def test_open_question_follows_from_stored_fields(job: Job, question: str) -> None:
+def test_open_question_follows_from_stored_fields(job: JobRow, question: str) -> None:
     assert question in open_question(job)
 
 

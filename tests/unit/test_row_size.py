@@ -12,7 +12,7 @@ from oncely.aws.job_rows import serialize_job
 from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
 from oncely.domain.effect_outcomes import BusinessWrite, EffectOutcome, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.ports import ClaimResult, SwapResult
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -53,13 +53,13 @@ class SizeRecordingStore(InspectableStore):
         return result
 
     def compare_and_swap(
-        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+        self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         result = super().compare_and_swap(before, after, business_writes=business_writes)
         self._note(self.jobs[before.job_key])
         return result
 
-    def _note(self, job: Job) -> None:
+    def _note(self, job: JobRow) -> None:
         sizes.setdefault(job.job_type, []).append(item_size(serialize_job(job)))
 
 

@@ -10,7 +10,7 @@ from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.ended_jobs import MONEY_RETENTION
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.history import HistoryLine, history_line
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import JobKey, job_type_of
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
@@ -83,7 +83,7 @@ def sweep(world: InMemoryStack) -> list[RunOutcome]:
 
 def insert_row(
     world: InMemoryStack, run_at: datetime, key: JobKey = KEY, due_at: datetime | None = None
-) -> Job:
+) -> JobRow:
     """Insert a row as whoever holds the producer policy can: with any time."""
     message = charge_message() if key == KEY else RECEIPT
     row = new_job(
@@ -393,7 +393,7 @@ def test_past_time_runs_at_once(shipped: InMemoryStack) -> None:
 class Reminding(PaymentCharge):
     """A receipt follows a week later."""
 
-    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
         return (ReceiptMessage.model_validate({**RECEIPT, "run_at": WEEK}),)
 
 

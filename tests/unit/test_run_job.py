@@ -14,7 +14,7 @@ from oncely.domain.effect_outcomes import (
     InProgress,
     Succeeded,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.ports import ClaimFailed, PrerequisiteNotMet
 from oncely.run.outcomes import (
@@ -34,7 +34,7 @@ BODY = MESSAGE.to_dict()
 NEVER = raising_step(AssertionError("the provider was called"))
 
 
-def ready_job(**changes: object) -> Job:
+def ready_job(**changes: object) -> JobRow:
     named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
     return make_job(**{"status": Status.READY, "fingerprint": None, **named, **changes})
 
@@ -130,7 +130,7 @@ def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
 
 
 class _PrerequisiteStore(InspectableStore):
-    other: Job | None = None
+    other: JobRow | None = None
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
         return PrerequisiteNotMet(self.other)
@@ -140,7 +140,7 @@ class _PrerequisiteStore(InspectableStore):
     ("other", "state"),
     [(None, "not there"), (make_job(status=Status.FINISHED), "done"), (make_job(), "pending")],
 )
-def test_unmet_requirement_is_conflict(other: Job | None, state: str) -> None:
+def test_unmet_requirement_is_conflict(other: JobRow | None, state: str) -> None:
     store = _PrerequisiteStore()
     store.other = other
     world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)

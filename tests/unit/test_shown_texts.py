@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.timeline import describe_event
@@ -27,10 +27,10 @@ TYPES = [contract.job_type for contract in REGISTRY]
 ERRORS = (None, "order 9999 does not exist", "payment.charge:order_1 has other values")
 
 
-def sparse_job(job_type: str, status: Status, error: str | None) -> Job:
+def sparse_job(job_type: str, status: Status, error: str | None) -> JobRow:
     """A row with as few fields as a restored or edited one may have."""
     message = REGISTRY.contract(job_type).example.to_dict()
-    return Job(
+    return JobRow(
         job_key=JobKey(f"{job_type}:order_1"),
         job_type=job_type,
         status=status,
@@ -41,7 +41,7 @@ def sparse_job(job_type: str, status: Status, error: str | None) -> Job:
     )
 
 
-def busy_job(job: Job) -> Job:
+def busy_job(job: JobRow) -> JobRow:
     """The same with every kind of entry on its timeline, each without a reason."""
     for number, event in enumerate(Event):
         at = START + timedelta(seconds=number)

@@ -6,7 +6,7 @@ import pytest
 
 from oncely.domain.decide import decide
 from oncely.domain.effect_outcomes import Pending
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
@@ -16,7 +16,7 @@ KEY = "payment.charge:order_18452"
 DAY = timedelta(days=1)
 
 
-def look_up_until(world: InMemoryStack, end: datetime) -> Job:
+def look_up_until(world: InMemoryStack, end: datetime) -> JobRow:
     """Resolve the job whenever it is due, until then."""
     while (job := world.job(KEY)).unresolved and (job.due_at or end) < end:
         world.clock.time = max(world.clock.time, job.due_at or end)

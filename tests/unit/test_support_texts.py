@@ -22,7 +22,7 @@ from oncely.domain.effect_outcomes import (
     NotSent,
 )
 from oncely.domain.errors import OncelyError, UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.text import mask_aws_names
 from oncely.providers.ses.mailer import SesMailer
 from oncely.run import alert_texts
@@ -158,7 +158,7 @@ class BrokenRows:
         raise self.error
 
 
-def texts_for_support(world: InMemoryStack, job: Job) -> str:
+def texts_for_support(world: InMemoryStack, job: JobRow) -> str:
     """The row as it is shown, and every alert."""
     view = world.inspector().get(KEY)
     assert view is not None

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from oncely.domain.effect_outcomes import NotSent
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
 from tests.support.crash_points import SimulatedCrashError
@@ -166,7 +166,7 @@ def test_only_last_page_is_resent_after_crash_at_end(world: InMemoryStack) -> No
     world.crm.add_contacts(250)
     store, swap = world.store, world.store.compare_and_swap
 
-    def dies_at_the_end(before: Job, after: Job, **more: Any) -> object:  # noqa: ANN401  # the store's own
+    def dies_at_the_end(before: JobRow, after: JobRow, **more: Any) -> object:  # noqa: ANN401  # the store's own
         return _crash() if after.status is Status.FINISHED else swap(before, after, **more)
 
     store.compare_and_swap = dies_at_the_end

@@ -8,7 +8,7 @@ import pytest
 from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
 from oncely.domain.decisions import on_held
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.enqueue.enqueuer import EnqueueResult
@@ -90,7 +90,7 @@ class NeverFreeWindow(DynamoJobInserter):
     attempts = 0
 
     def insert_unique(
-        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+        self, job: JobRow, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         self.attempts += 1
         return WindowTaken(JobKey("report.build:gone"))

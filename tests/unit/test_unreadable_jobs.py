@@ -8,7 +8,7 @@ import pytest
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.ended_jobs import MONEY_RETENTION
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
@@ -54,9 +54,9 @@ def world(request: pytest.FixtureRequest) -> InMemoryStack:
     return found
 
 
-def get_job(world: InMemoryStack) -> Job:
+def get_job(world: InMemoryStack) -> JobRow:
     (found,) = world.store.jobs.values()
-    assert isinstance(found, Job)
+    assert isinstance(found, JobRow)
     return found
 
 

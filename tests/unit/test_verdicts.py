@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.headlines import next_step, plain_reason, sentence
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -178,7 +178,7 @@ LATER = NOW + timedelta(minutes=5)
         (make_job(), (), ""),
     ],
 )
-def test_next_step_follows_the_status(job: Job, allowed: tuple[Repair, ...], step: str) -> None:
+def test_next_step_follows_the_status(job: JobRow, allowed: tuple[Repair, ...], step: str) -> None:
     assert next_step(job, allowed, done_verb="charged", now=NOW) == step
 
 

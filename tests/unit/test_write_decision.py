@@ -17,7 +17,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job, is_our_write
+from oncely.domain.jobs import JobRow, is_our_write
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
@@ -53,7 +53,7 @@ CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).dependencies)
 class DecisionHarness:
     store: InspectableStore = field(default_factory=InspectableStore)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
-    job: Job = field(default_factory=make_job)
+    job: JobRow = field(default_factory=make_job)
     clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class DecisionHarness:
         self.store.business_rows.put("orders", ORDER, {"status": "pending"})
 
     @property
-    def row(self) -> Job:
+    def row(self) -> JobRow:
         return self.store.jobs[KEY]
 
     def write_decision(
@@ -225,7 +225,7 @@ NOTE = BEFORE.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker r
 LATER = NOW + timedelta(minutes=1)
 
 
-def _add_note(job: Job, reason: str = "another late worker") -> Job:
+def _add_note(job: JobRow, reason: str = "another late worker") -> JobRow:
     return job.apply(Event.NOTE, now=LATER, actor="worker", reason=reason)
 
 
@@ -258,7 +258,7 @@ def _add_note(job: Job, reason: str = "another late worker") -> Job:
         ),
     ],
 )
-def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:
+def test_write_is_ours_if_all_its_changes_stand(row: JobRow, *, arrived: bool) -> None:
     assert is_our_write(row, before=BEFORE, write=WRITE) is arrived
 
 
@@ -271,7 +271,7 @@ def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> N
         pytest.param(BEFORE, False, id="the row is what it was before"),
     ],
 )
-def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
+def test_note_is_ours_if_its_entry_stands(row: JobRow, *, arrived: bool) -> None:
     assert is_our_write(row, before=BEFORE, write=NOTE) is arrived
 
 

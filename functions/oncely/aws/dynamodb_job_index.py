@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oncely.aws.errors import translated
 from oncely.aws.job_rows import ATTENTION, ATTENTION_SHARDS, deserialize_job, serialize_field
 from oncely.domain.errors import UnavailableError, UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time, parse_time
@@ -86,9 +86,9 @@ class DynamoJobIndex:
                 start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
         return counted
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, JobRow | UnreadableRow]:
         """Read these rows consistently. Missing rows are left out; unreadable ones say why."""
-        found: dict[JobKey, Job | UnreadableRow] = {}
+        found: dict[JobKey, JobRow | UnreadableRow] = {}
         distinct = list(dict.fromkeys(keys))
         for first in range(0, len(distinct), _MAX_BATCH_GET):
             batch = distinct[first : first + _MAX_BATCH_GET]
@@ -136,7 +136,7 @@ class DynamoJobIndex:
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job | UnreadableRow]:
+    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[JobRow | UnreadableRow]:
         wanted: Any = [{"job_key": serialize_field("job_key", key)} for key in keys]
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             request: Any = {self.table: {"Keys": wanted, "ConsistentRead": True}}
@@ -176,7 +176,7 @@ def _partition_query(name: str, since: datetime | None, until: datetime | None) 
     }
 
 
-def _to_job(row: Mapping[str, Any]) -> Job | UnreadableRow:
+def _to_job(row: Mapping[str, Any]) -> JobRow | UnreadableRow:
     try:
         return deserialize_job(row)
     except UnreadableRowError as error:

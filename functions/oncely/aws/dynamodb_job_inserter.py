@@ -13,7 +13,7 @@ from oncely.aws.dynamodb_job_store import DynamoJobStore, interpret_create
 from oncely.aws.errors import translated
 from oncely.aws.job_rows import Attributes, serialize_field, serialize_job
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.text import format_time, parse_time
 from oncely.ports import Created, CreateResult, UniqueWindow, WindowTaken
@@ -41,7 +41,7 @@ class DynamoJobInserter:
     client: "DynamoDBClient"
     job_store: DynamoJobStore
 
-    def insert(self, job: Job) -> CreateResult:
+    def insert(self, job: JobRow) -> CreateResult:
         """Insert a row. If one exists, read it: the error of an insert does not contain it."""
 
         def send() -> CreateResult:
@@ -51,7 +51,7 @@ class DynamoJobInserter:
         return self.job_store.conditional_write(job.job_key, send, partial(interpret_create, job))
 
     def insert_unique(
-        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+        self, job: JobRow, window: UniqueWindow, *, replacing: JobKey | None = None
     ) -> CreateResult | WindowTaken:
         """Insert a row together with its window, if that is free, over, or `replacing`'s."""
         key = f"{WINDOW_KEY_PREFIX}{job.job_type}:{window.name}"
@@ -70,7 +70,7 @@ class DynamoJobInserter:
                     return WindowTaken(holder)
         raise UnavailableError(f"the window {window.name} kept changing; try again")
 
-    def _insert_with(self, job: Job, window_write: Any) -> CreateResult | _WindowChanged:  # noqa: ANN401  # the SDK's own form
+    def _insert_with(self, job: JobRow, window_write: Any) -> CreateResult | _WindowChanged:  # noqa: ANN401  # the SDK's own form
         """Insert a row in one transaction with a write of its window."""
         statements: list[Any] = [self._insert_row(job), window_write]
 
@@ -87,7 +87,7 @@ class DynamoJobInserter:
 
         return self.job_store.conditional_write(job.job_key, transact, seen, cancelled)
 
-    def _insert_row(self, job: Job) -> Any:  # noqa: ANN401  # the SDK's own form
+    def _insert_row(self, job: JobRow) -> Any:  # noqa: ANN401  # the SDK's own form
         row = serialize_job(job, due_shards=self.job_store.due_shards)
         return self._insert(job.job_key, {n: row[n] for n in row if n != "job_key"})
 
@@ -115,7 +115,7 @@ class DynamoJobInserter:
             ).get("Item")
 
 
-def window_values(job: Job, window: UniqueWindow) -> dict[str, Any]:
+def window_values(job: JobRow, window: UniqueWindow) -> dict[str, Any]:
     """The attributes of a window, without its key."""
     return {
         "holder": {"S": job.job_key},

@@ -39,7 +39,7 @@ from oncely.domain.errors import (
 )
 from oncely.domain.event_records import EventRecord
 from oncely.domain.hints import misses_hint
-from oncely.domain.jobs import OUR_MARKS, Job, is_our_write
+from oncely.domain.jobs import OUR_MARKS, JobRow, is_our_write
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.proofs import misses_proof, same_events, with_event
@@ -86,7 +86,7 @@ class DynamoJobStore:
     due_shards: int = DUE_SHARDS
     sleep: Callable[[float], None] = time.sleep
 
-    def get(self, key: JobKey) -> Job | None:
+    def get(self, key: JobKey) -> JobRow | None:
         return _parse_or_none(self.read(key))
 
     def read(self, key: JobKey) -> Attributes | None:
@@ -100,7 +100,7 @@ class DynamoJobStore:
         except AWS_ERRORS as error:
             raise self._translate(key, error) from error
 
-    def create(self, job: Job, *, replacing: ForgedRow | None = None) -> CreateResult:
+    def create(self, job: JobRow, *, replacing: ForgedRow | None = None) -> CreateResult:
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(job_key)"}
         if replacing is not None:
             condition = same_attributes(replacing.seen, _COMPARED)
@@ -173,7 +173,7 @@ class DynamoJobStore:
 
         return self.conditional_write(key, send, seen)
 
-    def save_event(self, row: Job, event: EventRecord) -> bool:
+    def save_event(self, row: JobRow, event: EventRecord) -> bool:
         after = with_event(row, event)
 
         def send() -> bool:
@@ -190,7 +190,7 @@ class DynamoJobStore:
         return self.conditional_write(row.job_key, send, seen)
 
     def compare_and_swap(
-        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+        self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         after = erase_if_complete(after)
         if business_writes:
@@ -217,8 +217,8 @@ class DynamoJobStore:
 
     def _swap_with_business_writes(
         self,
-        before: Job,
-        after: Job,
+        before: JobRow,
+        after: JobRow,
         business_writes: Sequence[BusinessWrite],
         theirs: Sequence[Mapping[str, Any]],
     ) -> SwapResult:
@@ -340,7 +340,7 @@ class DynamoJobStore:
         return translate(error, f"the row of {key}", name=tables, check=check)
 
 
-def parse_row(row: Attributes, *, owner: str = "") -> Job | ForgedRow:
+def parse_row(row: Attributes, *, owner: str = "") -> JobRow | ForgedRow:
     """The job, or the row that none of our functions wrote. Raises if it may be ours, unread.
 
     `owner`: a claim under this token may have been written before the row was read.
@@ -355,7 +355,7 @@ def parse_row(row: Attributes, *, owner: str = "") -> Job | ForgedRow:
 
 
 def is_unmarked(row: Attributes, *, owner: str = "") -> bool:
-    """Whether a row that cannot be read, or claimed, is forged: `Job.is_forged` by its names."""
+    """Whether a row that cannot be read, or claimed, is forged: `JobRow.is_forged` by its names."""
     marks: tuple[str, ...] = NOT_INSERTABLE
     if (row.get("owner"), row.get("fence")) == ({"S": owner}, {"N": "1"}):
         marks = ("result", "last_error", "erasure_requested_at")  # our own claim set the others
@@ -366,7 +366,7 @@ def _forged(row: Attributes, status: str) -> ForgedRow:
     return ForgedRow(status, {name: row[name] for name in _COMPARED if name in row})
 
 
-def interpret_create(job: Job, row: Attributes | None) -> CreateResult | None:
+def interpret_create(job: JobRow, row: Attributes | None) -> CreateResult | None:
     """The result of a create from the row. Returns None if there is no row."""
     if row is None:
         return None
@@ -389,7 +389,9 @@ def _interpret_claim(claim: Claim, row: Attributes | None) -> ClaimResult | None
     return Claimed(stored) if is_ours else ClaimFailed(stored)
 
 
-def _interpret_swap(stored: Attributes | None, *, before: Job, after: Job) -> SwapResult | None:
+def _interpret_swap(
+    stored: Attributes | None, *, before: JobRow, after: JobRow
+) -> SwapResult | None:
     row = _parse_or_none(stored)
     if row is None:
         return VersionConflict(None)
@@ -412,11 +414,11 @@ def _row_from_response(response: Mapping[str, Any]) -> Attributes | None:
     return response.get("Item") or None
 
 
-def _parse_or_none(row: Attributes | None) -> Job | None:
+def _parse_or_none(row: Attributes | None) -> JobRow | None:
     return None if row is None else deserialize_job(row)
 
 
-def _request_token(after: Job) -> str:
+def _request_token(after: JobRow) -> str:
     """The same for the same write, so that DynamoDB recognizes a retry."""
     # With key and time: not every row has an owner, and a new decision is another write.
     write = (after.job_key, after.owner, after.version, after.status, after.updated_at)

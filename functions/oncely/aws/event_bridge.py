@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.aws.errors import translated
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.provider_events import EffectChange
 from oncely.domain.text import format_time
 
@@ -24,7 +24,7 @@ class EventBridgeBus:
     client: "EventBridgeClient"
     name: str
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: JobRow) -> None:
         """Put the event. Raises if the bus does not accept it, so that it is retried."""
         detail = {
             "job_key": job.job_key,
@@ -38,7 +38,7 @@ class EventBridgeBus:
         }
         self._put(job, f"job {job.status}", detail)
 
-    def publish_change(self, job: Job, change: EffectChange) -> None:
+    def publish_change(self, job: JobRow, change: EffectChange) -> None:
         """Put the event of a later change. `details` are the same in a duplicate."""
         detail = {
             "job_key": job.job_key,
@@ -52,7 +52,7 @@ class EventBridgeBus:
         }
         self._put(job, f"effect {change.kind}", detail)
 
-    def _put(self, job: Job, type_: str, detail: Mapping[str, object]) -> None:
+    def _put(self, job: JobRow, type_: str, detail: Mapping[str, object]) -> None:
         with translated("the event bus", name=self.name, check="its name and the grants"):
             answer = self.client.put_events(
                 Entries=[

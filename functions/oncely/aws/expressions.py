@@ -19,7 +19,7 @@ from oncely.aws.job_rows import (
 from oncely.domain.claims import Claim, evidence_of_reopening
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.jobs import ENGINE_NUMBER, OUR_MARKS, Job
+from oncely.domain.jobs import ENGINE_NUMBER, OUR_MARKS, JobRow
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proofs import asks_operator
@@ -133,7 +133,7 @@ def prerequisite_check(claim: Claim, prerequisite: JobKey) -> dict[str, Any]:
     """`Claim.prerequisite_met_by` of domain/claims.py as a condition check."""
     e = Expression()
     condition = f"{e.name('status')} = {e.value(serialize_field('status', Status.FAILED))}"
-    # It is ours: see `Job.is_forged`.
+    # It is ours: see `JobRow.is_forged`.
     ours = (f"attribute_exists({e.name(name)})" for name in ("fence", *OUR_MARKS))
     condition += f" AND ({' OR '.join(ours)})"
     if seen := claim.previous_resubmissions:
@@ -170,7 +170,7 @@ _SET_IF_ABSENT = (
 
 
 def compare_and_swap_update(
-    before: Job, after: Job, *, due_shards: int = DUE_SHARDS
+    before: JobRow, after: JobRow, *, due_shards: int = DUE_SHARDS
 ) -> dict[str, Any]:
     """Change what differs, if status, owner and version are still those of `before`."""
     e = Expression()
@@ -235,7 +235,7 @@ def hint_update(
     }
 
 
-def event_update(row: Job, after: Job) -> dict[str, Any]:
+def event_update(row: JobRow, after: JobRow) -> dict[str, Any]:
     """`with_event` of domain/proofs.py as one conditional update: neither version nor status."""
     e = Expression()
     events = {"provider_events": serialize_field("provider_events", after.provider_events)}

@@ -14,7 +14,7 @@ from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import FIRST_ENGINE, Job
+from oncely.domain.jobs import FIRST_ENGINE, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import format_time, parse_time
@@ -58,10 +58,10 @@ _TRANSITIONS: Final[Mapping[tuple[str | None, str], str]] = {
     (old, event): new for (old, event), new in lifecycle.TRANSITIONS.items()
 }
 _UNKNOWN_STATUS: Final = ""  # where a move leads that only a newer version makes
-_FIELD_NAMES: Final = tuple(field.name for field in fields(Job))
+_FIELD_NAMES: Final = tuple(field.name for field in fields(JobRow))
 # A field at its default has no attribute, except the version, which a claim counts up.
 _DEFAULTS: Final = {
-    **{one.name: one.default for one in fields(Job) if one.name != "version"},
+    **{one.name: one.default for one in fields(JobRow) if one.name != "version"},
     "min_engine": FIRST_ENGINE,
 }
 
@@ -83,7 +83,7 @@ def attention_partition(status: Status, key: JobKey) -> str | None:
     return f"{status}#{zlib.crc32(key.encode()) % ATTENTION_SHARDS}"
 
 
-def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
+def serialize_job(job: JobRow, *, due_shards: int = DUE_SHARDS) -> Attributes:
     """The row of a job. A field with its default value has no attribute."""
     held = {name: getattr(job, name) for name in _FIELD_NAMES}
     row = {name: serialize_field(name, v) for name, v in held.items() if not is_omitted(name, v)}
@@ -94,7 +94,7 @@ def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
     return row
 
 
-def deserialize_job(row: Mapping[str, Any]) -> Job:
+def deserialize_job(row: Mapping[str, Any]) -> JobRow:
     """Parse a row. Attributes that this version does not know are ignored.
 
     Raises UnreadableRowError if it is malformed, or a newer engine wrote what this one misreads.
@@ -102,7 +102,7 @@ def deserialize_job(row: Mapping[str, Any]) -> Job:
     try:
         names = [name for name in _FIELD_NAMES if name in row]
         held: dict[str, Any] = {name: _parse_field(name, row[name]) for name in names}
-        job = Job(**{"min_engine": FIRST_ENGINE, **held})
+        job = JobRow(**{"min_engine": FIRST_ENGINE, **held})
     except MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(

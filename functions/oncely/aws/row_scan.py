@@ -9,7 +9,7 @@ from oncely.aws.errors import translated
 from oncely.aws.job_rows import deserialize_job
 from oncely.aws.stream_records import row_version
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import is_job_type
 from oncely.search_ports import RowPage
 
@@ -39,7 +39,7 @@ class DynamoRowScan:
 
 
 def _to_row_page(items: list[dict[str, Any]], after: str | None) -> RowPage:
-    jobs: list[Job] = []
+    jobs: list[JobRow] = []
     unreadable: list[tuple[str, int | None]] = []
     for row in items:
         key = str(row["job_key"]["S"])

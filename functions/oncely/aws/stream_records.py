@@ -8,7 +8,7 @@ from typing import Any, Final
 from oncely.aws.dynamodb_job_store import is_unmarked
 from oncely.aws.job_rows import deserialize_job
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import is_job_type
 from oncely.publish.archive_history import RowChange
 
@@ -51,7 +51,7 @@ def _to_row_change(record: Mapping[str, Any]) -> RowChange:
         return RowChange(job_key=key, at=at, unreadable=True, version=row_version(new or old or {}))
 
 
-def _deserialize_or_none(row: Mapping[str, Any] | None) -> Job | None:
+def _deserialize_or_none(row: Mapping[str, Any] | None) -> JobRow | None:
     with suppress(UnreadableRowError):
         return None if row is None else deserialize_job(row)
     return None

@@ -16,7 +16,7 @@ from oncely.domain.text import parse_time
 
 if TYPE_CHECKING:
     from oncely.app import App
-    from oncely.domain.jobs import Job
+    from oncely.domain.jobs import JobRow
     from oncely.operate.job_view import JobView
     from oncely.operate.repair_request import RepairDetails, RepairOutcome, RepairRequest
 
@@ -167,7 +167,7 @@ def apply_repair(app: "App", request: "RepairRequest", *, as_json: bool) -> None
     _print_result(app, after, details, dry_run=request.dry_run, as_json=as_json)
 
 
-def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
+def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[JobRow, RepairDetails]":
     """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
@@ -215,7 +215,7 @@ def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
 
 def _print_result(
     app: "App",
-    after: "Job",
+    after: "JobRow",
     details: "RepairDetails",
     *,
     dry_run: bool,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, job_type_of
 from oncely.domain.text import format_time
 
@@ -95,7 +95,7 @@ def is_digest_key(key: str) -> bool:
     return key.startswith(ALERT_KEY_PREFIX)
 
 
-def review_kind(job: Job) -> AlertKind:
+def review_kind(job: JobRow) -> AlertKind:
     """The kind of a review's alert."""
     values = (str(value) for value in job.message.values())
     ids = {*_ids(job.job_key), *values, job.subject, job.customer_id, job.provider_ref}

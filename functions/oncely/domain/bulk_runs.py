@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -69,7 +69,7 @@ class BulkRun:
     def _mark(self) -> str:
         return f"bulk run {self.run_id}: "
 
-    def changed(self, row: Job) -> bool:
+    def changed(self, row: JobRow) -> bool:
         """Whether the row shows that this run has repaired it."""
         return any(self._mark in entry.reason for entry in row.evidence)
 

@@ -7,14 +7,14 @@ from oncely.domain.closing import needs_closing, return_to_ready
 from oncely.domain.decisions import ENDED_FIELDS
 from oncely.domain.ended_jobs import expiry_time
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, Job
+from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import NO_ROW, Event, next_status
 from oncely.domain.profiles import RetryPolicy
 from oncely.domain.text import reason_line, single_line
 
 
-def check_cancel(job: Job, policy: RetryPolicy) -> tuple[bool, str] | None:
+def check_cancel(job: JobRow, policy: RetryPolicy) -> tuple[bool, str] | None:
     """Whether the job can be cancelled, and how. Returns None if its status forbids it."""
     if not job.allows(Event.CANCEL):
         return None
@@ -35,7 +35,7 @@ def check_cancel(job: Job, policy: RetryPolicy) -> tuple[bool, str] | None:
     return True, "ends it: nothing was done at the provider"
 
 
-def _may_have_sent(job: Job, policy: RetryPolicy) -> bool:
+def _may_have_sent(job: JobRow, policy: RetryPolicy) -> bool:
     """Whether an open send may have taken effect. A prepared effect cannot."""
     return job.first_sent_at is not None and not policy.leaves_open
 
@@ -61,7 +61,7 @@ def close_then_cancel(reason: str, now: datetime) -> Decision:
 
 def cancelled_job(
     key: JobKey, job_type: str, *, now: datetime, actor: str, reason: str, retention: timedelta
-) -> Job:
+) -> JobRow:
     """The row of a job that is cancelled before its first message: later ones are duplicates."""
     status = next_status(NO_ROW, Event.CANCEL)
     entry = EvidenceEntry(
@@ -72,7 +72,7 @@ def cancelled_job(
         reason=reason_line(reason),
         actor=actor,
     )
-    job = Job(
+    job = JobRow(
         job_key=key,
         job_type=job_type,
         status=status,

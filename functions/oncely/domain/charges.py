@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from oncely.domain.jobs import NO_PROVIDER, Job
+from oncely.domain.jobs import NO_PROVIDER, JobRow
 from oncely.domain.money import Money
 from oncely.domain.text import format_day
 
@@ -21,7 +21,7 @@ class ChargeSummary:
     unresolved: int = 0  # may or may not have been charged
 
     @classmethod
-    def from_jobs(cls, jobs: Iterable[Job]) -> Self:
+    def from_jobs(cls, jobs: Iterable[JobRow]) -> Self:
         """Count them. Two jobs with the same charge id are one charge."""
         succeeded: dict[str, str] = {}
         found_paid: dict[str, str] = {}
@@ -88,13 +88,13 @@ class ChargeSummary:
         return f"{text}; another charge is unresolved" if self.unresolved else text
 
 
-def _charge_id(job: Job) -> str | None:
+def _charge_id(job: JobRow) -> str | None:
     """The provider's charge id. Returns None if the order was found paid without one."""
     named = (job.result or {}).get("charge_id") or job.provider_ref
     return None if named is None else str(named)
 
 
-def _amount(job: Job) -> str:
+def _amount(job: JobRow) -> str:
     if job.amount is None or job.currency is None:
         return "amount not recorded"
     return str(Money(job.amount, job.currency))

@@ -9,7 +9,7 @@ from typing import assert_never
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.evidence import EvidenceEntry, append_evidence
-from oncely.domain.jobs import ENGINE_NUMBER, Decision, Job
+from oncely.domain.jobs import ENGINE_NUMBER, Decision, JobRow
 from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
 from oncely.domain.resubmissions import ResubmissionLimit, recent_resubmissions
@@ -37,7 +37,7 @@ class Claim:
     requires_failed: JobKey | None = None  # another job that must have failed, checked here
     previous_resubmissions: tuple[datetime, ...] | None = None  # of that job, if limited
     is_valid: bool = True  # its precheck found no anomaly, so it may claim a job in review
-    reopens: Job | None = None  # the review that it claims, as it was read
+    reopens: JobRow | None = None  # the review that it claims, as it was read
 
     @property
     def resubmissions(self) -> tuple[datetime, ...] | None:
@@ -45,19 +45,19 @@ class Claim:
         previous = self.previous_resubmissions
         return None if previous is None else (*recent_resubmissions(previous, self.now), self.now)
 
-    def prerequisite_met_by(self, other: Job | None) -> bool:
+    def prerequisite_met_by(self, other: JobRow | None) -> bool:
         """Whether the other job has failed, with the resubmissions that the limit counted."""
         if other is None or other.is_forged or not other.status.is_failed:
             return False
         return self.previous_resubmissions in {None, other.resubmissions}
 
 
-def apply_claim(row: Job | None, claim: Claim) -> Job | None:
+def apply_claim(row: JobRow | None, claim: Claim) -> JobRow | None:
     """The row after the claim. Returns None if it fails. Stores do exactly this, atomically."""
     if row is None and claim.reopens is not None:
         return None
     if row is None:
-        row = Job(
+        row = JobRow(
             job_key=claim.job_key,
             job_type=claim.job_type,
             status=next_status(NO_ROW, Event.CLAIM),
@@ -101,7 +101,7 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
     )
 
 
-def _can_claim(row: Job, claim: Claim) -> bool:
+def _can_claim(row: JobRow, claim: Claim) -> bool:
     if has_conflict(row, claim) or row.needs_newer_engine:
         return False
     if claim.reopens is None:
@@ -109,7 +109,7 @@ def _can_claim(row: Job, claim: Claim) -> bool:
     return can_reopen(row, claim) and row.version == claim.reopens.version
 
 
-def can_reopen(row: Job, claim: Claim) -> bool:
+def can_reopen(row: JobRow, claim: Claim) -> bool:
     """Whether a valid message may claim this job in review: certainly nothing was sent.
 
     The mark alone is not enough: the row must never have been claimed.
@@ -118,12 +118,12 @@ def can_reopen(row: Job, claim: Claim) -> bool:
     return claim.is_valid and marked and row.allows(Event.CLAIM_REVIEW)
 
 
-def keeps_message(row: Job, claim: Claim) -> bool:
+def keeps_message(row: JobRow, claim: Claim) -> bool:
     """Whether the claim succeeds, and the row keeps the message of its fingerprint."""
     return row.fingerprint is not None and _can_claim(row, claim)
 
 
-def _reopen(review: Job, claim: Claim) -> Job:
+def _reopen(review: JobRow, claim: Claim) -> JobRow:
     """The review with evidence of the claim, and a new age."""
     return replace(
         review,
@@ -133,7 +133,7 @@ def _reopen(review: Job, claim: Claim) -> Job:
     )
 
 
-def evidence_of_reopening(review: Job, claim: Claim) -> tuple[EvidenceEntry, ...]:
+def evidence_of_reopening(review: JobRow, claim: Claim) -> tuple[EvidenceEntry, ...]:
     """The evidence of a claimed review. An ordinary claim must cost one write, so it has none."""
     entry = EvidenceEntry(
         at=claim.now,
@@ -146,7 +146,7 @@ def evidence_of_reopening(review: Job, claim: Claim) -> tuple[EvidenceEntry, ...
     return append_evidence(review.evidence, entry)
 
 
-def has_conflict(row: Job, other: Claim | Job) -> bool:
+def has_conflict(row: JobRow, other: Claim | JobRow) -> bool:
     """Whether the same key was used with other business values."""
     return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
 
@@ -164,7 +164,7 @@ class ClaimFailure(Enum):
 
 
 def classify_claim_failure(
-    row: Job, claim: Claim | None, now: datetime, schedule_limit: timedelta
+    row: JobRow, claim: Claim | None, now: datetime, schedule_limit: timedelta
 ) -> ClaimFailure:
     """Why this row refused the claim, or why a message is too early for one."""
     if claim is not None and has_conflict(row, claim):
@@ -185,7 +185,9 @@ def classify_claim_failure(
             assert_never(unreachable)
 
 
-def prerequisite_refusal(claim: Claim, other: Job | None, limit: ResubmissionLimit) -> str | None:
+def prerequisite_refusal(
+    claim: Claim, other: JobRow | None, limit: ResubmissionLimit
+) -> str | None:
     """Why the prerequisite is not met. Returns None if the other job failed just now: retry."""
     if other is None or other.is_forged:
         state = "not there"
@@ -196,7 +198,7 @@ def prerequisite_refusal(claim: Claim, other: Job | None, limit: ResubmissionLim
     return f"{claim.requires_failed} must have failed, it is {state}"
 
 
-def on_prerequisite_not_met(row: Job, reason: str) -> Decision | None:
+def on_prerequisite_not_met(row: JobRow, reason: str) -> Decision | None:
     """Escalate a ready row whose prerequisite is not met. Returns None if it is not ready.
 
     Otherwise the row would be resent, refused and alerted about every few minutes.

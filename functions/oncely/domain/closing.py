@@ -12,18 +12,18 @@ from oncely.domain.decisions import (
     requeue,
 )
 from oncely.domain.effect_outcomes import StillOpen
-from oncely.domain.jobs import RESOLVED_BY_OPERATOR, Decision, Job
+from oncely.domain.jobs import RESOLVED_BY_OPERATOR, Decision, JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetryPolicy
 from oncely.domain.text import single_line
 
 
-def needs_closing(job: Job, policy: RetryPolicy) -> bool:
+def needs_closing(job: JobRow, policy: RetryPolicy) -> bool:
     """Whether something may still be open at the provider, so that the job must not fail yet."""
     return policy.leaves_open and job.provider_ref is not None
 
 
-def close_then_fail(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
+def close_then_fail(job: JobRow, *, reason: str, reference: str | None, now: datetime) -> Decision:
     """Have a worker close what is open at the provider. Only then does the job fail."""
     full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
@@ -50,7 +50,7 @@ def return_to_ready(
     )
 
 
-def close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
+def close_later(job: JobRow, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
     """Return the job to ready: the next run only closes what this run could not close."""
     times = job.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
@@ -69,7 +69,7 @@ def close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> D
 
 
 def hand_over_to_close(
-    job: Job, policy: RetryPolicy, outcome: StillOpen, now: datetime
+    job: JobRow, policy: RetryPolicy, outcome: StillOpen, now: datetime
 ) -> Decision:
     """The reconciler only reads, so a worker closes it before the job fails."""
     if job.attempts >= policy.limits.max_attempts:
@@ -89,7 +89,7 @@ def _still_open_reason(outcome: StillOpen) -> str:
     return f"{outcome.reason}; still open at the provider"
 
 
-def _closing_fields(job: Job, outcome: StillOpen) -> dict[str, object]:
+def _closing_fields(job: JobRow, outcome: StillOpen) -> dict[str, object]:
     """The decline as the row keeps it until the prepared effect is closed.
 
     An operator's decision stays: a cancelled job must not end as declined.

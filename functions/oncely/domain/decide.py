@@ -44,7 +44,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
@@ -53,7 +53,7 @@ _UNANSWERED: Final = "but an earlier request had no answer, and its key is no lo
 
 
 def guard_before_effect(
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     claim: Claim,
     *,
@@ -85,7 +85,7 @@ def guard_before_effect(
 
 
 def escalate_if_other_deployment(
-    job: Job, policy: RetryPolicy, deployment: str | None
+    job: JobRow, policy: RetryPolicy, deployment: str | None
 ) -> Decision | None:
     """Escalate a row of another deployment, such as one of a copied table.
 
@@ -98,7 +98,7 @@ def escalate_if_other_deployment(
 
 
 def decide(
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     outcome: EffectOutcome,
     *,
@@ -134,7 +134,7 @@ def decide(
 
 
 def _after_effect(
-    job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
     match outcome:
         case NotSent():
@@ -166,7 +166,7 @@ def _after_effect(
 
 
 def _after_lookup(  # noqa: PLR0917  # every one of them decides
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     outcome: IndefiniteOutcome,
     now: datetime,
@@ -200,7 +200,7 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
 
 
 def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     outcome: LookupUnsupported,
     now: datetime,
@@ -219,7 +219,7 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
     return escalate(f"it may have happened: {job.last_error or 'no response'}; {outcome.reason}")
 
 
-def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
+def _can_resend(job: JobRow, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
     if policy.safety is RetrySafety.NATURAL:
         return True
     window = policy.profile.key_ttl
@@ -229,7 +229,7 @@ def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime)
     return job.key_scope == key_scope and now + policy.profile.max_run_time < safe_until
 
 
-def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) -> Decision:
+def _release_unsent(job: JobRow, outcome: NotSent, now: datetime, jitter: float) -> Decision:
     """Nothing was sent, so return the attempt and the key's first use."""
     times = job.unreachable + (outcome.held_until is None)
     changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
@@ -258,7 +258,7 @@ def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
 
 
 def _retry_natural(
-    job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
     """Run a natural effect again instead of looking it up."""
     timeouts = job.timeouts + isinstance(outcome, Ambiguous)
@@ -269,7 +269,7 @@ def _retry_natural(
 
 
 def _requeue_within_limits(
-    job: Job, policy: RetryPolicy, reason: str, now: datetime, jitter: float, **key: object
+    job: JobRow, policy: RetryPolicy, reason: str, now: datetime, jitter: float, **key: object
 ) -> Decision:
     """Requeue, unless a limit is reached. `key` has the fields of a new key."""
     if policy.safety is RetrySafety.AT_MOST_ONCE:
@@ -288,7 +288,7 @@ def _requeue_within_limits(
     return requeue(Event.REQUEUE, reason, run_at=now + delay, **changes)
 
 
-def _finish(job: Job, outcome: Succeeded) -> Decision:
+def _finish(job: JobRow, outcome: Succeeded) -> Decision:
     """Mark the job finished, with its result."""
     return Decision(
         event=Event.CONFIRM,

@@ -21,7 +21,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, Job
+from oncely.domain.jobs import CANCELLED_BY_OPERATOR, Decision, JobRow
 from oncely.domain.lifecycle import ENDING, Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import format_duration, format_minute, single_line
@@ -84,7 +84,7 @@ def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -
     )
 
 
-def continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
+def continue_later(job: JobRow, outcome: InProgress, now: datetime) -> Decision:
     """Return the attempt, because progress is saved, and continue with a new message."""
     released = requeue(
         Event.RELEASE,
@@ -121,7 +121,7 @@ def recheck_at(reason: str, *, due_at: datetime, **changes: object) -> Decision:
     )
 
 
-def fail(job: Job, outcome: Declined) -> Decision:
+def fail(job: JobRow, outcome: Declined) -> Decision:
     """End the job because the provider declined, or because what was open is closed."""
     closing: Mapping[str, Any] = job.closing or {}
     reason = f"{closing['reason']}; {outcome.reason}" if closing else outcome.reason
@@ -150,7 +150,7 @@ def escalate(reason: str, **changes: object) -> Decision:
 
 
 def on_not_there_yet(
-    row: Job, policy: RetryPolicy, waits_for: str, *, now: datetime
+    row: JobRow, policy: RetryPolicy, waits_for: str, *, now: datetime
 ) -> Decision | None:
     """Wait for the business rows, then escalate. Returns None if the row already waits.
 
@@ -185,7 +185,7 @@ def on_not_there_yet(
     )
 
 
-def wait_for_run_at(row: Job) -> Decision | None:
+def wait_for_run_at(row: JobRow) -> Decision | None:
     """Make a scheduled row due when it may run. Returns None if it already is."""
     if row.due_at == row.run_at:
         return None
@@ -193,7 +193,7 @@ def wait_for_run_at(row: Job) -> Decision | None:
     return Decision(event=Event.RESCHEDULE, reason=reason, changes={"due_at": row.run_at})
 
 
-def reschedule(row: Job, run_at: datetime, *, reason: str, now: datetime) -> Decision:
+def reschedule(row: JobRow, run_at: datetime, *, reason: str, now: datetime) -> Decision:
     """Set another run time, or `now` to run the job at once. Its age starts then."""
     due_at = run_at if run_at > now else now + MESSAGE_GRACE
     before = "" if row.run_at is None else f", instead of {format_minute(row.run_at)}"
@@ -204,7 +204,7 @@ def reschedule(row: Job, run_at: datetime, *, reason: str, now: datetime) -> Dec
     )
 
 
-def on_unusable_secret(row: Job, reason: str, *, now: datetime, jitter: float) -> Decision:
+def on_unusable_secret(row: JobRow, reason: str, *, now: datetime, jitter: float) -> Decision:
     """Keep a row that no worker can claim now. It is retried like an unreachable provider."""
     times = row.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
@@ -212,7 +212,7 @@ def on_unusable_secret(row: Job, reason: str, *, now: datetime, jitter: float) -
     return replace(held, credentials_rejected=True)
 
 
-def on_held(row: Job, reason: str, *, until: datetime) -> Decision | None:
+def on_held(row: JobRow, reason: str, *, until: datetime) -> Decision | None:
     """Make a ready row wait for the gate. Returns None if it is already due: a sweep checks it."""
     if row.due_at is not None and row.due_at <= until:
         return None
@@ -225,7 +225,7 @@ def on_held(row: Job, reason: str, *, until: datetime) -> Decision | None:
     )
 
 
-def on_refused_message(row: Job, reason: str) -> Decision | None:
+def on_refused_message(row: JobRow, reason: str) -> Decision | None:
     """Keep a refused message as evidence. Returns None if the row's message is the right one."""
     if row.was_claimed or row.is_forged or not row.allows(Event.REFUSE):
         return None
@@ -233,12 +233,12 @@ def on_refused_message(row: Job, reason: str) -> Decision | None:
     return Decision(event=Event.REFUSE, reason=reason, changes={"last_error": single_line(reason)})
 
 
-def escalate_refused(row: Job, reason: str) -> Decision:
+def escalate_refused(row: JobRow, reason: str) -> Decision:
     """Escalate a row whose own message is refused. If nothing was sent, the right one runs."""
     return escalate(reason, nothing_sent=not row.was_claimed)
 
 
-def add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
+def add_paused_seconds(job: JobRow, delay: timedelta) -> dict[str, object]:
     """Return the fields of a wait for a provider or business rows, which does not count as age."""
     return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
 
@@ -259,7 +259,7 @@ def pending_delay(elapsed: timedelta, *, jitter: float) -> timedelta:
 
 
 def recheck_pending(
-    job: Job, policy: RetryPolicy, outcome: Pending, now: datetime, jitter: float
+    job: JobRow, policy: RetryPolicy, outcome: Pending, now: datetime, jitter: float
 ) -> Decision:
     """Look up less and less often. Processing does not count as age, but has a limit."""
     elapsed = now - job.status_since
@@ -278,12 +278,12 @@ def retry_delay(timeouts: int, jitter: float) -> timedelta:
     return backoff(TIMEOUT_BACKOFF, timeouts - 1, jitter=jitter, max_delay=timedelta(hours=2))
 
 
-def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
+def on_late_outcome(row: JobRow, outcome: Succeeded | Declined, *, fence: int) -> Decision:
     """Keep the definite outcome of a worker that lost its job, or escalate a contradiction."""
     return _keep_or_contradict(row, outcome, f"a late worker (claim {fence}) reports: ")
 
 
-def on_lookup_of_ended(row: Job, outcome: EffectOutcome, *, cause: str) -> Decision:
+def on_lookup_of_ended(row: JobRow, outcome: EffectOutcome, *, cause: str) -> Decision:
     """Record what the provider says about an ended job, or escalate a contradiction."""
     if isinstance(outcome, Succeeded | Declined | StillOpen):
         return _keep_or_contradict(row, outcome, f"{cause}: ")
@@ -291,7 +291,7 @@ def on_lookup_of_ended(row: Job, outcome: EffectOutcome, *, cause: str) -> Decis
 
 
 def _keep_or_contradict(
-    row: Job, outcome: Succeeded | Declined | StillOpen, prefix: str
+    row: JobRow, outcome: Succeeded | Declined | StillOpen, prefix: str
 ) -> Decision:
     reason = prefix + outcome.reason
     if not _contradicts(row, outcome):
@@ -304,7 +304,7 @@ def _keep_or_contradict(
     )
 
 
-def on_forged_row(row: Job) -> Decision:
+def on_forged_row(row: JobRow) -> Decision:
     """Review a row that is not ours. Nothing was sent for it, so a valid message may still run it.
 
     Its status is not believed: nothing is looked up, published or expired because of it.
@@ -343,7 +343,7 @@ def restore_reference(ref: str) -> Decision:
 
 
 def on_business_conflict(  # what is known of the failed write
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy | None,
     intended: Decision,
     *,
@@ -382,7 +382,7 @@ def on_business_conflict(  # what is known of the failed write
     return escalate(f"{intended.reason}, but a business write failed: {reason}", **kept)
 
 
-def keeps_key(job: Job, policy: RetryPolicy, absent: NotFound) -> bool:
+def keeps_key(job: JobRow, policy: RetryPolicy, absent: NotFound) -> bool:
     """Whether the next send must use the same key, although a lookup found nothing.
 
     An earlier request may still arrive. With the same key, the provider makes both one. A new key
@@ -394,7 +394,7 @@ def keeps_key(job: Job, policy: RetryPolicy, absent: NotFound) -> bool:
     return policy.safety is RetrySafety.KEYED and not settled
 
 
-def next_key(job: Job, policy: RetryPolicy, absent: NotFound) -> dict[str, object]:
+def next_key(job: JobRow, policy: RetryPolicy, absent: NotFound) -> dict[str, object]:
     """The fields of the key for the next send, after a lookup found nothing."""
     if keeps_key(job, policy, absent):
         return {}
@@ -402,14 +402,14 @@ def next_key(job: Job, policy: RetryPolicy, absent: NotFound) -> dict[str, objec
     return {"key_number": job.key_number + 1, **changed}
 
 
-def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
+def absence_conclusive_at(job: JobRow, policy: RetryPolicy) -> datetime:
     """Return when a lookup that finds nothing proves absence: no earlier send can still arrive."""
     last_send = job.lease_until or job.updated_at
     lag = policy.profile.lookup_lag or timedelta(0)
     return last_send + policy.profile.request_timeout + lag
 
 
-def _contradicts(row: Job, outcome: Succeeded | Declined | StillOpen) -> bool:
+def _contradicts(row: JobRow, outcome: Succeeded | Declined | StillOpen) -> bool:
     match row.status:
         case Status.FINISHED:
             # The reference identifies the effect; other fields may differ between responses.

@@ -15,7 +15,7 @@ from oncely.domain.decisions import (
     escalate,
 )
 from oncely.domain.effect_outcomes import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
@@ -64,7 +64,7 @@ def due_shard(key: JobKey, shards: int) -> int:
     return zlib.crc32(key.encode()) % shards
 
 
-def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep:
+def sweep_step(row: JobRow, now: datetime, *, on_demand: bool = False) -> SweepStep:
     """What to do with a row that was due when found; it may have changed since.
 
     `on_demand`: an operator requested this job, so it need not be due.
@@ -85,7 +85,7 @@ def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep
             assert_never(unreachable)
 
 
-def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
+def hold_for_sweep(row: JobRow, now: datetime, *, jitter: float) -> JobRow:
     """Move the due time, so that one sweep has the row to itself for a while.
 
     Without up to 10 seconds of jitter, two sweeps in the same millisecond would write equal rows,
@@ -95,12 +95,12 @@ def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
     return replace(row, version=row.version + 1, due_at=now + SWEEP_HOLD + jitter_delay)
 
 
-def reserve_alert(review: Job, now: datetime) -> Job:
+def reserve_alert(review: JobRow, now: datetime) -> JobRow:
     """Reserve the alert with the write that causes it, so that no other process sends one."""
     return replace(review, due_at=now + SWEEP_HOLD)
 
 
-def alert_reservation_valid(row: Job, now: datetime) -> bool:
+def alert_reservation_valid(row: JobRow, now: datetime) -> bool:
     """Whether there is time to send the alert before the reservation ends."""
     return row.due_at is not None and now + ALERT_TIMEOUT <= row.due_at
 
@@ -111,12 +111,12 @@ def mark_alerted() -> Decision:
     return Decision(event=Event.ALERT, reason=reason, changes={"due_at": None})
 
 
-def is_stranded(row: Job) -> bool:
+def is_stranded(row: JobRow) -> bool:
     """Whether its message was dead-lettered, and no worker has claimed it since."""
     return row.stranded_fence == row.fence
 
 
-def mark_stranded(job: Job, schedule_limit: timedelta, now: datetime) -> Job:
+def mark_stranded(job: JobRow, schedule_limit: timedelta, now: datetime) -> JobRow:
     """Mark a ready row whose message was dead-lettered, and make it due later."""
     since = job.stranded_since if is_stranded(job) else None
     return replace(
@@ -127,7 +127,7 @@ def mark_stranded(job: Job, schedule_limit: timedelta, now: datetime) -> Job:
     )
 
 
-def on_dead_letter(row: Job, schedule_limit: timedelta, now: datetime) -> Decision | None:
+def on_dead_letter(row: JobRow, schedule_limit: timedelta, now: datetime) -> Decision | None:
     """What a dead letter does to its row. Returns None if the row needs no message."""
     if not row.allows(Event.DEFER) or row.runs_later(now, schedule_limit):
         return None
@@ -155,7 +155,7 @@ def on_dead_letter(row: Job, schedule_limit: timedelta, now: datetime) -> Decisi
     )
 
 
-def escalate_if_values_changed(job: Job, current_fingerprint: str | None) -> Decision | None:
+def escalate_if_values_changed(job: JobRow, current_fingerprint: str | None) -> Decision | None:
     """Escalate if a worker would reject the row's own message, instead of resending it forever."""
     if None in {job.fingerprint, current_fingerprint} or job.fingerprint == current_fingerprint:
         return None
@@ -163,7 +163,7 @@ def escalate_if_values_changed(job: Job, current_fingerprint: str | None) -> Dec
 
 
 def flag_changed_values(
-    job: Job, outcome: EffectOutcome, current_fingerprint: str | None
+    job: JobRow, outcome: EffectOutcome, current_fingerprint: str | None
 ) -> EffectOutcome:
     """Turn a definite outcome into an anomaly if the business values changed since the claim."""
     escalation = escalate_if_values_changed(job, current_fingerprint)
@@ -173,7 +173,7 @@ def flag_changed_values(
     return Anomalous(f"{outcome.reason}; but {escalation.reason}", ref, outcome.result)
 
 
-def resend(job: Job, policy: RetryPolicy, now: datetime) -> Decision:
+def resend(job: JobRow, policy: RetryPolicy, now: datetime) -> Decision:
     """Resend the message of a ready row, or escalate if the job is too old."""
     if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.jobs import RESOLVED, Job
+from oncely.domain.jobs import RESOLVED, JobRow
 from oncely.domain.keys import indexable_id
 from oncely.domain.lifecycle import ENDED
 from oncely.domain.schedule import MAX_SCHEDULE_LIMIT
@@ -20,8 +20,8 @@ ROLLBACK_GRACE: Final = timedelta(days=1)
 
 
 def finalize_if_ended(
-    before: Job, after: Job, *, retention: timedelta, must_publish: bool, now: datetime
-) -> Job:
+    before: JobRow, after: JobRow, *, retention: timedelta, must_publish: bool, now: datetime
+) -> JobRow:
     """Give a job that ends with this write its expiry, or leave it due if it must publish first.
 
     Its due time stays, so that the index entry does not move. Publishing sets the expiry.
@@ -37,19 +37,19 @@ def finalize_if_ended(
     return replace(after, due_at=None, expires_at=expiry_time(after, retention, now=now))
 
 
-def awaits_publishing(job: Job) -> bool:
+def awaits_publishing(job: JobRow) -> bool:
     """Whether an ended job may have follow-ups or an event to send."""
     return job.ended and job.due_at is not None
 
 
-def mark_published(job: Job, *, retention: timedelta, now: datetime) -> Job:
+def mark_published(job: JobRow, *, retention: timedelta, now: datetime) -> JobRow:
     """The row after everything was published: it may expire. Adds no evidence."""
     return replace(
         job, version=job.version + 1, due_at=None, expires_at=expiry_time(job, retention, now=now)
     )
 
 
-def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
+def publishable_without_follow_ups(job: JobRow, now: datetime) -> bool:
     """Whether an ended job of an unknown contract may expire without its follow-ups.
 
     An operator resolved it, or the version that knows them was not redeployed for a day.
@@ -58,7 +58,7 @@ def publishable_without_follow_ups(job: Job, now: datetime) -> bool:
     return bool(RESOLVED.intersection(moves[-1:])) or (now - job.updated_at >= ROLLBACK_GRACE)
 
 
-def expiry_time(job: Job, retention: timedelta, *, now: datetime) -> datetime:
+def expiry_time(job: JobRow, retention: timedelta, *, now: datetime) -> datetime:
     """Return when a row that ends now expires.
 
     Retention counts from the run time of a job that was cancelled before. The time of a claimed

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, runtime_checkable
 
 from oncely.domain.effect_outcomes import BusinessWrite, Json
-from oncely.domain.jobs import NOT_CONFIRMED, Decision, Job
+from oncely.domain.jobs import NOT_CONFIRMED, Decision, JobRow
 from oncely.domain.lifecycle import Event
 
 # What stays of a job. A field that is not listed may name a person: the message, the result, the
@@ -48,12 +48,12 @@ def request_erasure(now: datetime) -> Decision:
     )
 
 
-def is_complete(job: Job) -> bool:
+def is_complete(job: JobRow) -> bool:
     """Whether the job's data is no longer needed: it has ended, and nothing is left to publish."""
     return job.ended and job.due_at is None
 
 
-def erase_if_complete(job: Job) -> Job:
+def erase_if_complete(job: JobRow) -> JobRow:
     """The row as every store writes it: marked, ended and published, it holds only the proof.
 
     Until then the job needs its data: to run, to be reviewed, or to send its follow-ups.
@@ -66,9 +66,9 @@ def erase_if_complete(job: Job) -> Job:
     result: dict[str, Json] | None = {"code": code} if code in NOT_CONFIRMED else None
     # Later reports of a provider are personal data, such as a complaint.
     events = job.proofs
-    return Job(**proof, message={}, result=result, evidence=evidence, provider_events=events)
+    return JobRow(**proof, message={}, result=result, evidence=evidence, provider_events=events)
 
 
-def holds_only_proof(job: Job) -> bool:
+def holds_only_proof(job: JobRow) -> bool:
     """Whether its personal data was erased."""
     return job.erasure_requested_at is not None and not job.message

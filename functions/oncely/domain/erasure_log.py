@@ -11,7 +11,7 @@ from typing import Any, Final
 from oncely.domain.erasure import erase_if_complete
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey
 from oncely.domain.text import format_time, parse_time
 
@@ -183,7 +183,7 @@ class ErasedJobs:
         return self.includes(JobKey(line["job_key"]), created_at)
 
 
-def erase_restored(job: Job, erased: ErasedJobs, *, now: datetime) -> Job:
+def erase_restored(job: JobRow, erased: ErasedJobs, *, now: datetime) -> JobRow:
     """A restored row, erased again if it was erased before the restore."""
     if job.erasure_requested_at is not None or not erased.includes(job.job_key, job.created_at):
         return job

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final, assert_never
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.domain.text import format_minute, support_text
@@ -23,7 +23,7 @@ def plain_reason(reason: str) -> str:
     return _RAW.sub("", reason).strip() or "an unexpected error"
 
 
-def review_cause(job: Job) -> str:
+def review_cause(job: JobRow) -> str:
     """Why a job needs review, as one sentence without its ids and amounts."""
     reason = plain_reason(job.last_error or "no reason was recorded")
     return sentence(support_text(_DETAIL.sub("…", reason)))
@@ -36,7 +36,7 @@ def sentence(text: str) -> str:
     return f"{begin}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
 
 
-def next_step(job: Job, allowed: Collection[Repair], *, done_verb: str, now: datetime) -> str:
+def next_step(job: JobRow, allowed: Collection[Repair], *, done_verb: str, now: datetime) -> str:
     """The next step for the reader, or when it is retried. Empty if there is none."""
     match job.status:
         case Status.FINISHED | Status.CANCELLED:
@@ -57,7 +57,7 @@ def next_step(job: Job, allowed: Collection[Repair], *, done_verb: str, now: dat
             assert_never(unreachable)
 
 
-def _review_step(job: Job, *, can_look_up: bool, done_verb: str) -> str:
+def _review_step(job: JobRow, *, can_look_up: bool, done_verb: str) -> str:
     if job.awaits_second_operator:
         return "Nothing was sent. A second operator returns the job to ready, or marks it failed."
     if not job.was_claimed:
@@ -69,7 +69,7 @@ def _review_step(job: Job, *, can_look_up: bool, done_verb: str) -> str:
     return f"Find out whether it was {done_verb}, then mark the job."
 
 
-def _next_try(job: Job, word: str, now: datetime) -> str:
+def _next_try(job: JobRow, word: str, now: datetime) -> str:
     if job.due_at is None:
         return ""
     return f"Next {word} {'now' if job.due_at <= now else f'at {format_minute(job.due_at)}'}."

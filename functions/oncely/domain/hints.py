@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import single_line
 
@@ -46,7 +46,7 @@ class DropReason(StrEnum):
 
 
 def action_for_hint(
-    row: Job | None, reported: ReportedState, *, deployment: str | None, object_id: str
+    row: JobRow | None, reported: ReportedState, *, deployment: str | None, object_id: str
 ) -> HintAction | DropReason:
     """What to do about an event of an object at the provider.
 
@@ -71,7 +71,7 @@ def action_for_hint(
 
 
 def on_undecided_end(
-    row: Job, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
+    row: JobRow, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
 ) -> Decision | None:
     """Escalate an end that an event contradicts, if the lookup does not decide it.
 
@@ -87,7 +87,7 @@ def on_undecided_end(
     return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
 
 
-def apply_hint(row: Job, *, deployment: str | None, now: datetime) -> Job | None:
+def apply_hint(row: JobRow, *, deployment: str | None, now: datetime) -> JobRow | None:
     """The row after a hint: due now, and nothing else. Returns None if it stays as it is.
 
     Version and history do not change, so no process loses its write to a hint. Stores do exactly
@@ -100,7 +100,7 @@ def apply_hint(row: Job, *, deployment: str | None, now: datetime) -> Job | None
     return replace(row, hinted_at=now, due_at=now)
 
 
-def keep_hint(decision: Decision, *, seen: Job, row: Job) -> Decision:
+def keep_hint(decision: Decision, *, seen: JobRow, row: JobRow) -> Decision:
     """The decision for a row with a newer hint: its wait ends no later than the hint."""
     due_at = decision.changes.get("due_at")
     unseen = row.hinted_at if row.hinted_at != seen.hinted_at else None
@@ -109,7 +109,7 @@ def keep_hint(decision: Decision, *, seen: Job, row: Job) -> Decision:
     return replace(decision, changes={**decision.changes, "due_at": min(due_at, unseen)})
 
 
-def misses_hint(row: Job, *, before: Job, after: Job) -> bool:
+def misses_hint(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
     """Whether a write would move the due time past a hint that its process has not seen."""
     waits = after.allows(Event.RECHECK) and after.due_at != before.due_at
     return waits and row.hinted_at != before.hinted_at

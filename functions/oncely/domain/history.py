@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from oncely.domain.actors import is_operator
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, Job
+from oncely.domain.jobs import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, JobRow
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_time, single_line
@@ -124,7 +124,7 @@ class HistoryLine:
 
 
 def history_line(
-    old: Job | None, new: Job | None, *, generation: str, at: datetime, expired: bool = False
+    old: JobRow | None, new: JobRow | None, *, generation: str, at: datetime, expired: bool = False
 ) -> HistoryLine | None:
     """The line of one write. Returns None if it changed nothing that the history records.
 
@@ -163,7 +163,7 @@ def history_line(
     )
 
 
-def backfill_line(job: Job, *, generation: str) -> HistoryLine:
+def backfill_line(job: JobRow, *, generation: str) -> HistoryLine:
     """The line of a row as a scan found it."""
     last = job.evidence[-1] if job.evidence else None
     entry = last if last is not None and last.at == job.updated_at else None
@@ -255,7 +255,7 @@ def scalar_fields(document: Mapping[str, object] | None) -> tuple[dict[str, Scal
     return kept, len(kept) == len(held)  # type: ignore[return-value]  # `_is_scalar` looked
 
 
-def _removal_line(old: Job, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
+def _removal_line(old: JobRow, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
     return _line(
         old,
         record=HistoryRecordType.EXPIRED if expired else HistoryRecordType.DELETED,
@@ -267,14 +267,16 @@ def _removal_line(old: Job, *, generation: str, at: datetime, expired: bool) -> 
     )
 
 
-def _new_entry(old: Job | None, new: Job) -> EvidenceEntry | None:
+def _new_entry(old: JobRow | None, new: JobRow) -> EvidenceEntry | None:
     """The entry that this write added or counted."""
     last = new.evidence[-1] if new.evidence else None
     before = old.evidence[-1] if old is not None and old.evidence else None
     return None if last == before else last
 
 
-def _cause(old: Job | None, new: Job, entry: EvidenceEntry | None) -> tuple[str | None, str | None]:
+def _cause(
+    old: JobRow | None, new: JobRow, entry: EvidenceEntry | None
+) -> tuple[str | None, str | None]:
     """The event and its actor. A claim adds no entry, since it must cost one write."""
     if new.fence > (old.fence if old else 0):
         return str(Event.CLAIM), "worker"
@@ -284,7 +286,7 @@ def _cause(old: Job | None, new: Job, entry: EvidenceEntry | None) -> tuple[str 
 
 
 def _line(  # the fields of the row are the same in every line
-    job: Job,
+    job: JobRow,
     *,
     record: HistoryRecordType,
     generation: str,

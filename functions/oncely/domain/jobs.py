@@ -50,7 +50,7 @@ RESOLVED: Final = frozenset({Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JobRow:
     """A job as its row holds it. `apply` returns the next version, and a store swaps them."""
 
     job_key: JobKey
@@ -254,7 +254,7 @@ class Job:
 
     def apply(
         self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
-    ) -> "Job":
+    ) -> "JobRow":
         """The job after `event`: the next version, with one more evidence entry."""
         status = next_status(self.status, event)
         entry = EvidenceEntry(
@@ -299,7 +299,7 @@ class Job:
             return self.since
         return now if status in LISTED else None
 
-    def same_owner_and_status_as(self, row: "Job") -> bool:
+    def same_owner_and_status_as(self, row: "JobRow") -> bool:
         """Whether `row` has the same owner and status, so that others only added evidence."""
         return row.owner == self.owner and row.status is self.status
 
@@ -323,7 +323,7 @@ def new_job(
     owner: str | None = None,
     subject: str | None = None,
     run_at: datetime | None = None,
-) -> Job:
+) -> JobRow:
     """The row that a producer or the reconciler writes before it sends the message.
 
     `owner` is a fresh token, so that a producer recognizes its own row after a lost response.
@@ -337,7 +337,7 @@ def new_job(
         reason=reason,
         actor=actor,
     )
-    return Job(
+    return JobRow(
         job_key=job_key,
         job_type=job_type,
         status=status,
@@ -352,13 +352,13 @@ def new_job(
     )
 
 
-def known_values(job: Job) -> dict[str, Json]:
+def known_values(job: JobRow) -> dict[str, Json]:
     """The values of a job by the names that messages use: of its message, and of its claim."""
     resolved = {name: getattr(job, name) for name in ("amount", "currency", "customer_id")}
     return {**{name: v for name, v in resolved.items() if v is not None}, **job.message}
 
 
-def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
+def is_our_write(row: JobRow, *, before: JobRow, write: JobRow) -> bool:
     """Whether `row` shows that our write over `before` was applied: its response was lost."""
     if row.owner != write.owner or row.version < write.version:
         return False
@@ -392,7 +392,7 @@ class Decision:
     send_new_message: bool = False  # a long job continues with a new message
     run_at: datetime | None = None  # when a job that returns to ready may be retried
 
-    def apply_to(self, job: Job, *, now: datetime, actor: str) -> Job:
+    def apply_to(self, job: JobRow, *, now: datetime, actor: str) -> JobRow:
         """The job after this decision. If it needs an alert, it is due until one is delivered."""
         alert_changes = {"due_at": now} if self.alert else {}
         changes = {**self.changes, **alert_changes}

@@ -21,7 +21,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import MARKED_BY_OPERATOR, RESOLVED_BY_OPERATOR, Decision, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, RESOLVED_BY_OPERATOR, Decision, JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetryPolicy
 from oncely.domain.repairs import Repair
@@ -65,7 +65,7 @@ def objection_to_finished(
 
 
 def objection_to_failed(
-    job: Job, policy: RetryPolicy, outcome: EffectOutcome, *, looked_up_at: datetime
+    job: JobRow, policy: RetryPolicy, outcome: EffectOutcome, *, looked_up_at: datetime
 ) -> str | None:
     """What to do instead of marking the job as failed. Returns None if nothing contradicts it."""
     match outcome:
@@ -99,7 +99,7 @@ def objection_to_reference(reference: str | None, references: frozenset[str]) ->
 
 
 def resolve_manually(
-    job: Job,
+    job: JobRow,
     repair: Repair,
     *,
     reason: str,
@@ -110,7 +110,7 @@ def resolve_manually(
     """End a job as the operator decided. `confirmed` is the provider's answer, if there is one.
 
     `answer` is the same in words, for the evidence. A finished job gets the result that the
-    provider reports. If it was not asked, the code says so: see `Job.marked_by`.
+    provider reports. If it was not asked, the code says so: see `JobRow.marked_by`.
     """
     finished = repair is Repair.MARK_FINISHED
     said = reason if reference is None else f"{reason} (reference {reference})"

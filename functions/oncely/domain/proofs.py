@@ -11,34 +11,34 @@ from dataclasses import replace
 from oncely.domain.decisions import escalate
 from oncely.domain.effect_outcomes import Anomalous, Succeeded
 from oncely.domain.event_records import EventRecord, add_record
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import claim_tag
 from oncely.domain.lifecycle import IN_REVIEW, Event, Status
 from oncely.domain.text import reason_line, single_line
 
 
-def with_event(row: Job, event: EventRecord) -> Job:
+def with_event(row: JobRow, event: EventRecord) -> JobRow:
     """The row with one more event. Stores do exactly this, atomically, if `same_events`."""
     return replace(row, provider_events=add_record(row.provider_events, event))
 
 
-def same_events(seen: Job, row: Job) -> bool:
+def same_events(seen: JobRow, row: JobRow) -> bool:
     """Whether the row is still that of the deployment, and has the events that were seen."""
     same_row = row.deployment == seen.deployment and row.created_at == seen.created_at
     return same_row and row.provider_events == seen.provider_events
 
 
-def asks_operator(before: Job, after: Job) -> bool:
+def asks_operator(before: JobRow, after: JobRow) -> bool:
     """Whether a write moves a job to review that had not ended."""
     return after.status in IN_REVIEW and before.allows(Event.ESCALATE)
 
 
-def misses_proof(row: Job, *, before: Job, after: Job) -> bool:
+def misses_proof(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
     """Whether a write would escalate without having seen an event. Stores refuse it."""
     return asks_operator(before, after) and row.provider_events != before.provider_events
 
 
-def claim_of_tag(job: Job, tag: str, key: str) -> int | None:
+def claim_of_tag(job: JobRow, tag: str, key: str) -> int | None:
     """The claim of this job that the tag identifies. Returns None if it is forged or another job's.
 
     `key`: of the deployment's tags. Without one, anybody could make them.
@@ -50,7 +50,7 @@ def claim_of_tag(job: Job, tag: str, key: str) -> int | None:
     return None
 
 
-def proved_outcome(job: Job) -> Succeeded | Anomalous | None:
+def proved_outcome(job: JobRow) -> Succeeded | Anomalous | None:
     """What the saved events prove. Returns None if they prove nothing."""
     if not (proofs := job.proofs):
         return None
@@ -65,7 +65,7 @@ def proved_outcome(job: Job) -> Succeeded | Anomalous | None:
     return Succeeded(f"an event of {provider} proves that it was sent as {ref}", ref)
 
 
-def on_proof(row: Job) -> Decision | None:
+def on_proof(row: JobRow) -> Decision | None:
     """Escalate a job whose row says that nothing was sent, or something else.
 
     Returns None if the events agree with the row, or the row waits for them. The decision is made
@@ -86,7 +86,7 @@ def on_proof(row: Job) -> Decision | None:
     return None if reason_line(decision.reason) in known else decision
 
 
-def ends_review(row: Job) -> bool:
+def ends_review(row: JobRow) -> bool:
     """Whether a proof may end this review: it needs review only because its outcome was unknown."""
     moves = [entry for entry in row.evidence if entry.from_status != entry.to_status]
     if row.status not in IN_REVIEW or not moves:
@@ -96,7 +96,7 @@ def ends_review(row: Job) -> bool:
     return last.event is Event.ESCALATE and was_looked_up
 
 
-def _agrees(row: Job) -> bool:
+def _agrees(row: JobRow) -> bool:
     refs = {proof.ref for proof in row.proofs}
     named = refs == {row.provider_ref}
     marked = row.provider_ref is None and row.marked_by is not None and len(refs) == 1

@@ -14,7 +14,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.event_records import EventMark
 from oncely.domain.hints import DropReason, HintAction, ReportedState
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import format_minute, reason_line
@@ -181,13 +181,13 @@ class EffectChange:
         return reason_line(f"the provider reports: {self.summary}{deadline}")
 
 
-def is_recorded(row: Job, change: EffectChange) -> bool:
+def is_recorded(row: JobRow, change: EffectChange) -> bool:
     """Whether the row already has this change: a duplicate or a late event."""
     return any(entry.reason == change.reason for entry in row.evidence)
 
 
 def action_for_change(
-    row: Job | None, change: EffectChange, *, deployment: str | None
+    row: JobRow | None, change: EffectChange, *, deployment: str | None
 ) -> HintAction | DropReason | None:
     """Why a change is not recorded now. Returns None if it is."""
     if row is None:

@@ -13,7 +13,7 @@ from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at, next_k
 from oncely.domain.due import resend
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound
 from oncely.domain.erasure import holds_only_proof
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
@@ -66,7 +66,7 @@ class RepairOption:
 
 
 def repair_options(
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     *,
     schedule_limit: timedelta,
@@ -88,7 +88,7 @@ def repair_options(
 
 
 def repair_option(
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     repair: Repair,
     *,
@@ -128,12 +128,12 @@ def repair_option(
     )
 
 
-def unreadable_job_options(job: Job, policy: RetryPolicy | None) -> tuple[RepairOption, ...]:
+def unreadable_job_options(job: JobRow, policy: RetryPolicy | None) -> tuple[RepairOption, ...]:
     """All repairs of a job whose message cannot be read. `policy` is None for an unknown type."""
     return tuple(unreadable_job_option(job, policy, repair) for repair in Repair)
 
 
-def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
+def unreadable_job_option(job: JobRow, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
     """Return whether an operator may close such a job. Nothing else is known to be safe."""
     allowed, reason = _check_unreadable_job(job, policy, repair)
     asks = policy is not None and needs_closing(job, policy)
@@ -144,7 +144,7 @@ def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) 
 
 
 def reopen(
-    job: Job,
+    job: JobRow,
     policy: RetryPolicy,
     *,
     reason: str,
@@ -171,12 +171,12 @@ def reopen(
             return f"the lookup does not prove that nothing was done: {answer.reason}"
 
 
-def can_reopen_without_lookup(job: Job, policy: RetryPolicy) -> bool:
+def can_reopen_without_lookup(job: JobRow, policy: RetryPolicy) -> bool:
     """Whether the row alone proves that running it again is safe."""
     return policy.safety is RetrySafety.NATURAL or not job.was_claimed
 
 
-def operator_resend(job: Job, policy: RetryPolicy, *, reason: str, now: datetime) -> Decision:
+def operator_resend(job: JobRow, policy: RetryPolicy, *, reason: str, now: datetime) -> Decision:
     """Resend the message of a ready job on an operator's request."""
     resent = resend(job, policy, now)
     return Decision(event=resent.event, reason=reason, changes=resent.changes, alert=resent.alert)
@@ -188,7 +188,7 @@ def note(reason: str) -> Decision:
 
 
 def note_resubmission(
-    job: Job, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
+    job: JobRow, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
 ) -> Decision:
     """Note the new job, and keep this row until then: the new job requires it to be failed."""
     # Rows store expiry in whole seconds.
@@ -197,7 +197,7 @@ def note_resubmission(
     return Decision(event=Event.NOTE, reason=f"resubmitted as {new_key}: {reason}", changes=kept)
 
 
-def lookup_summary(job: Job) -> str:
+def lookup_summary(job: JobRow) -> str:
     """The outcome of a lookup in a few words."""
     match job.status:
         case Status.READY:
@@ -218,7 +218,7 @@ def lookup_summary(job: Job) -> str:
             assert_never(unreachable)
 
 
-def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
+def _check_look_up(job: JobRow, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:
         case Status.UNKNOWN if policy.safety is RetrySafety.AT_MOST_ONCE:
@@ -243,7 +243,7 @@ def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, 
             assert_never(unreachable)
 
 
-def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+def _check_reopen(job: JobRow, policy: RetryPolicy) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:
         case Status.NEEDS_REVIEW if not job.was_claimed:
@@ -266,7 +266,7 @@ def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
             assert_never(unreachable)
 
 
-def _check_mark_finished(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+def _check_mark_finished(job: JobRow, policy: RetryPolicy) -> tuple[bool, str]:
     provider = policy.profile.name
     if not job.allows(Event.RESOLVE_FINISHED):
         return False, _not_allowed_reason(job.status)
@@ -275,7 +275,7 @@ def _check_mark_finished(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     return True, f"looks it up, and ends it only if {provider} confirms it: business rows follow"
 
 
-def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+def _check_mark_failed(job: JobRow, policy: RetryPolicy) -> tuple[bool, str]:
     provider = policy.profile.name
     if job.allows(Event.CLOSE_AND_FAIL) and needs_closing(job, policy):
         return True, (
@@ -292,7 +292,7 @@ def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
 
 
 def _check_resend(
-    job: Job, policy: RetryPolicy, schedule_limit: timedelta, now: datetime
+    job: JobRow, policy: RetryPolicy, schedule_limit: timedelta, now: datetime
 ) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
         return False, "only a ready job can be resent: " + _not_allowed_reason(job.status)
@@ -304,7 +304,7 @@ def _check_resend(
 
 
 def _check_reschedule(
-    job: Job, repair: Repair, schedule_limit: timedelta, now: datetime
+    job: JobRow, repair: Repair, schedule_limit: timedelta, now: datetime
 ) -> tuple[bool, str]:
     if not job.allows(Event.RESCHEDULE):
         return False, f"only a ready job has a run time: {_not_allowed_reason(job.status)}"
@@ -319,7 +319,7 @@ def _check_reschedule(
     return True, f"it runs at {current}: sets another time, at most {limit} ahead"
 
 
-def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
+def _check_resubmit(job: JobRow, *, can_resubmit: bool) -> tuple[bool, str]:
     if not job.status.is_failed:
         reason = _not_allowed_reason(job.status)
         return False, f"only a failed job can be resubmitted: {reason}"
@@ -328,7 +328,9 @@ def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
     return True, "sends a new job, which runs only while this one stays failed"
 
 
-def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) -> tuple[bool, str]:
+def _check_unreadable_job(
+    job: JobRow, policy: RetryPolicy | None, repair: Repair
+) -> tuple[bool, str]:
     erased = holds_only_proof(job)
     cannot = "its message was erased" if erased else "this deployment cannot read its message"
     deploy = "" if erased else "deploy a version that can, or "

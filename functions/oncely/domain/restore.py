@@ -10,7 +10,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.ended_jobs import MONEY_RETENTION, expiry_time
 from oncely.domain.event_records import EventRecord
 from oncely.domain.history import HistoryLine, HistoryRecordType
-from oncely.domain.jobs import ENGINE_NUMBER, FIRST_ENGINE, Job
+from oncely.domain.jobs import ENGINE_NUMBER, FIRST_ENGINE, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import single_line
@@ -35,8 +35,8 @@ def is_unreadable(line: HistoryLine) -> bool:
 
 
 def restore_row(
-    row: Job | None, line: HistoryLine | None, *, deployment: str, now: datetime
-) -> Job | None:
+    row: JobRow | None, line: HistoryLine | None, *, deployment: str, now: datetime
+) -> JobRow | None:
     """The row of a replacement table. Returns None if it stays unchanged.
 
     A job that has not ended becomes unknown, so that the reconciler looks it up.
@@ -81,7 +81,7 @@ def restore_row(
     )
 
 
-def park_copied_row(row: Job, *, now: datetime) -> Job | None:
+def park_copied_row(row: JobRow, *, now: datetime) -> JobRow | None:
     """The row of a copied table. The original deployment continues what is open.
 
     Returns None if it stays unchanged.
@@ -100,21 +100,21 @@ def park_copied_row(row: Job, *, now: datetime) -> Job | None:
     )
 
 
-def _is_restored(row: Job) -> bool:
+def _is_restored(row: JobRow) -> bool:
     """Whether an interrupted restore already changed it, or there is nothing to change."""
     if row.nothing_sent:
         return False
     return not row.unresolved or bool(row.evidence and row.evidence[-1].event is Event.RESTORE)
 
 
-def _is_newer(line: HistoryLine, row: Job | None) -> bool:
+def _is_newer(line: HistoryLine, row: JobRow | None) -> bool:
     if row is None:
         return True
     # A new row after an expired one starts at version 1 again.
     return (line.created_at or row.created_at, line.version or 0) > (row.created_at, row.version)
 
 
-def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
+def _image(line: HistoryLine, row: JobRow | None, now: datetime) -> JobRow | None:
     """The row of a history line. Returns None if it had expired."""
     status = _status(line)
     if line.record is HistoryRecordType.EXPIRED or status is None:
@@ -123,7 +123,7 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
         name: value for name in _COPIED_FIELDS if (value := getattr(line, name)) is not None
     }
     keeps_message = _keeps_message(line, row)
-    job = Job(
+    job = JobRow(
         job_key=JobKey(line.job_key),
         job_type=line.job_type,
         status=status,
@@ -144,18 +144,18 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
     return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
 
 
-def _kept_events(line: HistoryLine, row: Job | None) -> tuple[EventRecord, ...]:
+def _kept_events(line: HistoryLine, row: JobRow | None) -> tuple[EventRecord, ...]:
     """The events of the row, which no line holds. Those of an earlier run prove nothing."""
     same_run = row is not None and row.created_at == line.created_at
     return row.provider_events if row is not None and same_run else ()
 
 
-def _keeps_message(line: HistoryLine, row: Job | None) -> bool:
+def _keeps_message(line: HistoryLine, row: JobRow | None) -> bool:
     """Whether the row has the message that the line leaves out: neither changes once set."""
     return row is not None and "message" in line.left_out and row.fingerprint == line.fingerprint
 
 
-def _lacks_message(line: HistoryLine, row: Job | None) -> bool:
+def _lacks_message(line: HistoryLine, row: JobRow | None) -> bool:
     return "message" in line.left_out and not _keeps_message(line, row)
 
 

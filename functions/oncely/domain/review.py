@@ -2,12 +2,12 @@
 
 import json
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import support_line
 
 
-def impact(job: Job) -> str:
+def impact(job: JobRow) -> str:
     """Whether money or data is at risk, in one sentence."""
     if _was_contradicted(job):
         return "The recorded result may be wrong: later evidence contradicts it."
@@ -18,7 +18,7 @@ def impact(job: Job) -> str:
     return "Nothing was sent to the provider: no worker ever claimed this job."
 
 
-def known_facts(job: Job) -> tuple[str, ...]:
+def known_facts(job: JobRow) -> tuple[str, ...]:
     """What the row proves."""
     facts = [
         f"claimed {job.fence} times; {job.attempts} of these runs may have called the provider",
@@ -31,7 +31,7 @@ def known_facts(job: Job) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def open_question(job: Job) -> str:
+def open_question(job: JobRow) -> str:
     """What the operator has to find out."""
     if _was_contradicted(job):
         return "whether the recorded result or the later evidence is correct"
@@ -48,7 +48,7 @@ def open_question(job: Job) -> str:
     return "why no worker claims it"
 
 
-def _was_contradicted(job: Job) -> bool:
+def _was_contradicted(job: JobRow) -> bool:
     """Whether the last status change took back a recorded result."""
     changes = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
     return changes[-1:] == [Event.CONTRADICT]

@@ -8,7 +8,7 @@ from typing import Final, Self
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.lifecycle import NO_ROW, Event, next_status
 from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
@@ -89,7 +89,7 @@ class PendingRepair:
         }
 
     @classmethod
-    def from_row(cls, job: Job, now: datetime) -> Self | None:
+    def from_row(cls, job: JobRow, now: datetime) -> Self | None:
         """The request that is still valid. Returns None if there is none."""
         held = job.pending_repair
         try:
@@ -134,7 +134,7 @@ def request_second_operator(requested: PendingRepair, *, reason: str) -> Decisio
     )
 
 
-def hold_new_job(job: Job, requested: PendingRepair, *, actor: str, reason: str) -> Job:
+def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: str) -> JobRow:
     """The row of a job that an operator asked to send: in review, until another one reopens it.
 
     It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until

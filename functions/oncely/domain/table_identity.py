@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.jobs import CLOCK_SKEW, Job
+from oncely.domain.jobs import CLOCK_SKEW, JobRow
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import format_minute
 
@@ -85,7 +85,7 @@ def blocking_reason(
     return None
 
 
-def may_have_lost_history(job: Job, replays_until: datetime | None) -> bool:
+def may_have_lost_history(job: JobRow, replays_until: datetime | None) -> bool:
     """Whether a restore may have lost an earlier run of this job.
 
     True for rows from before the restore, and for rows made by messages from before it.
@@ -94,7 +94,7 @@ def may_have_lost_history(job: Job, replays_until: datetime | None) -> bool:
 
 
 def may_lack_reference(
-    job: Job, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
+    job: JobRow, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
 ) -> bool:
     """Whether earlier `claims` may have left an effect that the row does not name.
 

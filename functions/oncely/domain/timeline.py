@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from oncely.domain.actors import is_operator, operator_name
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.evidence import EvidenceEntry, insert_claim
-from oncely.domain.jobs import CLAIMS, NO_PROVIDER, Job
+from oncely.domain.jobs import CLAIMS, NO_PROVIDER, JobRow
 from oncely.domain.lifecycle import Event
 
 
-def timeline(job: Job) -> tuple[EvidenceEntry, ...]:
+def timeline(job: JobRow) -> tuple[EvidenceEntry, ...]:
     """The job's history, oldest first, with its last claim."""
     claim = job.unrecorded_claim
     entries = job.evidence if claim is None else insert_claim(job.evidence, claim)
@@ -50,7 +50,7 @@ def describe_entry(entry: EvidenceEntry, *, done_verb: str) -> str:
             return describe_event(event)
 
 
-def reported_events(job: Job) -> tuple[EventRecord, ...]:
+def reported_events(job: JobRow) -> tuple[EventRecord, ...]:
     """What the provider reported: the saved events, and the last hint."""
     if job.hinted_at is None or job.proofs:
         return job.provider_events
@@ -72,7 +72,7 @@ def describe_record(record: EventRecord) -> str:
             assert_never(unreachable)
 
 
-def later_reports(job: Job) -> str:
+def later_reports(job: JobRow) -> str:
     """What the provider reported after the effect: "Bounce Permanent, Complaint"."""
     reports = (one for one in job.provider_events if one.mark is EventMark.REPORT)
     return ", ".join(" ".join(filter(None, (one.name, one.code))) for one in reports)

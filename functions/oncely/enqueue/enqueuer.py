@@ -12,7 +12,7 @@ from oncely.domain.decisions import MESSAGE_GRACE
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Job, known_values
+from oncely.domain.jobs import JobRow, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
 from oncely.domain.text import single_line
@@ -92,7 +92,7 @@ class _PendingEnqueue:
 
     contract: type[AnyContract]
     message: Message
-    row: Job
+    row: JobRow
     created: bool
     now: datetime
     is_forged: bool = False  # a worker replaces the row that exists by `row`
@@ -244,10 +244,10 @@ class Enqueuer:
     def hold(
         self,
         message: Mapping[str, object],
-        make_row: Callable[[Job], Job],
+        make_row: Callable[[JobRow], JobRow],
         *,
         unique_for: timedelta | None = None,
-    ) -> tuple[EnqueueResult, Job]:
+    ) -> tuple[EnqueueResult, JobRow]:
         """Write the row that `make_row` makes of the new one, and send nothing.
 
         For a duplicate, returns the existing row, and the same result as `enqueue`. A forged row
@@ -283,7 +283,7 @@ class Enqueuer:
         unique_for: timedelta | None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
-        make_row: Callable[[Job], Job] = lambda job: job,
+        make_row: Callable[[JobRow], JobRow] = lambda job: job,
     ) -> _PendingEnqueue:
         contract, message = parsed
         now = self.clock.now()
@@ -322,7 +322,7 @@ class Enqueuer:
                     contract, message, job, created=False, now=now, is_forged=True
                 )
 
-    def _honored_run_at(self, row: Job) -> datetime | None:
+    def _honored_run_at(self, row: JobRow) -> datetime | None:
         limits = (
             one.effective_schedule_limit() for one in self.registry if one.job_type == row.job_type
         )
@@ -331,7 +331,7 @@ class Enqueuer:
         return None if is_ignored else row.run_at
 
     def _create_in_window(
-        self, window: UniqueWindow, job: Job, schedule_limit: timedelta
+        self, window: UniqueWindow, job: JobRow, schedule_limit: timedelta
     ) -> CreateResult:
         previous_holder: JobKey | None = None
         for _ in range(_MAX_CAS_RETRIES):
@@ -364,7 +364,7 @@ class Enqueuer:
         return results
 
 
-def _holds_window(row: Job, window: UniqueWindow, schedule_limit: timedelta) -> bool:
+def _holds_window(row: JobRow, window: UniqueWindow, schedule_limit: timedelta) -> bool:
     """Whether the job of a window has not started, and will: somebody may have inserted both."""
     if row.was_claimed or row.due_at is None:
         return False

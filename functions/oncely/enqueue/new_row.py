@@ -4,7 +4,7 @@ from datetime import datetime
 
 from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidMessageError, UnreadableRowError
-from oncely.domain.jobs import Job, new_job
+from oncely.domain.jobs import JobRow, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.schedule import later_run_at
 from oncely.message import Message
@@ -21,7 +21,7 @@ def row_from_message(
     reason: str,
     owner: str | None = None,
     run_at: datetime | None = None,
-) -> Job:
+) -> JobRow:
     """The row of a job that no worker has claimed yet. One that runs later is due then."""
     return new_job(
         contract_type.key(message),
@@ -69,7 +69,7 @@ def run_at_of_message(
     return run_at_of_row(contract_type, message, now)
 
 
-def own_row(store: JobStore, key: JobKey) -> Job | None:
+def own_row(store: JobStore, key: JobKey) -> JobRow | None:
     """The row of a job, if it is ours. Returns None if there is none, or it may be forged.
 
     A row that cannot be read may be ours as well: `create` tells.

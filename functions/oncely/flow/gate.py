@@ -35,7 +35,7 @@ from oncely.domain.gate import (
     open_circuit,
     take_probe,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.profiles import RetryPolicy
 from oncely.domain.text import format_minute
 from oncely.flow.local_gate import (
@@ -128,14 +128,14 @@ class Gate:
             return None
         return open_circuit_hold(passage.provider, snapshot.state(passage), now)
 
-    def policy_for(self, job: Job, contract: AnyContract) -> RetryPolicy:
+    def policy_for(self, job: JobRow, contract: AnyContract) -> RetryPolicy:
         """The policy of a job. The time in which it was held does not count as age."""
         policy = contract.policy
         if not job.past_max_age(policy.limits.max_age, self.clock.now()):
             return policy
         return policy.with_more_age(self.held_time(job, contract))
 
-    def held_time(self, job: Job, contract: AnyContract) -> timedelta:
+    def held_time(self, job: JobRow, contract: AnyContract) -> timedelta:
         """How long jobs like this one were held since its age began."""
         passage, now = passage_of(contract, EndpointGroup.EFFECTS), self.clock.now()
         return self.snapshot(now).held_time(passage, since=job.age_starts_at(now), now=now)

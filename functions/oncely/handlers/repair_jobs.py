@@ -28,7 +28,7 @@ from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.gate import PauseAction
 from oncely.domain.headlines import sentence
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.text import format_time
 from oncely.job_names import jobs_from_env
 from oncely.lambda_init import once
@@ -211,7 +211,7 @@ def export(request: ApiRequest) -> ApiResponse:
     )
 
 
-def _view(job: Job) -> JobView:
+def _view(job: JobRow) -> JobView:
     return get_app().job_queries.view(job)
 
 

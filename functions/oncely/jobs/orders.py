@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, Job, Money
+from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, JobRow, Money
 
 PAID: Final = "paid"
 PAYMENT_FAILED: Final = "payment_failed"
@@ -21,7 +21,7 @@ Currency = Annotated[
 ]
 
 
-def amount_label(job: Job) -> str:
+def amount_label(job: JobRow) -> str:
     """Return the amount of a job for a support agent."""
     # From the claim or, if it is missing there, from the provider's response.
     result = job.result or {}

@@ -20,8 +20,8 @@ from oncely import (
     EffectCall,
     EffectOutcome,
     InvalidMoneyError,
-    Job,
     JobKey,
+    JobRow,
     Json,
     LookupFailed,
     Message,
@@ -166,7 +166,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         if job.is_unconfirmed:
             paid = f"The order's row says it was paid: {amount_label(job)}."
             return f"{paid} No provider confirmed it."
@@ -312,7 +312,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             return Declined("no payment was prepared", code="not_prepared")
         return self._client.close(ref, _payment(call), verified=call.verified)
 
-    def lookup_closed(self, job: Job) -> EffectOutcome:
+    def lookup_closed(self, job: JobRow) -> EffectOutcome:
         """Read whether the intent can still take money. Without an intent, nothing can."""
         if job.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")
@@ -320,11 +320,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             job.provider_ref, job_key=job.job_key, deployment=job.deployment
         )
 
-    def on_success(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_success(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Mark the order paid, if its values are still those that were charged."""
         return (_order_update(PAID, facts, charge_id=_charge_id(job)),)
 
-    def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_failure(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
         del job
         return (_order_update(PAYMENT_FAILED, facts),)
 
@@ -334,7 +334,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             return ()
         return (_order_update(PAYMENT_PROCESSING, facts),)
 
-    def on_cancel(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Withdraw the request, so that no charge follows when the row has expired."""
         del job
         return (withdraw_request(facts.order_id),)
@@ -353,7 +353,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
                 charge = {"job": _JOB, "v": 1, "order_id": row["order_id"]}
                 yield ChargeMessage.model_validate(charge)
 
-    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
         if not job.status.is_finished or not self.dependencies.is_configured(SES):
             return ()
         receipt = {"job": "receipt.send", "v": 1, "order_id": job.message["order_id"]}
@@ -369,11 +369,11 @@ def _key(order_id: str, attempt: int) -> JobKey:
     return job_key(_JOB, order_id, *suffix, prefix="order_")
 
 
-def _charge_id(job: Job) -> Json:
+def _charge_id(job: JobRow) -> Json:
     return (job.result or {}).get("charge_id")
 
 
-def _charge_of_others(job: Job) -> str | None:
+def _charge_of_others(job: JobRow) -> str | None:
     """The charge that had paid the order. Returns None if it is of this job's own reference."""
     result = job.result or {}
     charge = result.get("charge_id")

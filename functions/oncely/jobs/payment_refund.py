@@ -15,8 +15,8 @@ from oncely import (
     EffectCall,
     EffectOutcome,
     InvalidMoneyError,
-    Job,
     JobKey,
+    JobRow,
     LookupFailed,
     Message,
     Mismatch,
@@ -152,7 +152,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         return message.order_id
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         return f"Refunded once: {amount_label(job)} ({job.provider_ref or 'reference unknown'})."
 
     def precheck(self, message: RefundMessage) -> PrecheckResult[RefundFacts]:
@@ -282,16 +282,16 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
     def lookup(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
         return self._client.lookup_refund(_refund(call))
 
-    def on_success(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_success(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
         del job
         return (end_entry(facts.refund, RefundState.DONE),)
 
-    def on_failure(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_failure(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Free the amount: it can be refunded again, under another refund id."""
         del job
         return (end_entry(facts.refund, RefundState.FAILED),)
 
-    def on_cancel(self, facts: RefundFacts, job: Job) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
         """Free the amount, if an earlier run reserved it."""
         return self.on_failure(facts, job) if job.was_claimed else ()
 

@@ -14,8 +14,8 @@ from oncely import (
     EffectCall,
     EffectOutcome,
     InvalidMoneyError,
-    Job,
     JobKey,
+    JobRow,
     LookupUnsupported,
     Message,
     Money,
@@ -86,7 +86,7 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
         return iter((job_key(cls.job_type, subject, prefix="order_"),))
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         if job.provider_ref is None:
             return "No receipt was sent: the order has no receipt_email, or receipts are off."
         return f"One receipt was accepted by the email provider ({job.provider_ref})."

@@ -19,8 +19,8 @@ from oncely import (
     Description,
     EffectCall,
     EffectOutcome,
-    Job,
     JobKey,
+    JobRow,
     Json,
     Message,
     NotSent,
@@ -136,7 +136,7 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
         return _record_id(message)
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         result = str((job.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 

@@ -15,8 +15,8 @@ from oncely import (
     EffectCall,
     EffectOutcome,
     InProgress,
-    Job,
     JobKey,
+    JobRow,
     Json,
     Message,
     NotSent,
@@ -70,7 +70,7 @@ class ImportProgress:
     sent: int = 0
 
     @classmethod
-    def from_job(cls, job: Job) -> Self:
+    def from_job(cls, job: JobRow) -> Self:
         saved: Mapping[str, Any] = job.progress or {}
         return cls(**saved)
 
@@ -112,7 +112,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         return iter((job_key(cls.job_type, "hubspot", subject),))
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         result = job.result or {}
         if "sent" not in result:
             return "Imported."  # an operator marked it

@@ -18,8 +18,8 @@ from oncely import (
     Description,
     EffectCall,
     EffectOutcome,
-    Job,
     JobKey,
+    JobRow,
     Json,
     LookupFailed,
     Message,
@@ -130,7 +130,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return message.record_id
 
     @classmethod
-    def success_summary(cls, job: Job) -> str:
+    def success_summary(cls, job: JobRow) -> str:
         result = job.result or {}
         if result.get("crm_id"):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
@@ -264,7 +264,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case CrmRecord() as contact:
                 return self._outcome_from_version(call, contact)
 
-    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
         result = job.result or {}
         if crm_id := result.get("missing_crm_id"):
             contact = {"source": job.message["target"], "source_id": crm_id}

@@ -17,7 +17,7 @@ from oncely.contract import AnyContract, providers_of
 from oncely.domain.effect_outcomes import Json, LookupFailed
 from oncely.domain.errors import InvalidInputError, NotConfiguredError, UnavailableError
 from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import MARKED_BY_OPERATOR, Job
+from oncely.domain.jobs import MARKED_BY_OPERATOR, JobRow
 from oncely.domain.keys import JobKey, is_job_type
 from oncely.domain.ledger import Difference, DifferenceKind, EntryKind, EntryState, LedgerTotal
 from oncely.domain.lifecycle import ENDED, Event, Status
@@ -328,10 +328,10 @@ class _AuditRun:
         rows = self.auditor.ports.job_index.get_many(keys)
         return {row.job_key: self._from_row(row) for row in self._believed(rows)}
 
-    def _believed(self, rows: Mapping[JobKey, Job | UnreadableRow]) -> list[Job]:
+    def _believed(self, rows: Mapping[JobKey, JobRow | UnreadableRow]) -> list[JobRow]:
         """The rows of jobs that move money. A producer may insert a row, as any status."""
         moving = {one.job_type for one in self.auditor.registry if _entry_kind(one)}
-        jobs = (row for row in rows.values() if isinstance(row, Job))
+        jobs = (row for row in rows.values() if isinstance(row, JobRow))
         return [row for row in jobs if row.job_type in moving and not row.is_forged]
 
     def _from_line(self, line: HistoryLine) -> AuditJob:
@@ -339,14 +339,14 @@ class _AuditRun:
             line, line.status or "", at=line.at, version=line.version or 0, result=line.result
         )
 
-    def _from_row(self, job: Job) -> AuditJob:
+    def _from_row(self, job: JobRow) -> AuditJob:
         return self._audit_job(
             job, job.status, at=job.status_since, version=job.version, result=job.result
         )
 
     def _audit_job(
         self,
-        job: Job | HistoryLine,
+        job: JobRow | HistoryLine,
         status: str,
         *,
         at: datetime,
@@ -402,7 +402,7 @@ def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
     return EntryKind.REFUND if contract_type.returns_money else None
 
 
-def _note(row: Job | None, entry: ReturnedEntry) -> str | None:
+def _note(row: JobRow | None, entry: ReturnedEntry) -> str | None:
     """Return that the charge's job has this on record. Returns None if it was not noted since."""
     if row is None:
         return None

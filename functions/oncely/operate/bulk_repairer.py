@@ -17,7 +17,7 @@ from oncely.domain.bulk_runs import (
 )
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidRequestError, OncelyError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.domain.second_operator import PendingRepair
@@ -208,7 +208,7 @@ class BulkRepairer:
             return BulkResult(request.key, BulkOutcome.DONE_BEFORE)
         return self._result(request.key, self._repair_once(replace(request, version=row.version)))
 
-    def _is_half_done(self, row: Job, repair: Repair) -> bool:
+    def _is_half_done(self, row: JobRow, repair: Repair) -> bool:
         """Whether it waits for a second operator, or the run ended before its new job was written.
 
         Every other repair is one write. If its message was not sent, the row is due and sends it.

@@ -7,7 +7,7 @@ from oncely.domain.actors import operator_actor
 from oncely.domain.cancellation import cancel, cancelled_job, close_then_cancel
 from oncely.domain.closing import needs_closing
 from oncely.domain.effect_outcomes import BusinessWrite, LookupUnsupported
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.table_identity import may_have_lost_history
@@ -30,7 +30,7 @@ from oncely.reconcile.reconciler import Reconciler
 class CancellingRun(MarkingRun):
     """The repair that ends a job before anything is done."""
 
-    def cancel(self, row: Job) -> RepairOutcome:
+    def cancel(self, row: JobRow) -> RepairOutcome:
         """End the job, or have a worker close what is open first: repairs only read."""
         if needs_closing(row, self.contract.policy):
             return self._close_then_cancel(row)
@@ -51,7 +51,7 @@ class CancellingRun(MarkingRun):
             contract=self.contract,
         )
 
-    def _close_then_cancel(self, row: Job) -> RepairOutcome:
+    def _close_then_cancel(self, row: JobRow) -> RepairOutcome:
         if why := claim_obstacle(row, self.precheck):
             return BusinessRowConflict(
                 f"{row.provider_ref} may be open at {self.provider}, and no worker can close it: "
@@ -61,14 +61,14 @@ class CancellingRun(MarkingRun):
         note = f"a worker cancels {row.provider_ref} at {self.provider} first"
         return self.write_and_send(row, decision, RepairDetails(note=note))
 
-    def _may_have_run(self, row: Job) -> bool:
+    def _may_have_run(self, row: JobRow) -> bool:
         """Whether a restore may have lost a run that cannot be looked up."""
         policy = self.contract.policy
         if policy.safety is RetrySafety.NATURAL or policy.leaves_open:
             return False  # the reference was searched for
         return may_have_lost_history(row, self.table.replays_until)
 
-    def _business_writes(self, after: Job) -> tuple[BusinessWrite, ...]:
+    def _business_writes(self, after: JobRow) -> tuple[BusinessWrite, ...]:
         precheck = self.precheck
         if not isinstance(precheck, Proceed | AlreadyResolved) or precheck.facts is None:
             return ()  # the business rows request nothing

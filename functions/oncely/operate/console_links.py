@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
 from oncely.contract import AnyContract
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.provider import AnyProvider, ProviderSettings
 from oncely.settings import Settings
 
@@ -43,7 +43,7 @@ class ConsoleLinks:
             is_local=settings.aws_endpoint_url is not None,
         )
 
-    def of_job(self, job: Job, contract_type: type[AnyContract]) -> tuple[ConsoleLink, ...]:
+    def of_job(self, job: JobRow, contract_type: type[AnyContract]) -> tuple[ConsoleLink, ...]:
         """The links of a job's provider reference, and of other ids in its result."""
         result = job.result or {}
         references = (job.provider_ref, *(result.get(name) for name in _RESULT_IDS))

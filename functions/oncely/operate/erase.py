@@ -17,7 +17,7 @@ from oncely.domain.erasure import DataOwner, RecordEraser, is_complete, request_
 from oncely.domain.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.domain.errors import InvalidInputError, InvalidRequestError, UnavailableError
 from oncely.domain.history import proof_of_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.message import Message
 from oncely.operate.job_view import contract_for
@@ -199,7 +199,7 @@ class Eraser:
         if isinstance(table := self.guard.check(), TableBlocked):
             raise InvalidRequestError(table.reason)
 
-    def _rows(self, person: Person) -> tuple[list[Job], tuple[JobKey, ...]]:
+    def _rows(self, person: Person) -> tuple[list[JobRow], tuple[JobKey, ...]]:
         """The matching rows, and the keys of those that this version cannot read."""
         keys: list[JobKey] = []
         if person.customer_id is not None:
@@ -209,7 +209,7 @@ class Eraser:
         indexed = self.job_index.get_many(keys)
         unreadable = (key for key, row in indexed.items() if isinstance(row, UnreadableRow))
         rows = indexed | self.job_index.get_many(list(self._open_keys(person)))
-        jobs = (row for row in rows.values() if isinstance(row, Job))
+        jobs = (row for row in rows.values() if isinstance(row, JobRow))
         return [job for job in jobs if self._is_of(job, person)], tuple(unreadable)
 
     def _open_keys(self, person: Person) -> Iterator[JobKey]:
@@ -218,7 +218,7 @@ class Eraser:
             return
         yield from open_job_keys(self.due_index, self.job_index)
 
-    def _is_of(self, row: Job, person: Person) -> bool:
+    def _is_of(self, row: JobRow, person: Person) -> bool:
         names = {row.customer_id, row.message.get("customer_id")}
         if person.customer_id is not None and person.customer_id in names:
             return True
@@ -227,9 +227,9 @@ class Eraser:
         is_owner = contract is None or contract.owner is DataOwner.RECORD
         return is_owner and row.subject in person.record_ids
 
-    def _mark(self, job: Job, actor: str) -> Job | None:
+    def _mark(self, job: JobRow, actor: str) -> JobRow | None:
         """Mark a row. The store drops the data of an ended one in the same write."""
-        row: Job | None = job
+        row: JobRow | None = job
         for _ in range(_MAX_CAS_RETRIES):
             if row is None or row.erasure_requested_at is not None:
                 return row

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from oncely.domain.due import due_action
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
 from oncely.domain.text import format_time, parse_time
@@ -62,7 +62,7 @@ class RowFilter:
     error: str | None = None  # a part of the last error, in any case
     customer_id: str | None = None
 
-    def selects(self, job: Job) -> bool:
+    def selects(self, job: JobRow) -> bool:
         """Whether the row matches."""
         if self.customer_id not in {None, job.customer_id}:
             return False

@@ -10,7 +10,7 @@ from typing import Final
 from oncely.contract import AnyContract, providers_of
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time, support_text
@@ -130,7 +130,7 @@ class JobQueries:
         query: str,
         matches: Mapping[JobKey, str],
         *,
-        known: Mapping[JobKey, Job | UnreadableRow] = MappingProxyType({}),
+        known: Mapping[JobKey, JobRow | UnreadableRow] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
     ) -> SearchResults:
         """Read the rows of these keys, each with what it was found by."""
@@ -138,7 +138,7 @@ class JobQueries:
             **known,
             **self.job_index.get_many([key for key in matches if key not in known]),
         }
-        jobs = ((key, row) for key, row in rows.items() if isinstance(row, Job))
+        jobs = ((key, row) for key, row in rows.items() if isinstance(row, JobRow))
         views = (self.view(job).with_match(matches[key]) for key, job in jobs)
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
         unreadable = _unreadable(rows.values())
@@ -169,7 +169,7 @@ class JobQueries:
         ]
         rows |= self.job_index.get_many([key for key in keys if key not in {**found, **rows}])
         others = [row for key, row in rows.items() if key not in found]
-        more = [self.view(row) for row in others if isinstance(row, Job)]
+        more = [self.view(row) for row in others if isinstance(row, JobRow)]
         hidden = {row.job_key for row in (*unreadable, *_unreadable(others))}
         return verdicts([*views, *more], at=self.clock.now(), unreadable=len(hidden))
 
@@ -266,7 +266,7 @@ class JobQueries:
         """Read the rows. The index lags: a row that has left the list since is dropped."""
         rows = self.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
-        current = (row for row in found if isinstance(row, Job) and row.status in statuses)
+        current = (row for row in found if isinstance(row, JobRow) and row.status in statuses)
         jobs = tuple(self.view(row) for row in current if wanted.selects(row))
         return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
@@ -295,10 +295,10 @@ class JobQueries:
         }
 
     def _jobs_by_derived_key(
-        self, subjects: Iterable[str], *, known: Mapping[JobKey, Job] = MappingProxyType({})
-    ) -> dict[JobKey, Job | UnreadableRow]:
+        self, subjects: Iterable[str], *, known: Mapping[JobKey, JobRow] = MappingProxyType({})
+    ) -> dict[JobKey, JobRow | UnreadableRow]:
         """The rows whose keys are derived from a subject. Stops at the first missing row."""
-        found: dict[JobKey, Job | UnreadableRow] = {}
+        found: dict[JobKey, JobRow | UnreadableRow] = {}
         remaining = [
             _keys_for_subject(contract_type, subject)
             for contract_type in self.registry
@@ -313,7 +313,7 @@ class JobQueries:
             found |= rows
         return found
 
-    def view(self, job: Job) -> JobView:
+    def view(self, job: JobRow) -> JobView:
         """The view of a row that was read."""
         return build_view(job, self.registry, now=self.clock.now(), links=self.links)
 
@@ -339,7 +339,7 @@ class JobQueries:
         )
 
 
-def _unreadable(rows: Iterable[Job | UnreadableRow]) -> tuple[UnreadableRow, ...]:
+def _unreadable(rows: Iterable[JobRow | UnreadableRow]) -> tuple[UnreadableRow, ...]:
     return tuple(row for row in rows if isinstance(row, UnreadableRow))
 
 

@@ -13,7 +13,7 @@ from oncely.domain.errors import InvalidInputError, OncelyError
 from oncely.domain.event_records import EventRecord
 from oncely.domain.evidence import EvidenceEntry
 from oncely.domain.headlines import next_step, plain_reason, sentence
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Status
 from oncely.domain.masking import mask_json
 from oncely.domain.money import Money
@@ -39,7 +39,7 @@ from oncely.registry import ContractRegistry
 class JobView:
     """A job with everything that is derived from its row and its contract."""
 
-    job: Job
+    job: JobRow
     headline: str
     subject: str | None
     repairs: tuple[RepairOption, ...]
@@ -137,7 +137,7 @@ class JobView:
 
 
 def build_view(
-    job: Job, registry: ContractRegistry, *, now: datetime, links: ConsoleLinks = NO_SETTINGS
+    job: JobRow, registry: ContractRegistry, *, now: datetime, links: ConsoleLinks = NO_SETTINGS
 ) -> JobView:
     """Derive the view of a job at `now`."""
     contract_type = contract_for(job, registry)
@@ -158,21 +158,21 @@ def build_view(
     )
 
 
-def _ignores_run_at(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> bool:
+def _ignores_run_at(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> bool:
     if contract_type is None:
         return False
     return job.ignores_run_at(now, contract_type.effective_schedule_limit())
 
 
 def _next_step(
-    job: Job, contract_type: type[AnyContract] | None, allowed: Collection[Repair], now: datetime
+    job: JobRow, contract_type: type[AnyContract] | None, allowed: Collection[Repair], now: datetime
 ) -> str:
     if Repair.RESEND in allowed and _ignores_run_at(job, contract_type, now):
         return "Resend its message."  # it may be due as late as its run time
     return next_step(job, allowed, done_verb=_done_verb(contract_type), now=now)
 
 
-def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | None:
+def contract_for(job: JobRow, registry: ContractRegistry) -> type[AnyContract] | None:
     """Its contract. Returns None if the job type is no longer deployed."""
     try:
         return registry.contract(job.job_type)
@@ -180,7 +180,7 @@ def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | No
         return None
 
 
-def _subject(job: Job, registry: ContractRegistry) -> str | None:
+def _subject(job: JobRow, registry: ContractRegistry) -> str | None:
     try:
         contract_type, message = registry.parse_mapping(job.message)
     except InvalidInputError:
@@ -189,7 +189,7 @@ def _subject(job: Job, registry: ContractRegistry) -> str | None:
 
 
 def _repairs(
-    job: Job, contract_type: type[AnyContract] | None, registry: ContractRegistry, now: datetime
+    job: JobRow, contract_type: type[AnyContract] | None, registry: ContractRegistry, now: datetime
 ) -> tuple[RepairOption, ...]:
     try:
         contract_type, message = registry.parse_row(job)
@@ -208,7 +208,7 @@ def _repairs(
 
 
 def _with_request(
-    options: tuple[RepairOption, ...], job: Job, now: datetime
+    options: tuple[RepairOption, ...], job: JobRow, now: datetime
 ) -> tuple[RepairOption, ...]:
     """The options, with a request that another operator can confirm."""
     if (pending := PendingRepair.from_row(job, now)) is None:
@@ -225,7 +225,7 @@ def _with_request(
     )
 
 
-def _headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _headline(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
     if (operator := job.marked_by) is None and job.ended and holds_only_proof(job):
         verb = _done_verb(contract_type)
         ended = f"{verb.capitalize() if job.status.is_finished else f'Not {verb}'}."
@@ -243,7 +243,7 @@ def _done_verb(contract_type: type[AnyContract] | None) -> str:
     return "done" if contract_type is None else contract_type.description.done_verb
 
 
-def _status_headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _status_headline(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
     reason, reports = plain_reason(job.last_error or "no reason was recorded"), later_reports(job)
     done_verb = _done_verb(contract_type)
     match job.status:
@@ -272,7 +272,7 @@ def _status_headline(job: Job, contract_type: type[AnyContract] | None, now: dat
             assert_never(unreachable)
 
 
-def _ready_reason(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _ready_reason(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
     run_at = format_minute(job.run_at or now)
     if _ignores_run_at(job, contract_type, now):
         return f". Its run time, {run_at}, is not honored: the next message runs it."
@@ -294,7 +294,7 @@ def _lookup_sentence(contract_type: type[AnyContract] | None, asking: str) -> st
     )
 
 
-def _success_summary(job: Job, contract_type: type[AnyContract] | None) -> str:
+def _success_summary(job: JobRow, contract_type: type[AnyContract] | None) -> str:
     try:
         return "Done." if contract_type is None else contract_type.success_summary(job)
     except Exception:  # noqa: BLE001  # a contract that cannot describe one row must not hide a list

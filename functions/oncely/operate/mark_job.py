@@ -11,7 +11,7 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     StillOpen,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.manual_resolution import (
     objection_to_failed,
     objection_to_finished,
@@ -37,7 +37,7 @@ _NOT_OURS: Final = (
 class MarkingRun(RepairRun):
     """The repairs that record an operator's decision."""
 
-    def mark_finished(self, row: Job) -> RepairOutcome:
+    def mark_finished(self, row: JobRow) -> RepairOutcome:
         """Finish the job if the provider confirms it, or cannot be asked."""
         if why := finish_obstacle(row, self.precheck):
             return BusinessRowConflict(why)
@@ -52,7 +52,7 @@ class MarkingRun(RepairRun):
             return self._resolve_as_said(row, outcome)
         return self.unavailable(outcome) or self.contradicted("that it is done", outcome, fix)
 
-    def mark_failed(self, row: Job) -> RepairOutcome:
+    def mark_failed(self, row: JobRow) -> RepairOutcome:
         """Fail the job if the provider did not do it, or cannot be asked."""
         policy = self.contract.policy
         if policy.leaves_open:
@@ -65,7 +65,7 @@ class MarkingRun(RepairRun):
         fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
         return self._fail_unless(fix, row, outcome)
 
-    def _ask(self, row: Job) -> EffectOutcome | None:
+    def _ask(self, row: JobRow) -> EffectOutcome | None:
         """Look up the effect. Returns None if the provider cannot be asked about it."""
         if not self.contract.policy.can_look_up:
             return None
@@ -75,7 +75,7 @@ class MarkingRun(RepairRun):
         unasked = without_facts or isinstance(lookup.outcome, LookupUnsupported)
         return None if unasked else lookup.outcome
 
-    def _fail_if_closed(self, row: Job) -> RepairOutcome:
+    def _fail_if_closed(self, row: JobRow) -> RepairOutcome:
         """Fail the job only if nothing is open at the provider; otherwise close that first."""
         looked_up_at = self.reconciler.clock.now()
         answer = lookup_closed(self.as_ours(row), self.contract)
@@ -88,7 +88,7 @@ class MarkingRun(RepairRun):
         fix = objection_to_failed(row, self.contract.policy, answer, looked_up_at=looked_up_at)
         return self._fail_unless(fix, row, answer)
 
-    def _search_own(self, row: Job, foreign: NotFound) -> RepairOutcome:
+    def _search_own(self, row: JobRow, foreign: NotFound) -> RepairOutcome:
         """The row's reference is not this job's. Its own effect may still exist: search for it."""
         match self.find_own_reference(row):
             case None:
@@ -103,7 +103,7 @@ class MarkingRun(RepairRun):
             case found:
                 return self.after_search(row, found)
 
-    def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
+    def _close_first(self, row: JobRow, outcome: StillOpen) -> RepairOutcome:
         """Have a worker close it, because repairs only read. The worker needs the business rows."""
         if why := claim_obstacle(row, self.precheck):
             return BusinessRowConflict(
@@ -121,17 +121,17 @@ class MarkingRun(RepairRun):
         details = RepairDetails(lookup=self.answer(outcome), note="a worker closes it first")
         return self.write_and_send(row, decision, details)
 
-    def _fail_unless(self, fix: str | None, row: Job, outcome: EffectOutcome) -> RepairOutcome:
+    def _fail_unless(self, fix: str | None, row: JobRow, outcome: EffectOutcome) -> RepairOutcome:
         if fix := fix or self._reference_objection(row, outcome):
             return self.contradicted("that it is not done", outcome, fix)
         return self._resolve_as_said(row, outcome)
 
-    def _reference_objection(self, row: Job, outcome: EffectOutcome) -> str | None:
+    def _reference_objection(self, row: JobRow, outcome: EffectOutcome) -> str | None:
         own = frozenset(() if row.provider_ref is None else (row.provider_ref,))
         known = own | self.contract.references(outcome)
         return objection_to_reference(self.request.reference, known)
 
-    def _resolve_as_said(self, row: Job, confirmed: EffectOutcome | None) -> RepairOutcome:
+    def _resolve_as_said(self, row: JobRow, confirmed: EffectOutcome | None) -> RepairOutcome:
         resolution = ManualResolution(self.writer, confirmed)
         return resolution.resolve_with_business_rows(row, self.contract, self.precheck)
 
@@ -140,7 +140,7 @@ class MarkingRun(RepairRun):
 class UnreadableRun(ProviderRun):
     """The same for a job whose message cannot be read: it is looked up by its reference."""
 
-    def mark(self, row: Job) -> RepairOutcome:
+    def mark(self, row: JobRow) -> RepairOutcome:
         """End the job without its business rows, if the provider does not contradict."""
         policy = self.contract.policy
         if not needs_closing(row, policy):
@@ -164,5 +164,5 @@ class UnreadableRun(ProviderRun):
             return self._resolve(row, outcome)
         return self.contradicted(f"that it is {'' if finishes else 'not '}done", outcome, fix)
 
-    def _resolve(self, row: Job, confirmed: EffectOutcome | None) -> RepairOutcome:
+    def _resolve(self, row: JobRow, confirmed: EffectOutcome | None) -> RepairOutcome:
         return ManualResolution(self.writer, confirmed).resolve_job_only(row, type(self.contract))

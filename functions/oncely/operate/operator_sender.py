@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from oncely.domain.actors import operator_actor
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.repairs import Repair
 from oncely.domain.second_operator import REQUEST_VALIDITY, PendingRepair, hold_new_job
@@ -132,7 +132,7 @@ class OperatorSender:
             "needs a second operator cannot replace it: cancel the job, or wait for its review",
         )
 
-    def _reopen(self, row: Job, request: RepairRequest, result: SendResult) -> SendResult:
+    def _reopen(self, row: JobRow, request: RepairRequest, result: SendResult) -> SendResult:
         """Request to reopen the review, or confirm another operator's request."""
         match self.repairer.repair(request):
             case RepairRequested(details=details):

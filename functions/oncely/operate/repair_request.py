@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.repairs import Repair
 from oncely.domain.text import MAX_REASON_LENGTH, format_time
@@ -98,8 +98,8 @@ NO_VERSION: Final = 0  # of a job that has no row
 class Repaired:
     """The repair was applied."""
 
-    before: Job | None  # None if there was no row
-    after: Job
+    before: JobRow | None  # None if there was no row
+    after: JobRow
     details: RepairDetails = NO_DETAILS
 
 
@@ -111,7 +111,7 @@ class RepairRequested(Repaired):
 class WouldRepair:
     """A dry run: the job as the repair would leave it."""
 
-    after: Job
+    after: JobRow
     details: RepairDetails = NO_DETAILS
 
 
@@ -140,7 +140,7 @@ class Contradicted:
 class StaleVersion:
     """The job changed since the operator saw it. Nothing was changed."""
 
-    current: Job
+    current: JobRow
 
 
 @dataclass(frozen=True)

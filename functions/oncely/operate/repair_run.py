@@ -13,7 +13,7 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Prepared,
 )
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.manual_resolution import objection_to_failed
 from oncely.domain.repairs import Repair, note
 from oncely.domain.table_identity import may_lack_reference
@@ -59,7 +59,7 @@ class ProviderRun:
     def provider(self) -> str:
         return self.contract.policy.profile.name
 
-    def as_ours(self, row: Job) -> Job:
+    def as_ours(self, row: JobRow) -> JobRow:
         """The row as this deployment's: only its own effect ends a job, whatever the row says."""
         return replace(row, deployment=self.table.deployment)
 
@@ -99,7 +99,7 @@ class RepairRun(ProviderRun):
         contract = type(self.contract)(self.reconciler.dependencies, provider)
         return replace(self, contract=contract)
 
-    def recover_reference(self, row: Job) -> RepairOutcome | None:
+    def recover_reference(self, row: JobRow) -> RepairOutcome | None:
         """Save the reference that a row lacks, before the repair relies on it."""
         repair = self.request.repair
         if repair not in _NEEDS_REFERENCE or row.provider_ref is not None:
@@ -117,11 +117,11 @@ class RepairRun(ProviderRun):
             None if found is None or isinstance(found, NotFound) else self.after_search(row, found)
         )
 
-    def find_own_reference(self, row: Job) -> Prepared | EffectOutcome | None:
+    def find_own_reference(self, row: JobRow) -> Prepared | EffectOutcome | None:
         """Search at the provider, by deployment and job key."""
         return find_own_reference(self.as_ours(row), self.contract, self.message)
 
-    def after_search(self, row: Job, found: Prepared | EffectOutcome) -> RepairOutcome:
+    def after_search(self, row: JobRow, found: Prepared | EffectOutcome) -> RepairOutcome:
         """Save what a search found. The operator decides again, with the new row."""
         if not isinstance(found, Prepared):
             return self.unavailable(found) or NotAllowed(str(self.answer(found)))
@@ -137,7 +137,9 @@ class RepairRun(ProviderRun):
         saved = replace(note(reason), changes=named)
         return self.writer.write(row, saved, details)
 
-    def write_and_send(self, row: Job, decision: Decision, details: RepairDetails) -> RepairOutcome:
+    def write_and_send(
+        self, row: JobRow, decision: Decision, details: RepairDetails
+    ) -> RepairOutcome:
         """Write a decision after which a worker runs the job."""
         outcome = self.writer.write(row, decision, details)
         if self.request.dry_run or not isinstance(outcome, Repaired):

@@ -20,7 +20,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
     short_label,
 )
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import fingerprint
 from oncely.domain.manual_resolution import resolve_manually, resolved_elsewhere
 from oncely.domain.repairs import Repair
@@ -55,11 +55,11 @@ class RepairWriter:
 
     def write(
         self,
-        row: Job,
+        row: JobRow,
         decision: Decision,
         details: RepairDetails = NO_DETAILS,
         *,
-        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows."""
@@ -92,7 +92,7 @@ class ManualResolution:
     confirmed: EffectOutcome | None = None
 
     def resolve_with_business_rows(
-        self, row: Job, contract: AnyContract, precheck: PrecheckResult[Any]
+        self, row: JobRow, contract: AnyContract, precheck: PrecheckResult[Any]
     ) -> RepairOutcome:
         """End the job together with its business rows."""
         provider = contract.policy.profile.name
@@ -110,7 +110,9 @@ class ManualResolution:
             contract=contract,
         )
 
-    def resolve_job_only(self, row: Job, contract_type: type[AnyContract] | None) -> RepairOutcome:
+    def resolve_job_only(
+        self, row: JobRow, contract_type: type[AnyContract] | None
+    ) -> RepairOutcome:
         """End a job whose message cannot be read, without its business rows."""
         reason = f"closed without business rows: {self.writer.request.reason}"
         answer = None
@@ -130,7 +132,7 @@ class ManualResolution:
     def _finishes(self) -> bool:
         return self.writer.request.repair is Repair.MARK_FINISHED
 
-    def _decision(self, row: Job, reason: str, answer: LookupAnswer | None = None) -> Decision:
+    def _decision(self, row: JobRow, reason: str, answer: LookupAnswer | None = None) -> Decision:
         request = self.writer.request
         return resolve_manually(
             row,
@@ -143,11 +145,11 @@ class ManualResolution:
 
     def _business_writes(
         self,
-        row: Job,
+        row: JobRow,
         decision: Decision,
         contract: AnyContract,
         precheck: PrecheckResult[Any],
-    ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
+    ) -> Callable[[JobRow], Sequence[BusinessWrite]] | str:
         match precheck:
             case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if self._finishes:
                 # The business rows already say so, unless they have another effect.
@@ -174,7 +176,7 @@ class ManualResolution:
         )
 
 
-def finish_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+def finish_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
     """Why the business rows do not let the job finish. Returns None if they do."""
     if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Succeeded):
         return None
@@ -184,7 +186,7 @@ def finish_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     return f"{reason}: fix them, or undo it at the provider and mark it as failed"
 
 
-def _unchanged_facts(row: Job, precheck: PrecheckResult[Any]) -> Any | None:  # noqa: ANN401  # the contract's own type
+def _unchanged_facts(row: JobRow, precheck: PrecheckResult[Any]) -> Any | None:  # noqa: ANN401  # the contract's own type
     if isinstance(precheck, Mismatch) or values_changed_since(row, precheck):
         return None
     return precheck.facts
@@ -195,7 +197,7 @@ def lookup_answer(provider: str, outcome: EffectOutcome) -> LookupAnswer:
     return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
 
 
-def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+def values_changed_since(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
     """How the business values changed since the claim. Returns None if they did not."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
@@ -208,7 +210,7 @@ def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     return None if decision is None else decision.reason
 
 
-def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
+def claim_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
     """Why no worker could claim this job. Returns None if one could."""
     if isinstance(precheck, Mismatch):
         return precheck.reason

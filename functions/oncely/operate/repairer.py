@@ -8,7 +8,7 @@ from oncely.contract import PrecheckResult
 from oncely.domain.decisions import on_lookup_of_ended, reschedule
 from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import is_job_key, job_type_of
 from oncely.domain.lifecycle import Event
 from oncely.domain.repairs import (
@@ -146,7 +146,7 @@ class Repairer:
         )
 
     def _repair_unreadable(
-        self, row: Job, request: RepairRequest, table: TableOpen
+        self, row: JobRow, request: RepairRequest, table: TableOpen
     ) -> RepairOutcome:
         # This deployment cannot read the message, so the operator can only end the job.
         contract_type = contract_for(row, self.reconciler.registry)
@@ -175,7 +175,7 @@ class Repairer:
 
     def _with_second_operator(
         self,
-        row: Job,
+        row: JobRow,
         request: RepairRequest,
         apply: Callable[[RepairRequest], RepairOutcome],
     ) -> RepairOutcome:
@@ -240,7 +240,7 @@ class _RepairRun(CancellingRun):
         if self.request.repair is Repair.RESUBMIT and another is not None:
             yield self.contract.precheck(another)
 
-    def apply(self, row: Job) -> RepairOutcome:  # noqa: C901  # one case for each
+    def apply(self, row: JobRow) -> RepairOutcome:  # noqa: C901  # one case for each
         match self.request.repair:
             case Repair.LOOK_UP if row.unresolved:
                 return self._resolve(row)
@@ -267,7 +267,7 @@ class _RepairRun(CancellingRun):
             case unreachable:
                 assert_never(unreachable)
 
-    def _resolve(self, row: Job) -> RepairOutcome:
+    def _resolve(self, row: JobRow) -> RepairOutcome:
         noted = self.writer.write(row, note(f"looked up: {self.request.reason}"))
         if not isinstance(noted, Repaired):
             return noted
@@ -284,7 +284,7 @@ class _RepairRun(CancellingRun):
         answer = LookupAnswer(self.provider, summary, support_text(done.reason))
         return Repaired(row, done.job, RepairDetails(lookup=answer))
 
-    def _note_lookup(self, row: Job) -> RepairOutcome:
+    def _note_lookup(self, row: JobRow) -> RepairOutcome:
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self.check_lookup(lookup):
             return refusal
@@ -293,7 +293,7 @@ class _RepairRun(CancellingRun):
             row, note(f"looked up: {self.request.reason}; {answer}"), RepairDetails(lookup=answer)
         )
 
-    def _recheck_ended(self, row: Job) -> RepairOutcome:
+    def _recheck_ended(self, row: JobRow) -> RepairOutcome:
         """Look up whether a finished effect failed since. A refund's ledger follows it."""
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self.check_lookup(lookup):
@@ -313,7 +313,7 @@ class _RepairRun(CancellingRun):
             business_writes=lambda after: self.contract.on_failure(lookup.facts, after),
         )
 
-    def _reopen(self, row: Job) -> RepairOutcome:
+    def _reopen(self, row: JobRow) -> RepairOutcome:
         looked_up_at = self.reconciler.clock.now()
         lookup: LookupResult | None = None
         if not can_reopen_without_lookup(row, self.contract.policy):
@@ -337,17 +337,17 @@ class _RepairRun(CancellingRun):
             details = RepairDetails(lookup=self.answer(answer))
         return self.write_and_send(row, decision, details)
 
-    def _resend(self, row: Job) -> RepairOutcome:
+    def _resend(self, row: JobRow) -> RepairOutcome:
         now = self.reconciler.clock.now()
         decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
         return self.write_and_send(row, decision, RepairDetails(note="message resent"))
 
-    def _run_now(self, row: Job) -> RepairOutcome:
+    def _run_now(self, row: JobRow) -> RepairOutcome:
         now = self.reconciler.clock.now()
         decision = reschedule(row, now, reason=self.request.reason, now=now)
         return self.write_and_send(row, decision, RepairDetails(note="message sent"))
 
-    def _reschedule(self, row: Job) -> RepairOutcome:
+    def _reschedule(self, row: JobRow) -> RepairOutcome:
         now, limit = self.reconciler.clock.now(), self.contract.effective_schedule_limit()
         try:
             run_at = later_run_at(
@@ -361,7 +361,7 @@ class _RepairRun(CancellingRun):
         note = f"it runs at {format_minute(run_at)}"
         return self.writer.write(row, decision, RepairDetails(note=note))
 
-    def _resubmit(self, row: Job) -> RepairOutcome:
+    def _resubmit(self, row: JobRow) -> RepairOutcome:
         """Send a new job, which runs only while this one stays failed."""
         another = type(self.contract).resubmission(self.message)
         if another is None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from oncely.domain.erasure_log import ErasedJobs, erase_restored
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.restore import is_unreadable, park_copied_row, restore_row
 from oncely.domain.table_identity import TableIdentity
 from oncely.operate.set_up_table import IdentityTable
@@ -111,7 +111,7 @@ class ProofRestorer:
         self,
         found: TableIdentity | None,
         deployment: str,
-        changes: "Iterator[tuple[Job | None, Job | None]]",
+        changes: "Iterator[tuple[JobRow | None, JobRow | None]]",
         replays_for: timedelta | None,
         dry_run: bool,  # noqa: FBT001  # the same
         report: ReportProgress,
@@ -150,7 +150,7 @@ class ProofRestorer:
 
     def _restored_rows(
         self, newest: dict[str, HistoryLine], deployment: str
-    ) -> Iterator[tuple[Job | None, Job | None]]:
+    ) -> Iterator[tuple[JobRow | None, JobRow | None]]:
         for page in self.scan.pages():
             for row in page.jobs:
                 line = newest.pop(row.job_key, None)
@@ -160,7 +160,7 @@ class ProofRestorer:
         for line in newest.values():
             yield None, restore_row(None, line, deployment=deployment, now=self.clock.now())
 
-    def _parked_rows(self) -> Iterator[tuple[Job | None, Job | None]]:
+    def _parked_rows(self) -> Iterator[tuple[JobRow | None, JobRow | None]]:
         for page in self.scan.pages():
             for row in page.jobs:
                 yield row, park_copied_row(row, now=self.clock.now())
@@ -172,15 +172,15 @@ class ProofRestorer:
                 )
 
     def _erase_again(
-        self, changes: Iterator[tuple[Job | None, Job | None]], erased: ErasedJobs
-    ) -> Iterator[tuple[Job | None, Job | None]]:
+        self, changes: Iterator[tuple[JobRow | None, JobRow | None]], erased: ErasedJobs
+    ) -> Iterator[tuple[JobRow | None, JobRow | None]]:
         """A backup may be older than an erasure: remove the data with the write that restores."""
         for before, after in changes:
             row = after or before
             kept = None if row is None else erase_restored(row, erased, now=self.clock.now())
             yield before, after if kept == row else kept
 
-    def _write(self, before: Job | None, after: Job) -> bool:
+    def _write(self, before: JobRow | None, after: JobRow) -> bool:
         if before is None:
             result = self.store.create(after)
             if isinstance(result, ForgedRow):

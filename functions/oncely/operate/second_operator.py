@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from oncely.contract import AlreadyResolved, AnyContract, PrecheckResult, Proceed
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.money import Money
 from oncely.domain.repairs import Repair
 from oncely.domain.second_operator import SecondOperatorRule
@@ -15,7 +15,7 @@ def needs_second_operator(
     repair: Repair,
     *,
     contract_type: type[AnyContract] | None,
-    row: Job | None = None,
+    row: JobRow | None = None,
     prechecks: Callable[[], Iterable[PrecheckResult[Any]]] = tuple,
 ) -> bool:
     """Return whether another operator must confirm this repair. Sending a job counts as reopening.
@@ -33,7 +33,7 @@ def needs_second_operator(
     return rule.applies_to(repair, amounts, moves_money=moves_money)
 
 
-def _claimed_amounts(row: Job | None) -> Iterator[Money]:
+def _claimed_amounts(row: JobRow | None) -> Iterator[Money]:
     if row is not None and row.amount is not None and row.currency:
         yield Money(row.amount, row.currency)
 

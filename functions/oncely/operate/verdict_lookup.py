@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
@@ -34,7 +34,7 @@ class VerdictLookup:
         outcome = lookup_effect(row, contract, message, self._table(row)).outcome
         return lookup_answer(contract.policy.profile.name, outcome)
 
-    def _table(self, row: Job) -> TableOpen:
+    def _table(self, row: JobRow) -> TableOpen:
         """The job table. If it cannot be checked, a restore may have lost what the job did."""
         table = self.guard.check()
         if isinstance(table, TableOpen):

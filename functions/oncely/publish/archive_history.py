@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from oncely.domain.erasure_log import RECENT, ErasedJobs, ErasureEntry
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine, backfill_line, history_line, unreadable_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.ports import Clock
 from oncely.search_ports import HistoryReader, HistoryStore, RowPage, RowScan
 
@@ -20,8 +20,8 @@ class RowChange:
 
     job_key: str
     at: datetime  # when it was written, to the second
-    old: Job | None = None
-    new: Job | None = None
+    old: JobRow | None = None
+    new: JobRow | None = None
     expired: bool = False
     unreadable: bool = False
     version: int | None = None  # of an unreadable row, if known

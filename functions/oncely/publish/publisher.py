@@ -16,7 +16,7 @@ from oncely.domain.ended_jobs import (
     publishable_without_follow_ups,
 )
 from oncely.domain.errors import InvalidInputError, UnavailableError, UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.message import Message, encode_message
 from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
@@ -72,7 +72,7 @@ class EndedJobPublisher:
         after = mark_published(job, retention=retention, now=now)
         return isinstance(self.store.compare_and_swap(job, after), Swapped)
 
-    def _send(self, follow_ups: Iterable[Message], job: Job) -> None:
+    def _send(self, follow_ups: Iterable[Message], job: JobRow) -> None:
         for message in follow_ups:
             contract_type = self.registry.contract(message.job)
             queue = contract_type.resources.queue
@@ -84,7 +84,7 @@ class EndedJobPublisher:
                     f"queue {queue!r} did not accept a follow-up of {job.job_key}"
                 )
 
-    def _contract(self, job: Job) -> AnyContract | None:
+    def _contract(self, job: JobRow) -> AnyContract | None:
         """The job's contract. Returns None if it is unknown and the row may expire without it."""
         try:
             contract_type, _ = self.registry.parse_row(job)

@@ -14,7 +14,7 @@ from oncely.domain.hints import (
     action_for_hint,
     on_undecided_end,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.provider_events import JobHint
 from oncely.ports import TableBlocked, TableOpen
@@ -54,7 +54,7 @@ class EventHints:
         return action
 
     def _check_end(
-        self, row: Job, reported: ReportedState, table: TableOpen, deadline: datetime | None
+        self, row: JobRow, reported: ReportedState, table: TableOpen, deadline: datetime | None
     ) -> None:
         """Look up an ended job, and escalate it only if the provider contradicts its result."""
         try:

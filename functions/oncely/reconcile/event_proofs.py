@@ -8,7 +8,7 @@ from oncely.domain.effect_outcomes import LookupFailed, Succeeded
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.event_records import EventMark, EventRecord
 from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.domain.proofs import claim_of_tag, ends_review, on_proof, with_event
 from oncely.domain.provider_events import ClaimReport, ProviderEvent
@@ -72,7 +72,7 @@ class EventProofs:
                 return None
         raise UnavailableError(f"the events of {report.job_key} changed {_MAX_SAVES} times")
 
-    def _act(self, row: Job, table: TableOpen) -> HintAction:
+    def _act(self, row: JobRow, table: TableOpen) -> HintAction:
         now = self.reconciler.clock.now()
         if decision := on_proof(row):
             self.reconciler.decision_writer().write(row, decision)
@@ -86,7 +86,7 @@ class EventProofs:
         # Its worker still runs. Once it is done, the proof is compared with what it recorded.
         return HintAction.WAIT if row.allows(Event.MARK_UNKNOWN) else HintAction.KEEP
 
-    def _end_review(self, row: Job, table: TableOpen) -> None:
+    def _end_review(self, row: JobRow, table: TableOpen) -> None:
         """End a review if its outcome is now proved and nothing else contradicts it."""
         try:
             contract_type, message = self.reconciler.registry.parse_row(row)

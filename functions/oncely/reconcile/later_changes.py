@@ -11,7 +11,7 @@ from oncely.contract import AnyContract
 from oncely.domain.effect_outcomes import LookupFailed, NotFound
 from oncely.domain.errors import UnavailableError
 from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey, job_type_of
 from oncely.domain.lifecycle import Event
 from oncely.domain.provider_events import (
@@ -65,7 +65,7 @@ class LaterChanges:
         self._record(row, change)
         return HintAction.RECORD
 
-    def _record(self, row: Job, change: EffectChange) -> None:
+    def _record(self, row: JobRow, change: EffectChange) -> None:
         """Write the evidence last: after an earlier crash, the event repeats all steps."""
         alert = alert_texts.later_change_alert(row, change, stack=self.stack)
         if not change.by_us and not self.resolver.notifier.notify(alert):
@@ -74,14 +74,14 @@ class LaterChanges:
         reconciler.publisher.event_bus.publish_change(row, change)
         self._note(row, change)
 
-    def _note(self, row: Job, change: EffectChange) -> None:
+    def _note(self, row: JobRow, change: EffectChange) -> None:
         """Add the evidence, unless a duplicate of the event already has."""
         reconciler = self.resolver.reconciler
         noted = Decision(event=Event.NOTE, reason=change.reason)
         for _ in range(_MAX_CAS_RETRIES):
             after = noted.apply_to(row, now=reconciler.clock.now(), actor=reconciler.actor)
             match reconciler.store.compare_and_swap(row, after):
-                case VersionConflict(row=Job() as newer) if not is_recorded(newer, change):
+                case VersionConflict(row=JobRow() as newer) if not is_recorded(newer, change):
                     row = newer
                 case _:
                     return

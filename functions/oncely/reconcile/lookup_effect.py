@@ -18,7 +18,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.errors import NotConfiguredError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import fingerprint
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.table_identity import may_have_lost_history, may_lack_reference
@@ -35,7 +35,7 @@ class LookupResult:
     restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row lost
 
 
-def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
+def lookup_closed(row: JobRow, contract: AnyContract) -> EffectOutcome:
     """Look up whether the prepared effect is closed. Any error is a failed lookup."""
     try:
         return contract.lookup_closed(row)
@@ -44,7 +44,7 @@ def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
 
 
 def lookup_effect(
-    row: Job, contract: AnyContract, message: Message, table: TableOpen
+    row: JobRow, contract: AnyContract, message: Message, table: TableOpen
 ) -> LookupResult:
     """Look up the effect of a job. Any error is a failed lookup, which is repeated later."""
     try:
@@ -93,7 +93,7 @@ def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, 
 
 
 def find_own_reference(
-    row: Job, contract: AnyContract, message: Message
+    row: JobRow, contract: AnyContract, message: Message
 ) -> Prepared | EffectOutcome | None:
     """Find the job's reference without its row. Returns None if it cannot be searched for."""
     try:
@@ -127,7 +127,7 @@ def _find_and_look_up(
     return answer, found
 
 
-def _restored_fields(ref: str, contract: AnyContract, job: Job) -> dict[str, str | None]:
+def _restored_fields(ref: str, contract: AnyContract, job: JobRow) -> dict[str, str | None]:
     return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider}
 
 
@@ -141,6 +141,6 @@ def _is_recorded(outcome: EffectOutcome, precheck: PrecheckResult[Any]) -> bool:
     )
 
 
-def _with_deployment(row: Job, table: TableOpen) -> Job:
+def _with_deployment(row: JobRow, table: TableOpen) -> JobRow:
     """The row with its deployment, which it lost together with its first claim."""
     return replace(row, deployment=row.deployment or table.deployment)

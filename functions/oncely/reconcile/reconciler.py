@@ -34,7 +34,7 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.gate import EndpointGroup
-from oncely.domain.jobs import Decision, Job, known_values
+from oncely.domain.jobs import Decision, JobRow, known_values
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
@@ -77,7 +77,7 @@ class Resolution:
     reason: str = ""
     lookup_failed: bool = False  # counted separately
     needs_alert: bool = False  # the caller must alert operators
-    job: Job | None = None  # the row after it; None if nothing was written
+    job: JobRow | None = None  # the row after it; None if nothing was written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class Reconciler:
 
     def resolve_row(
         self,
-        row: Job,
+        row: JobRow,
         table: TableOpen,
         *,
         on_demand: bool = False,
@@ -139,13 +139,13 @@ class Reconciler:
             case unreachable:
                 assert_never(unreachable)
 
-    def hold_row(self, row: Job) -> Job | None:
+    def hold_row(self, row: JobRow) -> JobRow | None:
         """Postpone a row, so that a job that cannot be resolved now does not block others."""
         held = hold_for_sweep(row, self.clock.now(), jitter=self.jitter())
         written = self.store.compare_and_swap(row, held)
         return written.job if isinstance(written, Swapped) else None
 
-    def _publish(self, row: Job, *, dry_run: bool) -> Resolution:
+    def _publish(self, row: JobRow, *, dry_run: bool) -> Resolution:
         if not dry_run and self.hold_row(row) is None:
             return _no_resolution(row)
         if not dry_run:
@@ -156,7 +156,7 @@ class Reconciler:
 
     def _resolve_row(
         self,
-        row: Job,
+        row: JobRow,
         step: _RowStep,
         table: TableOpen,
         *,
@@ -198,7 +198,7 @@ class Reconciler:
             self.resend_message(contract_type, job)
         return resolution
 
-    def _review(self, row: Job, decision: Decision, *, dry_run: bool) -> Resolution:
+    def _review(self, row: JobRow, decision: Decision, *, dry_run: bool) -> Resolution:
         if self.decision_writer(dry_run=dry_run).write(row, decision).job is None:
             return _no_resolution(row)
         return _review_resolution(row, decision.reason, dry_run=dry_run)
@@ -208,7 +208,7 @@ class Reconciler:
         """How long the stage keeps the row of a natural effect."""
         return self.publisher.row_retention
 
-    def resend_message(self, contract_type: type[AnyContract], job: Job) -> bool:
+    def resend_message(self, contract_type: type[AnyContract], job: JobRow) -> bool:
         """Send the job's message. If this fails, the row becomes due again."""
         sender = self.sender_for_queue(contract_type.resources.queue)
         tenant = contract_type.tenant(known_values(job))
@@ -236,7 +236,7 @@ class _JobResolution:
     table: TableOpen
     deadline: datetime | None  # until then a lookup may wait for its slot
 
-    def perform(self, row: Job, step: _RowStep) -> Resolution:
+    def perform(self, row: JobRow, step: _RowStep) -> Resolution:
         match step:
             case SweepStep.RESEND:
                 return self._resend(row)
@@ -248,7 +248,7 @@ class _JobResolution:
             case unreachable:
                 assert_never(unreachable)
 
-    def _resend(self, row: Job) -> Resolution:
+    def _resend(self, row: JobRow) -> Resolution:
         now = self.reconciler.clock.now()
         is_early = row.runs_later(now, self.contract.effective_schedule_limit())
         if is_early and (decision := wait_for_run_at(row)):
@@ -265,10 +265,10 @@ class _JobResolution:
             self.reconciler.resend_message(type(self.contract), result.job)
         return self._to_resolution(row, result)
 
-    def _policy(self, row: Job) -> RetryPolicy:
+    def _policy(self, row: JobRow) -> RetryPolicy:
         return self.reconciler.gate.policy_for(row, self.contract)
 
-    def _precheck(self, row: Job, now: datetime) -> tuple[Decision | None, str | None]:
+    def _precheck(self, row: JobRow, now: datetime) -> tuple[Decision | None, str | None]:
         """Why the message is not resent, or None if it is; and the provider of the job."""
         try:
             precheck = self.contract.precheck(self.message)
@@ -282,7 +282,7 @@ class _JobResolution:
         values = None if precheck.values is None else fingerprint(precheck.values)
         return escalate_if_values_changed(row, values), row.provider or precheck.provider
 
-    def _expire_lease(self, row: Job) -> Resolution:
+    def _expire_lease(self, row: JobRow) -> Resolution:
         """Mark the job unknown, and look it up at once."""
         decision = self._decide(row, LeaseExpired(), self.reconciler.clock.now())
         result = self._write(row, decision)
@@ -292,7 +292,7 @@ class _JobResolution:
             return self._to_resolution(row, result)
         return self._look_up(job, row.status)
 
-    def _look_up(self, row: Job, old: Status) -> Resolution:
+    def _look_up(self, row: JobRow, old: Status) -> Resolution:
         # Before the lookup: its result may be old by the time it is used.
         looked_up_at = self.reconciler.clock.now()
         deployment = self.table.deployment
@@ -305,7 +305,7 @@ class _JobResolution:
         return self._record_lookup(row, old, lookup, looked_up_at)
 
     def _record_lookup(
-        self, row: Job, old: Status, lookup: LookupResult, looked_up_at: datetime
+        self, row: JobRow, old: Status, lookup: LookupResult, looked_up_at: datetime
     ) -> Resolution:
         """Record a lookup. Without facts there are no business writes."""
         answer, facts = lookup.outcome, lookup.facts
@@ -325,17 +325,17 @@ class _JobResolution:
         resolution = self._to_resolution(row, result, old)
         return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
 
-    def _decide(self, row: Job, outcome: EffectOutcome, now: datetime) -> Decision:
+    def _decide(self, row: JobRow, outcome: EffectOutcome, now: datetime) -> Decision:
         policy, jitter = self._policy(row), self.reconciler.jitter()
         key_scope, outcome = with_key_scope(self.contract, outcome)
         return decide(row, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
 
     def _write(
         self,
-        row: Job,
+        row: JobRow,
         decision: Decision,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
     ) -> DecisionResult:
         writer = self.reconciler.decision_writer(dry_run=self.dry_run)
         return writer.write(
@@ -349,7 +349,7 @@ class _JobResolution:
             self.reconciler.resend_message(type(self.contract), result.job)
 
     def _to_resolution(
-        self, row: Job, result: DecisionResult, old: Status | None = None
+        self, row: JobRow, result: DecisionResult, old: Status | None = None
     ) -> Resolution:
         """The resolution for the caller."""
         decision, job = result.decision, result.job
@@ -366,24 +366,24 @@ class _JobResolution:
         return replace(done, needs_alert=decision.alert and not self.dry_run, job=job)
 
 
-def _with_restored_fields(row: Job, lookup: LookupResult) -> Job:
+def _with_restored_fields(row: JobRow, lookup: LookupResult) -> JobRow:
     """The row with the fields that the lookup restored, such as a provider reference."""
     return replace(row, **lookup.restored_fields)  # type: ignore[arg-type]  # a mapping of fields by name
 
 
-def _review_resolution(row: Job, reason: str, *, dry_run: bool) -> Resolution:
+def _review_resolution(row: JobRow, reason: str, *, dry_run: bool) -> Resolution:
     review = Status.NEEDS_REVIEW
     return replace(_resolution(row, review, review, reason), needs_alert=not dry_run)
 
 
-def _no_resolution(row: Job) -> Resolution:
+def _no_resolution(row: JobRow) -> Resolution:
     return _resolution(
         row, "nothing", row.status, "another process is working on it, or nothing is due"
     )
 
 
 def _resolution(
-    row: Job, outcome: str, new: Status, reason: str, old: Status | None = None
+    row: JobRow, outcome: str, new: Status, reason: str, old: Status | None = None
 ) -> Resolution:
     return Resolution(
         key=row.job_key,

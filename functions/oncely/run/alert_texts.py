@@ -11,7 +11,7 @@ from oncely.domain.alert_budget import (
     kind_of_key,
     review_kind,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.provider_events import EffectChange
@@ -21,7 +21,7 @@ from oncely.domain.text import format_duration, format_minute, format_time, supp
 from oncely.ports import Alert
 
 
-def review_alert(job: Job, *, stack: str, can_look_up: bool = True) -> Alert:
+def review_alert(job: JobRow, *, stack: str, can_look_up: bool = True) -> Alert:
     """The alert for a job that needs review. `can_look_up` if the provider can be asked."""
     lines = [
         impact(job),
@@ -120,7 +120,7 @@ def dead_letter_alert(dead_letters: Iterable[tuple[str, str]], *, stack: str) ->
     )
 
 
-def later_change_alert(job: Job, change: EffectChange, *, stack: str) -> Alert:
+def later_change_alert(job: JobRow, change: EffectChange, *, stack: str) -> Alert:
     """The alert for an effect that changed after its job had ended."""
     deadline = change.respond_by and format_minute(change.respond_by)
     lines = [
@@ -140,7 +140,7 @@ def later_change_alert(job: Job, change: EffectChange, *, stack: str) -> Alert:
     )
 
 
-def ignored_run_at_alert(job: Job, schedule_limit: timedelta, *, stack: str) -> Alert:
+def ignored_run_at_alert(job: JobRow, schedule_limit: timedelta, *, stack: str) -> Alert:
     """The alert for a job whose run time is further ahead than its contract honors."""
     honored = f"up to {format_duration(schedule_limit)} ahead" if schedule_limit else "no time"
     run_at = format_minute(job.run_at or job.created_at)

@@ -30,7 +30,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.domain.errors import InvariantError, NotConfiguredError, UnavailableError
 from oncely.domain.hints import keep_hint
-from oncely.domain.jobs import NO_PROVIDER, UNCONFIRMED, Decision, Job
+from oncely.domain.jobs import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
 from oncely.domain.lifecycle import ENDING, Event
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.domain.proofs import misses_proof
@@ -58,7 +58,7 @@ class DecisionResult:
     """The row after the write. `job` is None if another owner decided first."""
 
     decision: Decision
-    job: Job | None
+    job: JobRow | None
     orphaned_outcome: str | None = None  # a definite outcome whose row is gone
 
 
@@ -79,12 +79,12 @@ class DecisionWriter:
 
     def write(
         self,
-        job: Job,
+        job: JobRow,
         decision: Decision,
         *,
         contract: AnyContract | None = None,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
     ) -> DecisionResult:
         """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
         for _ in range(_MAX_CAS_RETRIES):
@@ -114,12 +114,14 @@ class DecisionWriter:
                     assert_never(unreachable)
         raise _too_many_conflicts(job)
 
-    def _swap(self, job: Job, after: Job, writes: Sequence[BusinessWrite]) -> SwapResult:
+    def _swap(self, job: JobRow, after: JobRow, writes: Sequence[BusinessWrite]) -> SwapResult:
         if self.dry_run_table is not None:
             return would_swap(after, writes, self.dry_run_table)
         return self.store.compare_and_swap(job, after, business_writes=writes)
 
-    def row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
+    def row_after(
+        self, decision: Decision, job: JobRow, contract: AnyContract | None = None
+    ) -> JobRow:
         """The row after a decision. The same write reserves the alert, if we send it."""
         now = self.clock.now()
         after = row_after(
@@ -127,17 +129,17 @@ class DecisionWriter:
         )
         return reserve_alert(after, now) if decision.alert and self.alerter else after
 
-    def _deliver_alert(self, decision: Decision, written: Job) -> None:
+    def _deliver_alert(self, decision: Decision, written: JobRow) -> None:
         if decision.alert and self.alerter:
             self.alerter.deliver(written)
 
     def _save_as_evidence(
         self,
-        row: Job | None,
-        job: Job,
+        row: JobRow | None,
+        job: JobRow,
         outcome: EffectOutcome | None,
         *,
-        frees: Callable[[Job], Sequence[BusinessWrite]],
+        frees: Callable[[JobRow], Sequence[BusinessWrite]],
     ) -> str | None:
         """Add a definite outcome to the row as evidence. Returns the outcome if there is no row.
 
@@ -169,37 +171,37 @@ class DecisionWriter:
 
 
 def would_swap(
-    after: Job, writes: Iterable[BusinessWrite], table: Callable[[str], BusinessTable]
+    after: JobRow, writes: Iterable[BusinessWrite], table: Callable[[str], BusinessTable]
 ) -> SwapResult:
     """What a swap of the row that was just read would return. Writes nothing."""
     refused = [str(one) for one in writes if not one.applies_to(table(one.table).get(one.key))]
     return BusinessWriteConflict(", ".join(refused)) if refused else Swapped(after)
 
 
-def _adds_at_most_evidence(row: Job, *, before: Job, after: Job) -> bool:
+def _adds_at_most_evidence(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
     unchanged = before.same_owner_and_status_as(row)
     return unchanged and not misses_proof(row, before=before, after=after)
 
 
-def _too_many_conflicts(job: Job) -> UnavailableError:
+def _too_many_conflicts(job: JobRow) -> UnavailableError:
     return UnavailableError(
         f"the row of {job.job_key} changed {_MAX_CAS_RETRIES} times while it was being written"
     )
 
 
-def _no_business_writes(_: Job) -> Sequence[BusinessWrite]:
+def _no_business_writes(_: JobRow) -> Sequence[BusinessWrite]:
     return ()
 
 
 def row_after(
     decision: Decision,
-    row: Job,
+    row: JobRow,
     contract: AnyContract | None,
     *,
     now: datetime,
     actor: str,
     row_retention: timedelta | None,
-) -> Job:
+) -> JobRow:
     """The row after a decision, with an expiry or something to publish if it ends the job.
 
     A job of an unknown contract has nothing to publish that we know of, and stays the longest.
@@ -212,7 +214,7 @@ def row_after(
     return finalize_if_ended(row, after, retention=retention, must_publish=owes, now=now)
 
 
-def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
+def _has_follow_ups(contract: AnyContract, job: JobRow) -> bool:
     try:
         return contract.publishes_events or bool(contract.follow_ups(job))
     except Exception:  # noqa: BLE001  # the effect happened: its end is written in any case
@@ -230,7 +232,7 @@ class OwnershipYielded:
 class EffectExecutor:
     """One attempt of an effect by the owner of the row; `job` is the row as last saved."""
 
-    job: Job
+    job: JobRow
     facts: Any  # the contract's own type
     contract: AnyContract
     writer: DecisionWriter

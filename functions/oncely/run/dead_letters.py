@@ -7,7 +7,7 @@ from typing import Final
 
 from oncely.domain.due import is_stranded, mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
 from oncely.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
@@ -149,7 +149,7 @@ class DeadLetterHandler:
         return DecisionWriter(store=self.store, clock=self.clock, actor=ACTOR, alerter=self.alerter)
 
 
-def _outcome_of(decision: Decision, row: Job) -> DeadLetterOutcome:
+def _outcome_of(decision: Decision, row: JobRow) -> DeadLetterOutcome:
     if decision.alert:
         return DeadLetterOutcome.NEEDS_REVIEW
     if is_stranded(row):

@@ -7,7 +7,7 @@ from typing import Final
 
 from oncely.contract import AnyContract
 from oncely.domain.decisions import wait_for_run_at
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.enqueue.new_row import row_from_message
 from oncely.message import Message
 from oncely.ports import Created, ForgedRow, JobStore, Swapped
@@ -31,7 +31,7 @@ class EarlyMessage:
 
     def ensure_row(
         self, now: datetime, due_at: datetime, reason: str, forged: ForgedRow | None = None
-    ) -> Job:
+    ) -> JobRow:
         """The row of the job, which is written if there is none of ours.
 
         An existing row keeps its time.
@@ -49,7 +49,7 @@ class EarlyMessage:
         created = self.alerter.create_row(new, forged)
         return created.job if isinstance(created, Created) else created.row
 
-    def keep_time(self, row: Job, now: datetime) -> Scheduled | NotAttempted:
+    def keep_time(self, row: JobRow, now: datetime) -> Scheduled | NotAttempted:
         """Leave the row to its run time, when it is due and sends another message."""
         if decision := wait_for_run_at(row):
             after = decision.apply_to(row, now=now, actor=self.actor)

@@ -6,7 +6,7 @@ from typing import Final
 
 from oncely.domain.claims import Claim, has_conflict
 from oncely.domain.decisions import on_held
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.flow.local_gate import Hold
 from oncely.ports import Swapped
@@ -24,7 +24,7 @@ class HeldMessage:
 
     early: EarlyMessage
 
-    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | Job:
+    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | JobRow:
         """Keep the job in the queue or in its row. Returns the row if it already has the answer.
 
         A pause may last longer than the queue keeps a message, so the row keeps it.

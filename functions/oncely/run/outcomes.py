@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from oncely.domain.jobs import Decision, Job
+from oncely.domain.jobs import Decision, JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import JobResult
@@ -183,7 +183,7 @@ RunOutcome: TypeAlias = (
 )
 
 
-def ready_outcome(job: Job, decision: Decision) -> Waiting | NotAttempted:
+def ready_outcome(job: JobRow, decision: Decision) -> Waiting | NotAttempted:
     """The outcome of a job that is ready to run again."""
     fields: Any = {
         "job_key": job.job_key,

@@ -14,7 +14,7 @@ from oncely.domain.due import (
     sweep_step,
 )
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.ports import (
     AlreadyExists,
@@ -76,7 +76,7 @@ class ReviewAlerter:
             else AlertDelivery.NOT_DUE
         )
 
-    def deliver(self, review: Job) -> AlertDelivery:
+    def deliver(self, review: JobRow) -> AlertDelivery:
         """Send the alert of a job whose row we reserved."""
         if not alert_reservation_valid(review, self.clock.now()):
             return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
@@ -98,13 +98,13 @@ class ReviewAlerter:
         """Alert about a message that conflicts with its job."""
         return self.notifier().notify(alert_texts.conflict_alert(key, reason, stack=self.stack))
 
-    def alert_ignored_run_at(self, job: Job, schedule_limit: timedelta) -> bool:
+    def alert_ignored_run_at(self, job: JobRow, schedule_limit: timedelta) -> bool:
         """Alert about a run time that is not honored. The job runs, so nothing retries this."""
         return self.notifier().notify(
             alert_texts.ignored_run_at_alert(job, schedule_limit, stack=self.stack)
         )
 
-    def create_row(self, job: Job, forged: ForgedRow | None = None) -> Created | AlreadyExists:
+    def create_row(self, job: JobRow, forged: ForgedRow | None = None) -> Created | AlreadyExists:
         """Write a new row, also in place of a forged one, if it was found. The alert comes first.
 
         Raises UnavailableError if it cannot be delivered now: a crash must not lose it.
@@ -129,12 +129,12 @@ class ReviewAlerter:
         """Send one alert for the dead letters of a batch."""
         return self.notifier().notify(alert_texts.dead_letter_alert(entries, stack=self.stack))
 
-    def _record(self, review: Job) -> None:
+    def _record(self, review: JobRow) -> None:
         """Clear the due time. Evidence added since then stays."""
         for _ in range(_MAX_CAS_RETRIES):
             after = mark_alerted().apply_to(review, now=self.clock.now(), actor=self.actor)
             match self.store.compare_and_swap(review, after):
-                case VersionConflict(row=Job() as row) if (
+                case VersionConflict(row=JobRow() as row) if (
                     review.same_owner_and_status_as(row) and row.due_at == review.due_at
                 ):
                     review = row

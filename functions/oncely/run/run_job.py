@@ -39,7 +39,7 @@ from oncely.domain.errors import (
     NotConfiguredError,
     UnavailableError,
 )
-from oncely.domain.jobs import Decision, Job, known_values
+from oncely.domain.jobs import Decision, JobRow, known_values
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.resubmissions import ResubmissionLimit
@@ -184,7 +184,7 @@ class _Run:
 
     def _hold(self, hold: Hold, claim: Claim) -> RunOutcome:
         held = HeldMessage(self._early).wait(hold, claim, can_nack=self.can_nack)
-        return self._on_claim_failed(held, claim, claim.now) if isinstance(held, Job) else held
+        return self._on_claim_failed(held, claim, claim.now) if isinstance(held, JobRow) else held
 
     def _claim(self, claim: Claim) -> Claimed | ClaimFailed | PrerequisiteNotMet:
         store, limit = self.runner.store, self.runner.resubmission_limit
@@ -249,7 +249,7 @@ class _Run:
         return self._write_decision(row, decision)
 
     def _on_claimed(
-        self, job: Job, precheck: _Passed, claim: Claim, table: TableOpen
+        self, job: JobRow, precheck: _Passed, claim: Claim, table: TableOpen
     ) -> RunOutcome:
         if job.run_at and job.ignores_run_at(claim.now, claim.schedule_limit):
             self.runner.alerter.alert_ignored_run_at(job, claim.schedule_limit)
@@ -261,7 +261,7 @@ class _Run:
             return self._write_decision(job, forbidden)
         return self._execute(job, precheck.facts, table)
 
-    def _record_resolved(self, job: Job, precheck: AlreadyResolved[Any]) -> RunOutcome:
+    def _record_resolved(self, job: JobRow, precheck: AlreadyResolved[Any]) -> RunOutcome:
         """End what the business rows call done, as the provider confirms it, or impossible."""
         outcome: EffectOutcome = precheck.outcome
         writes = precheck.writes
@@ -274,7 +274,7 @@ class _Run:
             decision = escalate(f"{reason}; {outcome.reason}")
         return self._write_decision(job, decision, outcome, lambda _: writes)
 
-    def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
+    def _execute(self, job: JobRow, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)
         outcome: EffectOutcome | OwnershipYielded = NotFound("nothing was lost")
         claims, since, policy = job.fence - 1, table.replays_until, self.contract.policy
@@ -288,7 +288,7 @@ class _Run:
         writes = partial(self.contract.business_writes, decision.event, facts, outcome=outcome)
         return self._write_decision(executor.job, decision, outcome, writes)
 
-    def _executor(self, job: Job, facts: Any) -> EffectExecutor:  # noqa: ANN401  # the contract's own type
+    def _executor(self, job: JobRow, facts: Any) -> EffectExecutor:  # noqa: ANN401  # the contract's own type
         return EffectExecutor(
             job=job,
             facts=facts,
@@ -299,11 +299,11 @@ class _Run:
             tag_key=self.table.tag_key,
         )
 
-    def _guard(self, job: Job, claim: Claim) -> Decision | None:
+    def _guard(self, job: JobRow, claim: Claim) -> Decision | None:
         now, held = self.runner.clock.now(), partial(self.runner.gate.held_time, job, self.contract)
         return guard_before_effect(job, self.contract.policy, claim, now=now, held_time=held)
 
-    def _close(self, job: Job, precheck: _Passed, claim: Claim) -> RunOutcome:
+    def _close(self, job: JobRow, precheck: _Passed, claim: Claim) -> RunOutcome:
         """Close what was declined and is still open, whatever the business rows say now."""
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
@@ -320,16 +320,16 @@ class _Run:
         )
         return self._write_decision(job, decision, outcome, writes)
 
-    def _decide(self, job: Job, outcome: EffectOutcome) -> Decision:
+    def _decide(self, job: JobRow, outcome: EffectOutcome) -> Decision:
         now, jitter = self.runner.clock.now(), self.runner.jitter()
         return decide(job, self.contract.policy, outcome, now=now, jitter=jitter)
 
     def _write_decision(
         self,
-        job: Job,
+        job: JobRow,
         decision: Decision,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
     ) -> RunOutcome:
         result = self._decision_writer().write(
             job, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
@@ -338,7 +338,7 @@ class _Run:
             return self._continue(result.job)
         return self._to_outcome(result)
 
-    def _continue(self, job: Job) -> Continued:
+    def _continue(self, job: JobRow) -> Continued:
         """Continue a long job with a new message, which has all its receives left."""
         outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
         groups = [type(self.contract).tenant(known_values(job))]
@@ -355,7 +355,7 @@ class _Run:
             row_retention=runner.row_retention,
         )
 
-    def _on_claim_failed(self, row: Job, claim: Claim | None, now: datetime) -> RunOutcome:
+    def _on_claim_failed(self, row: JobRow, claim: Claim | None, now: datetime) -> RunOutcome:
         """Return the outcome of the row that refused the claim, or that may not wait."""
         self.runner.gate.give_back()
         match classify_claim_failure(row, claim, now, self._schedule_limit):
@@ -376,7 +376,7 @@ class _Run:
             case unreachable:
                 assert_never(unreachable)
 
-    def _on_prerequisite_not_met(self, claim: Claim, other: Job | None) -> RunOutcome:
+    def _on_prerequisite_not_met(self, claim: Claim, other: JobRow | None) -> RunOutcome:
         self.runner.gate.give_back()
         reason = prerequisite_refusal(claim, other, self.runner.resubmission_limit)
         if reason is None:

@@ -12,7 +12,7 @@ from oncely.aws.s3_erasure_log import S3ErasureLog
 from oncely.domain.erasure import is_complete
 from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.operate.erase import Erasure
 from oncely.publish.archive_history import RowChange
@@ -40,7 +40,7 @@ class SimulatedErasure:
     complete: bool = False
     required: bool = False  # all other work is done
     known: frozenset[JobKey] = frozenset()  # jobs by then; a replay of a lost one is a new job
-    _rows: dict[JobKey, Job] = field(default_factory=dict)
+    _rows: dict[JobKey, JobRow] = field(default_factory=dict)
     _batches: int = 0
 
     def on_write(self, key: JobKey) -> None:

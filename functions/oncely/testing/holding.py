@@ -14,7 +14,7 @@ from oncely.domain.gate import (
     gate_name,
     open_circuit,
 )
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.lifecycle import Event
 from oncely.testing.scenario import GateClosing
 from oncely.testing.tasks import SimulatedProcess, Task
@@ -43,7 +43,7 @@ class SimulatedHold:
             return [Task("resume", max(self._resume_at, now), self._resume)]
         return []
 
-    def due_at(self, job: Job) -> datetime | None:
+    def due_at(self, job: JobRow) -> datetime | None:
         """Return when a sweep can do something about a row. Held rows stay due."""
         if self._resume_at is not None and job.allows(Event.HOLD):
             return None

@@ -8,7 +8,7 @@ from typing import Final
 
 from oncely.aws.own_tables import GATES, JOBS
 from oncely.domain.history import history_line
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.table_identity import TableIdentity
 from oncely.ports import TableBlocked
@@ -42,10 +42,10 @@ class RestorableTable:
     schedule: Scheduler
     ports: SimulatedPorts
     restored: bool = False
-    restored_rows: dict[JobKey, Job] | None = None  # where the stream of the new table begins
+    restored_rows: dict[JobKey, JobRow] | None = None  # where the stream of the new table begins
     lost: frozenset[JobKey] = frozenset()  # jobs without a row after the restore
     snapshots: list[tuple[datetime, _Snapshot]] = field(default_factory=list)  # since when
-    _rows: dict[JobKey, Job] = field(default_factory=dict)
+    _rows: dict[JobKey, JobRow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._dynamo = self.ports.aws.dynamodb

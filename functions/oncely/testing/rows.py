@@ -6,7 +6,7 @@ from datetime import datetime
 from oncely.aws.dynamodb_sweep_leases import LEASE_KEY_PREFIX
 from oncely.aws.job_rows import deserialize_job, deserialize_row, serialize, serialize_job
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, is_job_type
 from oncely.domain.text import parse_time
 from oncely.table_schema import KeySchema, TableSchema
@@ -54,19 +54,19 @@ class JobRows:
 
     def __init__(self, dynamo: MemoryDynamo, table: str) -> None:
         self._items = dynamo.tables[table]
-        self._read: dict[int, tuple[Item, Job | None]] = {}  # by the id of the item
+        self._read: dict[int, tuple[Item, JobRow | None]] = {}  # by the id of the item
 
-    def all(self) -> dict[JobKey, Job]:
+    def all(self) -> dict[JobKey, JobRow]:
         """Return the rows that can be read, by their key."""
         jobs = (self._job(item) for item in self._items.values())
         return {job.job_key: job for job in jobs if job is not None}
 
-    def get(self, key: JobKey) -> Job | None:
+    def get(self, key: JobKey) -> JobRow | None:
         """Return the row of a job. Returns None if there is none that can be read."""
         item = self._items.get((key,))
         return None if item is None else self._job(item)
 
-    def put(self, job: Job, *, due_shards: int) -> None:
+    def put(self, job: JobRow, *, due_shards: int) -> None:
         """Write a row as it is."""
         self._items[job.job_key,] = Item(serialize_job(job, due_shards=due_shards))
 
@@ -89,14 +89,14 @@ class JobRows:
             if not is_job_type(key.partition(":")[0]):
                 yield key, item
 
-    def _job(self, item: Item) -> Job | None:
+    def _job(self, item: Item) -> JobRow | None:
         known = self._read.get(id(item))
         if known is None or known[0] is not item:
             known = self._read[id(item)] = (item, _parse(item))
         return known[1]
 
 
-def _parse(item: Item) -> Job | None:
+def _parse(item: Item) -> JobRow | None:
     if not is_job_type(str(item["job_key"]["S"]).partition(":")[0]):
         return None
     try:

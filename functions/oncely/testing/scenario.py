@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from oncely.contract import AnyContract
 from oncely.domain.alert_budget import AlertLimits
 from oncely.domain.erasure_log import Person
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.job_settings import JobSettings
@@ -61,7 +61,7 @@ class FinalState(Protocol):
     """The state at the end of a schedule, for a scenario to check."""
 
     @property
-    def jobs(self) -> Mapping[JobKey, Job]:
+    def jobs(self) -> Mapping[JobKey, JobRow]:
         """The job rows."""
 
     @property
@@ -76,7 +76,7 @@ class FinalState(Protocol):
     def sandbox(self) -> InProcessSandbox:
         """The models with the requests that they received."""
 
-    def job(self, key: JobKey) -> Job | None:
+    def job(self, key: JobKey) -> JobRow | None:
         """Return the row of a job. Returns None if there is none."""
 
 
@@ -106,7 +106,7 @@ class Scenario:
     count_effects: Callable[[FinalState], int]
     seed_rows: Callable[[BusinessRows], None] = lambda _: None
     job_settings: tuple[JobSettings, ...] = ()  # of the contracts that declare some
-    jobs: tuple[Job, ...] = ()  # initial job rows
+    jobs: tuple[JobRow, ...] = ()  # initial job rows
     check: Callable[[FinalState], Iterable[str]] = lambda _: ()  # yields further violations
     # A concurrent edit of business rows, and the messages that it sends.
     edit: Callable[[BusinessRows], Iterable[Mapping[str, object]]] | None = None

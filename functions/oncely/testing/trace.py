@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 
 _MAX_LENGTH = 110
 
@@ -13,7 +13,7 @@ def format_value(value: object) -> str:
 
 
 def _describe(value: object) -> str:
-    if isinstance(value, Job):
+    if isinstance(value, JobRow):
         return f"{value.status} v{value.version} of {value.owner or 'no owner'}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_describe, value))}]"

@@ -11,7 +11,7 @@ from oncely.aws.own_tables import GATES, JOBS
 from oncely.domain.ended_jobs import awaits_publishing
 from oncely.domain.erasure import holds_only_proof
 from oncely.domain.errors import InvariantError, UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import JobRow
 from oncely.domain.keys import JobKey, is_job_type
 from oncely.domain.lifecycle import IN_REVIEW, Status
 from oncely.domain.profiles import RetryPolicy
@@ -71,8 +71,8 @@ class Simulation(BaseSimulation):
         self.first_outcomes: dict[JobKey, Finished | Failed | Duplicate] = {}
         self.conflicts: set[JobKey] = set()  # jobs whose conflicting message was rejected
         self.statuses_before_replay: dict[JobKey, Status] = {}  # of ended jobs
-        self.bound_messages: dict[JobKey, Job] = {}  # as first claimed
-        self.ended_rows: dict[JobKey, Job] = {}  # before their data was erased
+        self.bound_messages: dict[JobKey, JobRow] = {}  # as first claimed
+        self.ended_rows: dict[JobKey, JobRow] = {}  # before their data was erased
         self.cancelled: set[JobKey] = set()  # no message may run them
         self.decided_by: dict[tuple[JobKey, int], str] = {}  # operators, by the version they saw
         super().__init__(scenario, schedule)
@@ -98,11 +98,11 @@ class Simulation(BaseSimulation):
         self.events = SimulatedEvents(self)
 
     @property
-    def jobs(self) -> dict[JobKey, Job]:
+    def jobs(self) -> dict[JobKey, JobRow]:
         """The job rows."""
         return self.job_rows.all()
 
-    def job(self, key: JobKey) -> Job | None:
+    def job(self, key: JobKey) -> JobRow | None:
         """Return the row of a job. Returns None if there is none."""
         return self.job_rows.get(key)
 
@@ -218,7 +218,7 @@ class Simulation(BaseSimulation):
         if awaits_publishing(job) and key not in self.stream:
             self.stream.append(key)
 
-    def _row_problems(self, job: Job) -> Iterator[str]:
+    def _row_problems(self, job: JobRow) -> Iterator[str]:
         key = job.job_key
         bound = self.bound_messages.setdefault(key, job) if job.fingerprint else job
         if (bound.fingerprint, bound.message) != (job.fingerprint, job.message):
@@ -233,7 +233,7 @@ class Simulation(BaseSimulation):
         elif job.expires_at is not None and (missing := self._unsent_follow_up(job)):
             yield f"{key} may expire, and {missing} was not sent"
 
-    def _unsent_follow_up(self, job: Job) -> str | None:
+    def _unsent_follow_up(self, job: JobRow) -> str | None:
         contract = self.app.registry.contract(job.job_type)(self.ports)
         if contract.publishes_events and (job.job_key, job.status) not in self.ports.published:
             return "its event"
@@ -331,7 +331,7 @@ class Simulation(BaseSimulation):
                 self._check_one_operator(planned.actor, outcome.before)
         self.schedule.intercept("end", END_FAULTS)
 
-    def _check_one_operator(self, actor: str, seen: Job) -> None:
+    def _check_one_operator(self, actor: str, seen: JobRow) -> None:
         """Of the operators who saw the same row, only one decides."""
         if self.decided_by.setdefault((seen.job_key, seen.version), actor) != actor:
             self.problems.append(f"two operators decided on version {seen.version} of one job")
@@ -413,7 +413,7 @@ def _job_violations(simulation: Simulation) -> Iterator[str]:
         yield from _row_violations(simulation, row, contracts[row.job_type].policy_of(row))
 
 
-def _row_violations(simulation: Simulation, row: Job, policy: RetryPolicy) -> Iterator[str]:
+def _row_violations(simulation: Simulation, row: JobRow, policy: RetryPolicy) -> Iterator[str]:
     if row.status in IN_REVIEW:
         if row.due_at is None and row.job_key not in simulation.ports.alerted:
             yield f"{row.job_key} needs review, but no alert or digest was sent or is due"
