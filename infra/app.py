@@ -10,7 +10,7 @@ from typing import Any
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from oncely.domain.errors import OncelyError
+from oncely.core.errors import OncelyError
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk import (
     BytecodeError,

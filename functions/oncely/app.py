@@ -5,13 +5,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from oncely.app_ports import Ports
-from oncely.contract import providers_of
-from oncely.domain.errors import NotConfiguredError
-from oncely.registry import ContractRegistry
-from oncely.settings import Settings
+from oncely.contracts.contract import providers_of
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings
+from oncely.core.errors import NotConfiguredError
 
 if TYPE_CHECKING:
+    from oncely.alerts.budgeted_notifier import BudgetedNotifier
+    from oncely.alerts.review_alerts import ReviewAlerter
     from oncely.enqueue.enqueuer import Enqueuer
+    from oncely.history.archive import Backfill, HistoryWriter
     from oncely.operate.audit_payments import PaymentAuditor
     from oncely.operate.bulk_repairer import BulkRepairer
     from oncely.operate.daily_audit import DailyAudit
@@ -28,17 +31,14 @@ if TYPE_CHECKING:
     from oncely.operate.restore_proofs import ProofRestorer
     from oncely.operate.set_up_table import TableInitializer
     from oncely.operate.verdict_lookup import VerdictLookup
-    from oncely.publish.archive_history import Backfill, HistoryWriter
     from oncely.publish.publisher import EndedJobPublisher
     from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
     from oncely.reconcile.reconciler import Reconciler
     from oncely.reconcile.resolve_group import GroupResolver, SweepFinisher
     from oncely.reconcile.webhooks import WebhookReceiver
-    from oncely.run.budgeted_notifier import BudgetedNotifier
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
-    from oncely.run.review_alerts import ReviewAlerter
     from oncely.run.run_job import JobRunner
 
 
@@ -103,7 +103,7 @@ class App:
     @cached_property
     def notifier(self) -> "BudgetedNotifier":
         """The channel to the operator that every service uses."""
-        from oncely.run.budgeted_notifier import BudgetedNotifier
+        from oncely.alerts.budgeted_notifier import BudgetedNotifier
 
         return BudgetedNotifier(
             notifier=self.ports.notifier,
@@ -314,8 +314,8 @@ class App:
     @cached_property
     def repairer(self) -> "Repairer":
         """The service that repairs one job for an operator."""
-        from oncely.domain.second_operator import SecondOperatorRule
         from oncely.operate.repairer import Repairer
+        from oncely.operate.second_operator_rules import SecondOperatorRule
 
         return Repairer(
             reconciler=self.reconciler,
@@ -343,14 +343,14 @@ class App:
     @cached_property
     def history_writer(self) -> "HistoryWriter":
         """The service that writes the changes of rows to the history."""
-        from oncely.publish.archive_history import HistoryWriter
+        from oncely.history.archive import HistoryWriter
 
         return HistoryWriter(self.ports.history_store, self.ports.erasure_log, self.ports.clock)
 
     @cached_property
     def backfill(self) -> "Backfill":
         """The service that closes gaps in the history with a scan of the table."""
-        from oncely.publish.archive_history import Backfill
+        from oncely.history.archive import Backfill
 
         return Backfill(
             scan=self.ports.row_scan,
@@ -403,7 +403,7 @@ class App:
 
     def review_alerter(self, actor: str) -> "ReviewAlerter":
         """Return the service that alerts the operator about jobs that need review."""
-        from oncely.run.review_alerts import ReviewAlerter
+        from oncely.alerts.review_alerts import ReviewAlerter
 
         return ReviewAlerter(
             store=self.ports.job_store(),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from oncely.ports import (
+from oncely.contracts.ports import (
     Dependencies,
     DueIndex,
     EventBus,
@@ -16,18 +16,11 @@ from oncely.ports import (
     Sweeps,
     TableGuard,
 )
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
-    from oncely.flow.gate import Gate
-    from oncely.operate.daily_audit import AuditReports
-    from oncely.operate.erase import AuditedErasureLog, ErasableArchive, ErasableTable
-    from oncely.operate.overview import HourlyMetrics, QueueDepths
-    from oncely.operate.page_access import UserDirectory
-    from oncely.operate.rejects import StoredRejects
-    from oncely.operate.set_up_table import IdentityTable
-    from oncely.run.budgeted_notifier import AlertBudget
-    from oncely.search_ports import (
+    from oncely.alerts.budgeted_notifier import AlertBudget
+    from oncely.contracts.search_ports import (
         BulkRuns,
         FinishedJobs,
         HistoryReader,
@@ -35,6 +28,13 @@ if TYPE_CHECKING:
         JobIndex,
         RowScan,
     )
+    from oncely.gates.gate import Gate
+    from oncely.operate.daily_audit import AuditReports
+    from oncely.operate.erase import AuditedErasureLog, ErasableArchive, ErasableTable
+    from oncely.operate.overview import HourlyMetrics, QueueDepths
+    from oncely.operate.page_access import UserDirectory
+    from oncely.operate.rejects import StoredRejects
+    from oncely.operate.set_up_table import IdentityTable
 
 
 class Ports(Dependencies, Protocol):

@@ -1,340 +1,381 @@
-"""The engine's ports, as small Protocols. Adapters do not inherit from them."""
+"""Every port on AWS, each built on first use from the settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeAlias, TypeVar
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from oncely.domain.alert_budget import AlertKind
-from oncely.domain.claims import Claim
-from oncely.domain.due import DueAction
-from oncely.domain.effect_outcomes import BusinessWrite, Json
-from oncely.domain.event_records import EventRecord
-from oncely.domain.gate import GateSnapshot, GateState, Pause, Slots
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.provider_events import EffectChange
-from oncely.job_settings import JobSettings
-from oncely.provider import AnyProvider, Provider
+from oncely.app import App
+from oncely.aws.clients import AwsClients
+from oncely.aws.code_stamp import check_engine_stamp, check_job_stamp
+from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.ports import Clock
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings
+from oncely.core.errors import NotConfiguredError
+from oncely.core.store import DynamoJobStore
+from oncely.plugins.network import INTERNET
+from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
+
+if TYPE_CHECKING:
+    from oncely.alerts.budget_table import DynamoAlertBudget
+    from oncely.aws.business_tables import DynamoBusinessTable
+    from oncely.aws.sns import SnsNotifier
+    from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
+    from oncely.core.deployment_identity import DynamoTableIdentity
+    from oncely.core.inserter import DynamoJobInserter
+    from oncely.core.table_guard import CheckedTable
+    from oncely.gates.gate import Gate
+    from oncely.gates.table import DynamoGateTable
+    from oncely.history.row_scan import DynamoRowScan
+    from oncely.history.s3_erasure import S3ErasableArchive
+    from oncely.history.s3_erasure_log import S3ErasureLog
+    from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
+    from oncely.history.s3_store import S3HistoryStore
+    from oncely.history.table_generation import TableGenerationReader
+    from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
+    from oncely.operate.cognito_users import CognitoUserDirectory
+    from oncely.operate.job_index import DynamoJobIndex
+    from oncely.operate.s3_audits import S3AuditReports
+    from oncely.operate.s3_bulk_runs import S3BulkRuns
+    from oncely.operate.s3_rejects import S3Archive
+    from oncely.operate.sqs_depths import SqsQueueDepths
+    from oncely.publish.event_bridge import EventBridgeBus
+    from oncely.reconcile.due_index import DynamoDueIndex
+    from oncely.reconcile.step_functions import StepFunctionsSweeps
+    from oncely.reconcile.sweep_leases import DynamoSweepLeases
 
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
-JobResult: TypeAlias = Mapping[str, Json]
 
 
-class Clock(Protocol):
-    """The current time, in UTC."""
+class AwsPorts:
+    """The ports of one function or command; safe to share between threads.
 
-    def now(self) -> datetime: ...
-
-
-@dataclass(frozen=True)
-class _WithJob:
-    job: JobRow
-
-
-@dataclass(frozen=True)
-class _WithRow:
-    row: JobRow
-
-
-class Claimed(_WithJob):
-    """A successful claim: this worker is the owner."""
-
-
-class ClaimFailed(_WithRow):
-    """A claim that lost to another row, which the same call returned."""
-
-
-@dataclass(frozen=True)
-class PrerequisiteNotMet:
-    """A claim whose prerequisite job has not failed."""
-
-    other: JobRow | None
-
-
-class Swapped(_WithJob):
-    """A row that was written."""
-
-
-@dataclass(frozen=True)
-class VersionConflict:
-    """A row that changed since it was read."""
-
-    row: JobRow | None  # None if the row was removed
-
-
-@dataclass(frozen=True)
-class BusinessWriteConflict:
-    """A business row that failed its precondition. Nothing was written, not even the job row."""
-
-    reason: str
-    is_permanent: bool = False  # no table can hold the values, whatever its rows say
-
-
-class Created(_WithJob):
-    """A new row."""
-
-
-class AlreadyExists(_WithRow):
-    """A row that existed before."""
-
-
-@dataclass(frozen=True)
-class ForgedRow:
-    """A row that none of our functions wrote. Nothing of it counts, and `create` may replace it.
-
-    See `JobRow.is_forged`. A row that cannot be read counts the same.
+    An adapter is imported with its first use: a function pays only for what it needs. Its setting
+    is read before its client is built, so a missing one is reported by name.
     """
 
-    status: str  # as it was inserted, or "unreadable"
-    seen: Mapping[str, Any] = field(compare=False)  # what `create` compares, in the store's form
-
-
-ClaimResult: TypeAlias = Claimed | ClaimFailed | PrerequisiteNotMet | ForgedRow
-SwapResult: TypeAlias = Swapped | VersionConflict | BusinessWriteConflict
-CreateResult: TypeAlias = Created | AlreadyExists | ForgedRow
-
-
-class JobStore(Protocol):
-    """The job rows. Every write states what it expects to find; losing a race is a value."""
-
-    def get(self, key: JobKey) -> JobRow | None:
-        """Read a row consistently. Returns None if there is none."""
-
-    def create(self, job: JobRow, *, replacing: ForgedRow | None = None) -> CreateResult:
-        """Write a new row if none exists, or in place of a forged one, of which nothing stays."""
-
-    def claim(self, claim: Claim) -> ClaimResult:
-        """Claim a row that is absent or ready, in one write."""
-
-    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
-        """Make an unknown job due now. Returns False if the row stays as it is."""
-
-    def save_event(self, row: JobRow, event: EventRecord) -> bool:
-        """Save an event, whatever the status. Returns False if another was saved since."""
-
-    def compare_and_swap(
-        self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
-    ) -> SwapResult:
-        """Replace `before` with `after` if it is unchanged, in one transaction with the writes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOpen:
-    """A job table that holds every proof of this deployment."""
-
-    deployment: str | None  # its identity, for idempotency keys
-    replays_until: datetime | None = None  # a job created before then looks up before it executes
-    tag_key: str = field(default="", repr=False, compare=False)  # of the tags of its claims
-
-    def has_all_rows(self, now: datetime) -> bool:
-        """Return whether a job without a row has never run. A restore may have lost rows."""
-        return self.replays_until is None or now >= self.replays_until
-
-
-@dataclass(frozen=True)
-class TableBlocked:
-    """A job table that may lack proofs, so Oncely claims and writes nothing."""
-
-    reason: str
-
-
-TableState: TypeAlias = TableOpen | TableBlocked
-
-
-class TableGuard(Protocol):
-    """A guard that blocks a job table that was restored, copied, emptied or left unprotected."""
-
-    def check(self) -> TableState:
-        """Return whether jobs may be claimed now. Never raises, and caches its reads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DueEntry:
-    """A due row as the index shows it. The prefix of its key is the job type."""
-
-    job_key: JobKey
-    due_at: datetime
-
-
-class DueIndex(Protocol):
-    """The index of due rows. Its cost grows with the unresolved jobs, not with the table."""
-
-    @property
-    def shards(self) -> int:
-        """Number of partitions of each action, numbered from 0."""
-
-    def due(
-        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[DueEntry]:
-        """Yield the rows of one partition that became due in this period, the oldest first."""
-
-
-class SweepLeases(Protocol):
-    """Leases that keep two sweeps from working on the same shard."""
-
-    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
-        """Acquire or renew the lease of a shard. Returns False if another sweep holds it."""
-
-    def release(self, shard: int, *, holder: str) -> None:
-        """Release the lease, if this holder still has it."""
-
-
-class Sweeps(Protocol):
-    """The starter of sweeps."""
-
-    def start(self, sweep: Mapping[str, Json]) -> None:
-        """Start the state machine with this input."""
-
-
-class GateTable(Protocol):
-    """The gates of all providers, and the pauses of operators."""
-
-    def read(self) -> GateSnapshot:
-        """Read everything. It is a handful of items."""
-
-    def lease(
-        self, gate: str, *, count: int, interval: timedelta, now: datetime, latest: datetime
-    ) -> tuple[GateState, Slots | None]:
-        """Lease slots. Returns the gate, and None if every slot before `latest` is taken."""
-
-    def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
-        """Open, probe or close a circuit, if it did not change since it was read."""
-
-    def write_pause(self, before: Pause | None, after: Pause) -> bool:
-        """Pause or resume, if the pause did not change since it was read."""
-
-
-class EventBus(Protocol):
-    """The event bus for other systems."""
-
-    def publish(self, job: JobRow) -> None:
-        """Publish that a job has ended. Subscribers may receive it more than once."""
-
-    def publish_change(self, job: JobRow, change: EffectChange) -> None:
-        """Publish that the effect of a job changed later, also more than once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UniqueWindow:
-    """A period in which only one job of a type and this name may be enqueued, until it starts."""
-
-    name: str
-    now: datetime
-    until: datetime
-
-
-@dataclass(frozen=True)
-class WindowTaken:
-    """A window that another job holds."""
-
-    holder: JobKey
-
-
-class JobInserter(Protocol):
-    """Inserts new rows, and never replaces one."""
-
-    def insert(self, job: JobRow) -> CreateResult: ...
-
-    def insert_unique(
-        self, job: JobRow, window: UniqueWindow, *, replacing: JobKey | None = None
-    ) -> CreateResult | WindowTaken:
-        """Insert a row and its window, if the window is free, expired, or `replacing`'s."""
-
-
-class BusinessTable(Protocol):
-    """A business table that a contract reads."""
-
-    def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
-        """Read a row consistently. Returns None if there is none."""
-
-    def query_index(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
-    ) -> Iterator[Mapping[str, object]]:
-        """Query a sparse index for rows of these partitions, up to this sort key."""
-
-    def update(self, write: BusinessWrite) -> bool:
-        """Write a row outside a job's transaction. Returns False if a precondition fails."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alert:
-    """A message to the operator: what happened, to which job, and what to do next."""
-
-    subject: str
-    text: str
-    kind: AlertKind | None = None  # None if the budget does not apply, as for a digest
-    names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
-    once: bool = False  # one alert per job: nothing else keeps it from being repeated
-
-
-class Notifier(Protocol):
-    """The channel to the operator."""
-
-    def notify(self, alert: Alert) -> bool:
-        """Send an alert. Returns False if it cannot be delivered now."""
-
-
-class MessageSource(Protocol):
-    """The queue that a worker receives from."""
-
-    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        """Return a received message to the queue with this delay."""
-
-
-class RejectQueue(Protocol):
-    """The queue of messages that can never be processed."""
-
-    def reject(
-        self, body: str, *, reason: str, message_id: str, job_key: str | None = None
-    ) -> None:
-        """Send a message with the reason and its job."""
-
-
-class RejectArchive(Protocol):
-    """The archive of rejected messages."""
-
-    def save_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None: ...
-
-
-class MessageSender(Protocol):
-    """The queue that a producer sends to."""
-
-    def send(self, bodies: Sequence[str], *, groups: Sequence[str | None] = ()) -> list[bool]:
-        """Send each body. Returns for each whether the queue accepted it.
-
-        `groups` names the tenant of each body: one tenant's backlog does not delay the others.
-        """
-
-
-class Dependencies(Protocol):
-    """What a contract may use. Each is created on first use."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock, for a precheck that depends on the time."""
-
-    def table(self, name: str) -> BusinessTable:
-        """Return a business table by its short name, such as `orders`."""
+    def __init__(self, settings: Settings, clients: AwsClients | None = None) -> None:
+        self.clock: Clock = SystemClock()
+        self.jitter: Callable[[], float] = random_jitter
+        self.new_token: Callable[[], str] = new_owner_token
+        self.new_identity: Callable[[], str] = new_identity
+        self.sleep: Callable[[float], None] = time.sleep
+        self.network = INTERNET  # to the providers
+        self.settings = settings
+        self.clients = clients or AwsClients()
+        self._secret_lock = threading.Lock()
+        # A rotated API key builds a new client; the one before may still be in use.
+        self._connect = lru_cache(maxsize=8)(self._connect_provider)
+
+    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
+        for plugin in providers:
+            if plugin.secret_name:
+                _ = self._read_secret
+            for module in plugin.preload:
+                import_module(module)
+
+    # What contracts use.
+
+    def job_store(self) -> DynamoJobStore:
+        return self._job_store
+
+    def table(self, name: str) -> "DynamoBusinessTable":
+        from oncely.aws.business_tables import DynamoBusinessTable
+
+        self.settings.require(f"tables.{name}")
+        return DynamoBusinessTable(
+            self.clients.dynamodb,
+            self.settings.tables[name],
+            name,
+            columns=self.settings.table_columns.get(name, {}),
+            may_lack_indexes=name in self.settings.existing_tables,
+        )
 
     def retention(self, table: str) -> timedelta:
-        """Return how long rows of a business table are kept, if its schema has a default."""
+        self.settings.require(f"table_retention_days.{table}")
+        return timedelta(days=self.settings.table_retention_days[table])
 
-    def job_store(self) -> JobStore:
-        """Return the job table, to read other jobs."""
+    def message_sender(self, queue: str) -> "SqsMessageSender":
+        from oncely.aws.sqs import SqsMessageSender
+
+        if queue == self.settings.queue_name:
+            return SqsMessageSender(clients=self.clients, queue_url=self._get("queue_url"))
+        self.settings.require(f"queues.{queue}")
+        return SqsMessageSender(clients=self.clients, queue_url=self.settings.queues[queue])
 
     def secret(self, name: str) -> str:
-        """Return a secret by its short name, such as `acme`."""
+        self.settings.require(f"secrets.{name}")
+        with self._secret_lock:
+            return self._read_secret(self.settings.secrets[name], f"the secret {name!r}")
 
     def job_settings(self, settings_type: type[S]) -> S:
-        """Return the settings that the contract's resources declare."""
-
-    def message_sender(self, queue: str) -> MessageSender:
-        """Return the sender of a queue by its short name, such as `sync`."""
+        return self.settings.parse_job_settings(settings_type)
 
     def provider(self, plugin: Provider[T, Any]) -> T:
-        """Return the client of a provider in the contract's resources."""
+        name = plugin.secret_name
+        client: T = self._connect(plugin, self.secret(name) if name else "")
+        return client
 
     def is_configured(self, plugin: AnyProvider) -> bool:
-        """Return whether a provider's optional settings are present, such as a sender address."""
+        return plugin.is_configured(self._provider_settings(plugin))
+
+    # What services use.
+
+    @cached_property
+    def table_guard(self) -> "CheckedTable":
+        from oncely.core.table_guard import CheckedTable
+
+        return CheckedTable(self.table_identity, self.clock)
+
+    @cached_property
+    def gate(self) -> "Gate":
+        from oncely.gates.gate import Gate
+
+        return Gate(table=self.gate_table, clock=self.clock, settings=self.settings.providers)
+
+    @cached_property
+    def gate_table(self) -> "DynamoGateTable":
+        from oncely.gates.table import DynamoGateTable
+
+        return DynamoGateTable(table=self._get("gates_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def table_identity(self) -> "DynamoTableIdentity":
+        from oncely.core.deployment_identity import DynamoTableIdentity
+
+        return DynamoTableIdentity(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def table_generation(self) -> "TableGenerationReader":
+        from oncely.history.table_generation import TableGenerationReader
+
+        return TableGenerationReader(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def notifier(self) -> "SnsNotifier":
+        from oncely.aws.sns import SnsNotifier
+
+        return SnsNotifier(self.clients, self._get("alert_topic_arn"))
+
+    @cached_property
+    def alert_budget(self) -> "DynamoAlertBudget":
+        from oncely.alerts.budget_table import DynamoAlertBudget
+
+        return DynamoAlertBudget(
+            table=self._get("jobs_table"),
+            client=self.clients.dynamodb,
+            limits=self.settings.alert_limits,
+            due_shards=self.settings.due_shards,
+        )
+
+    @cached_property
+    def message_source(self) -> "SqsMessageSource":
+        from oncely.aws.sqs import SqsMessageSource
+
+        return SqsMessageSource(clients=self.clients, queue_url=self._get("queue_url"))
+
+    @cached_property
+    def reject_queue(self) -> "SqsRejectQueue":
+        from oncely.aws.sqs import SqsRejectQueue
+
+        rejects_url = self._get("rejects_queue_url")
+        # Operators know the short name of a worker's queue.
+        source = self.settings.queue_name or self._get("queue_url").rsplit("/", 1)[-1]
+        return SqsRejectQueue(clients=self.clients, rejects_url=rejects_url, source=source)
+
+    @cached_property
+    def event_bus(self) -> "EventBridgeBus":
+        from oncely.publish.event_bridge import EventBridgeBus
+
+        return EventBridgeBus(name=self._get("event_bus_name"), client=self.clients.events)
+
+    @cached_property
+    def due_index(self) -> "DynamoDueIndex":
+        from oncely.reconcile.due_index import DynamoDueIndex
+
+        return DynamoDueIndex(
+            table=self._get("jobs_table"),
+            client=self.clients.dynamodb,
+            shards=self.settings.due_shards,
+        )
+
+    @cached_property
+    def sweep_leases(self) -> "DynamoSweepLeases":
+        from oncely.reconcile.sweep_leases import DynamoSweepLeases
+
+        return DynamoSweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def sweeps(self) -> "StepFunctionsSweeps":
+        from oncely.reconcile.step_functions import StepFunctionsSweeps
+
+        return StepFunctionsSweeps(
+            machine_arn=self._get("reconciler_arn"), client=self.clients.states
+        )
+
+    @cached_property
+    def job_inserter(self) -> "DynamoJobInserter":
+        from oncely.core.inserter import DynamoJobInserter
+
+        return DynamoJobInserter(job_store=self._job_store, client=self.clients.dynamodb)
+
+    @cached_property
+    def job_index(self) -> "DynamoJobIndex":
+        from oncely.operate.job_index import DynamoJobIndex
+
+        return DynamoJobIndex(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def finished_jobs(self) -> "HistoryFinishedJobs":
+        from oncely.history.s3_reader import HistoryFinishedJobs
+
+        return HistoryFinishedJobs(self.history_reader)
+
+    @cached_property
+    def history_reader(self) -> "S3HistoryReader":
+        from oncely.history.s3_reader import S3HistoryReader
+
+        return S3HistoryReader(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def history_store(self) -> "S3HistoryStore":
+        from oncely.history.s3_store import S3HistoryStore
+
+        return S3HistoryStore(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def erasure_log(self) -> "S3ErasureLog":
+        from oncely.history.s3_erasure_log import S3ErasureLog
+
+        return S3ErasureLog(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def erasable_archive(self) -> "S3ErasableArchive":
+        from oncely.history.s3_erasure import S3ErasableArchive
+
+        return S3ErasableArchive(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    def erasable_table(self, name: str) -> "DynamoBusinessTable":
+        return self.table(name)
+
+    @cached_property
+    def reject_archive(self) -> "S3Archive":
+        from oncely.operate.s3_rejects import S3Archive
+
+        return S3Archive(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @property
+    def stored_rejects(self) -> "S3Archive":
+        return self.reject_archive
+
+    @cached_property
+    def audit_reports(self) -> "S3AuditReports":
+        from oncely.operate.s3_audits import S3AuditReports
+
+        return S3AuditReports(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def hourly_metrics(self) -> "CloudWatchHourlyMetrics":
+        from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
+
+        return CloudWatchHourlyMetrics(
+            service=self._get("stack_name"), client=self.clients.cloudwatch
+        )
+
+    @cached_property
+    def queue_depths(self) -> "SqsQueueDepths":
+        from oncely.operate.sqs_depths import SqsQueueDepths
+
+        urls = {
+            **self.settings.queues,
+            "dead letters": self._get("dead_letter_queue_url"),
+            "rejects": self._get("rejects_queue_url"),
+        }
+        return SqsQueueDepths(queue_urls=urls, client=self.clients.sqs)
+
+    @cached_property
+    def user_directory(self) -> "CognitoUserDirectory":
+        from oncely.operate.cognito_users import CognitoUserDirectory
+
+        return CognitoUserDirectory(pool_id=self._get("user_pool_id"), client=self.clients.users)
+
+    def access_log_key(self) -> str:
+        secret = self._get("access_log_secret")
+        with self._secret_lock:
+            return self._read_secret(secret, "the secret of the access log")
+
+    @cached_property
+    def bulk_runs(self) -> "S3BulkRuns":
+        from oncely.operate.s3_bulk_runs import S3BulkRuns
+
+        return S3BulkRuns(bucket=self._get("archive_bucket"), client=self.clients.s3)
+
+    @cached_property
+    def row_scan(self) -> "DynamoRowScan":
+        from oncely.history.row_scan import DynamoRowScan
+
+        return DynamoRowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
+
+    @cached_property
+    def _job_store(self) -> DynamoJobStore:
+        return DynamoJobStore(
+            table=self._get("jobs_table"),
+            client=self.clients.dynamodb,
+            tables=self.settings.tables,
+            table_columns=self.settings.table_columns,
+            due_shards=self.settings.due_shards,
+            sleep=self.sleep,
+        )
+
+    @cached_property
+    def _read_secret(self) -> Callable[[str, str], str]:
+        from oncely.aws.secrets_manager import cached_secret_reader
+
+        return cached_secret_reader(self.clients.secrets)
+
+    def _connect_provider(self, plugin: AnyProvider, api_key: str) -> Any:  # noqa: ANN401  # of any provider
+        return plugin.connect(
+            ProviderAccess(
+                settings=self._provider_settings(plugin),
+                api_key=api_key,
+                gate=self.gate.requests(plugin),
+                network=self.network,
+                new_aws_client=self.clients.new_client,
+            )
+        )
+
+    def _provider_settings(self, plugin: AnyProvider) -> Any:  # noqa: ANN401  # the plug-in's own type
+        try:
+            return self.settings.providers[plugin.name]
+        except KeyError:
+            raise NotConfiguredError(
+                f"no contract of this function uses the provider {plugin.name!r}: add it to the "
+                "contract's resources"
+            ) from None
+
+    def _get(self, field: str) -> str:
+        self.settings.require(field)
+        return str(getattr(self.settings, field))
+
+
+def app_from_env(
+    environ: Mapping[str, str],
+    jobs: Iterable[type[AnyContract]] = (),
+    *,
+    clients: AwsClients | None = None,
+) -> App:
+    """The app on AWS with the settings of this environment."""
+    jobs = tuple(jobs)
+    settings = Settings.from_env(environ, jobs)
+    check_engine_stamp(settings.engine_stamp)
+    code = Path(environ.get("LAMBDA_TASK_ROOT", ""))
+    check_job_stamp(settings.job_stamp, code=code, modules=(one.__module__ for one in jobs))
+    return App(settings, ContractRegistry(jobs), AwsPorts(settings, clients))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import AwsPorts
-from oncely.contract import AnyContract
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings
 from oncely.enqueue.enqueuer import Enqueuer
-from oncely.registry import ContractRegistry
-from oncely.settings import Settings
+from oncely.ports import AwsPorts
 
 if TYPE_CHECKING:
     import boto3

@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.operate.own_tables import GATES, JOBS
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.archive import BULK_RUNS, ERASURES, HISTORY_OBJECTS, REJECTS, RESENT_REJECTS
 from oncely_cdk.encryption_keys import EncryptionKeys

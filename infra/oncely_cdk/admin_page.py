@@ -10,8 +10,8 @@ from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from oncely.aws.dynamodb_job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
-from oncely.aws.own_tables import DUE_INDEX, GATES, JOBS
+from oncely.operate.job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
+from oncely.operate.own_tables import DUE_INDEX, GATES, JOBS
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge

@@ -11,9 +11,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely import signals
-from oncely.alarm_description import AlarmDescription
-from oncely.settings import pascal_case
+from oncely.aws import signals
+from oncely.aws.alarm_description import AlarmDescription
+from oncely.contracts.settings import pascal_case
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.stages import OncelySettings
 

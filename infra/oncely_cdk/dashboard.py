@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from oncely import signals
+from oncely.aws import signals
 from oncely.run.outcomes import DuplicateReason
 from oncely_cdk.alarms import PERIOD, JobMetrics
 

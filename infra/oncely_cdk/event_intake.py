@@ -14,8 +14,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.domain.provider_events import EventRule
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.plugins.events import EventRule
 from oncely_cdk import job_items
 from oncely_cdk.alarms import PERIOD, AlarmSpec
 from oncely_cdk.job_function import OncelyFunction

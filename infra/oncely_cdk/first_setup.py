@@ -6,7 +6,7 @@ from typing import Any, Final
 from aws_cdk import CustomResource, Stack, Token
 from constructs import Construct
 
-from oncely.aws.own_tables import ATTENTION_INDEX, DUE_INDEX, JOBS
+from oncely.operate.own_tables import ATTENTION_INDEX, DUE_INDEX, JOBS
 from oncely.operate.set_up_table import DEPLOYMENT
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction

@@ -8,9 +8,9 @@ from typing import Final
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from oncely.code_stamp import ENGINE_STAMP_ENV_VAR, JOB_STAMP_ENV_VAR, digest_modules
-from oncely.contract import AnyContract
-from oncely.provider import AnyProvider
+from oncely.aws.code_stamp import ENGINE_STAMP_ENV_VAR, JOB_STAMP_ENV_VAR, digest_modules
+from oncely.contracts.contract import AnyContract
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk.import_check import check_imports
 from oncely_cdk.job_pins import check_lock
 from oncely_cdk.layers import ENGINE, JOB_PACKAGES, RUNTIME, Target, used_layers
@@ -117,7 +117,7 @@ class CodeLayers(Construct):
         return job_code(stage=self.stage, contracts=self._contracts)
 
     def stamp_env_vars(self, own_jobs: Iterable[type[AnyContract]] | None = None) -> dict[str, str]:
-        """Return the digests that engine and job code must have, for oncely/code_stamp.py.
+        """Return the digests that engine and job code must have, for oncely/aws/code_stamp.py.
 
         `own_jobs` are those of a team's function, whose code this construct does not collect.
         """

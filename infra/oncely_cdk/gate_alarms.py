@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from oncely import signals
-from oncely.provider import AnyProvider
-from oncely.settings import pascal_case
+from oncely.aws import signals
+from oncely.contracts.settings import pascal_case
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk.alarms import AlarmSpec, JobMetrics
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from oncely.aws.dynamodb_gates import PAUSE_KEY_PREFIX
-from oncely.domain.gate import EndpointGroup, gate_name
-from oncely.provider import AnyProvider
+from oncely.gates.rules import EndpointGroup, gate_name
+from oncely.gates.table import PAUSE_KEY_PREFIX
+from oncely.plugins.provider import AnyProvider
 
 PAUSES: Final = [f"{PAUSE_KEY_PREFIX}*"]
 

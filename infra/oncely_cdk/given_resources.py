@@ -11,15 +11,15 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 
-from oncely.aws.own_tables import JOBS
-from oncely.job_names import JOBS_ENV_VAR
-from oncely.settings import (
+from oncely.contracts.job_names import JOBS_ENV_VAR
+from oncely.contracts.settings import (
     Settings,
     columns_env_var,
     queue_env_var,
     secret_env_var,
     table_env_var,
 )
+from oncely.operate.own_tables import JOBS
 from oncely_cdk.job_setting_values import JobSettingValues
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stage_file import suggest

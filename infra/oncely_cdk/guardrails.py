@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import AnyContract
-from oncely.domain.jobs import CLOCK_SKEW
-from oncely.domain.profiles import COMMIT_BUDGET, ProviderProfile
+from oncely.contracts.contract import AnyContract
+from oncely.core.job_row import CLOCK_SKEW
+from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import OncelySettings, Risk
 

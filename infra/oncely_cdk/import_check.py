@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from oncely.domain.text import single_line
+from oncely.core.text import single_line
 from oncely_cdk.layers import Target, used_layers
 from oncely_cdk.packaging import (
     CODE_PATH,

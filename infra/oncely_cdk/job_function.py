@@ -11,8 +11,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.job_names import JOBS_ENV_VAR
-from oncely.provider import AnyProvider
+from oncely.contracts.job_names import JOBS_ENV_VAR
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, handler_path
 from oncely_cdk.nag import acknowledge, wildcard_finding

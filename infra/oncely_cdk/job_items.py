@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.aws.deployment_identity import IDENTITY_KEY
-from oncely.aws.dynamodb_job_inserter import WINDOW_KEY_PREFIX, window_values
-from oncely.aws.dynamodb_sweep_leases import LEASE_KEY_PREFIX
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.alert_budget import ALERT_KEY_PREFIX
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import JobKey
-from oncely.ports import UniqueWindow
+from oncely.alerts.budget import ALERT_KEY_PREFIX
+from oncely.contracts.ports import UniqueWindow
+from oncely.core.deployment_identity import IDENTITY_KEY
+from oncely.core.inserter import WINDOW_KEY_PREFIX, window_values
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import JobKey
+from oncely.core.row_items import serialize_job
+from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX
 
 IDENTITY: Final = IDENTITY_KEY
 SWEEP_LEASES: Final = f"{LEASE_KEY_PREFIX}*"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk.packaging import (
     CACHE_TAG,
     LAMBDA_PYTHON_VERSION,

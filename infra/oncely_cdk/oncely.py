@@ -13,11 +13,11 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.aws.own_tables import JOBS
-from oncely.contract import AnyContract
-from oncely.job_names import name_jobs
-from oncely.registry import ContractRegistry
-from oncely.settings import pascal_case
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_names import name_jobs
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import pascal_case
+from oncely.operate.own_tables import JOBS
 from oncely_cdk import alarms
 from oncely_cdk.access_policies import AccessPolicies, producer_statements
 from oncely_cdk.admin_page import AdminPage

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
-from oncely.code_stamp import STAMP_FILE
-from oncely.contract import AnyContract
+from oncely.aws.code_stamp import STAMP_FILE
+from oncely.contracts.contract import AnyContract
 from oncely_cdk.paths import PACKAGE
 
 LAMBDA_PYTHON_VERSION: Final = "3.13"
@@ -23,8 +23,8 @@ MISSING_PYTHON_WARNING: Final = (
 )
 # Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
-    *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "domain/facts.py"),
-    *("operate/erase.py", "aws/s3_erasure.py"),
+    *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "plugins/facts.py"),
+    *("operate/erase.py", "history/s3_erasure.py"),
 )
 
 # Where Lambda unpacks a function's code, and its layers.

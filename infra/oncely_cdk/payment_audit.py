@@ -8,9 +8,9 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from oncely.aws.dynamodb_job_index import BY_REFERENCE
-from oncely.aws.own_tables import JOBS
 from oncely.operate.daily_audit import STAGGER_MINUTES
+from oncely.operate.job_index import BY_REFERENCE
+from oncely.operate.own_tables import JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources

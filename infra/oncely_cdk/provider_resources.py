@@ -7,8 +7,8 @@ from typing import Final
 from aws_cdk import CfnResource, Stack
 from constructs import Construct
 
-from oncely.provider import AnyProvider
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk.stages import OncelySettings
 
 # Every AWS service accepts names of this length.

@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from oncely.settings import pascal_case, secret_env_var
+from oncely.contracts.settings import pascal_case, secret_env_var
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import OncelySettings, StageError

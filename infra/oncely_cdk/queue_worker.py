@@ -3,7 +3,7 @@
 from aws_cdk import Stack
 from constructs import Construct
 
-from oncely.provider import IamGrant
+from oncely.plugins.provider import IamGrant
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction
 from oncely_cdk.own_resources import OwnFunction

@@ -7,8 +7,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.message import MAX_MESSAGE_BYTES
-from oncely.settings import pascal_case, queue_env_var
+from oncely.contracts.message import MAX_MESSAGE_BYTES
+from oncely.contracts.settings import pascal_case, queue_env_var
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.own_resources import OwnResources, redirect_dead_letters

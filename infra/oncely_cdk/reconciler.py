@@ -9,7 +9,7 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from oncely.aws.own_tables import DUE_INDEX, GATES, JOBS
+from oncely.operate.own_tables import DUE_INDEX, GATES, JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge

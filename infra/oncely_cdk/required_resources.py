@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.erasure import RecordEraser
-from oncely.job_names import JOBS_ENV_VAR, name_jobs
-from oncely.job_settings import JobSettings
-from oncely.provider import AnyProvider
-from oncely.resources import Resources
-from oncely.settings import configured_providers_of
-from oncely.table_schema import TableSchema
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
+from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import Resources
+from oncely.contracts.settings import configured_providers_of
+from oncely.contracts.table_schema import TableSchema
+from oncely.core.erasure import RecordEraser
+from oncely.plugins.provider import AnyProvider
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_events as events
 
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.settings import RESUBMISSION_SETTINGS, retention_env_var
+from oncely.contracts.settings import RESUBMISSION_SETTINGS, retention_env_var
+from oncely.operate.own_tables import GATES, JOBS
 from oncely_cdk import gate_items, job_items
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.archive import ArchiveBucket

@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from oncely.contract import AnyContract
+from oncely.contracts.contract import AnyContract
 from oncely_cdk.oncely import Oncely
 from oncely_cdk.stages import OncelySettings
 

@@ -14,12 +14,12 @@ from pydantic import (
     model_validator,
 )
 
-from oncely.contract import AnyContract
-from oncely.domain.due import DUE_SHARDS
-from oncely.domain.second_operator import check_amounts
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.settings import pascal_case
+from oncely.core.due import DUE_SHARDS
 from oncely.operate.daily_audit import MAX_WINDOW_DAYS
-from oncely.provider import AnyProvider, ProviderSettings
-from oncely.settings import pascal_case
+from oncely.operate.second_operator_rules import check_amounts
+from oncely.plugins.provider import AnyProvider, ProviderSettings
 from oncely_cdk.required_resources import RequiredResources
 
 # A part of stack names, so their rules apply.

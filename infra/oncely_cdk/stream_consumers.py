@@ -9,9 +9,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.aws.own_tables import JOBS
-from oncely.domain.erasure_log import ARCHIVER_TIMEOUT
-from oncely.domain.lifecycle import ENDED
+from oncely.core.lifecycle import ENDED
+from oncely.history.erasure_log import ARCHIVER_TIMEOUT
+from oncely.operate.own_tables import JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge

@@ -7,14 +7,14 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
-from oncely.settings import (
+from oncely.contracts.settings import (
     EXISTING_TABLES_ENV_VAR,
     columns_env_var,
     pascal_case,
     table_env_var,
 )
-from oncely.table_schema import IndexSchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, TableSchema
+from oncely.operate.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import OncelySettings, StageError

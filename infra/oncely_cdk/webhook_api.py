@@ -8,9 +8,9 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.provider import AnyProvider
+from oncely.contracts.settings import pascal_case
+from oncely.plugins.provider import AnyProvider
 from oncely.reconcile.webhooks import EVENTS_QUEUE
-from oncely.settings import pascal_case
 from oncely_cdk.admin_page import api_url
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge

@@ -8,8 +8,8 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
-from oncely.aws.own_tables import TTL_ATTRIBUTE
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.operate.own_tables import TTL_ATTRIBUTE
 from oncely_local.engine import REGION
 
 STACK_NAME: Final = "Oncely-local"  # of this repository

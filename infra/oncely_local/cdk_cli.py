@@ -11,7 +11,7 @@ from typing import Final
 
 import boto3
 
-from oncely.aws.errors import AWS_ERRORS, error_code
+from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely_cdk import stage_file
 from oncely_cdk.paths import REPOSITORY
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 
 from oncely.cli.errors import CommandError
-from oncely.domain.jobs import CLOCK_SKEW
-from oncely.domain.lifecycle import UNRESOLVED, Event, Status
+from oncely.core.job_row import CLOCK_SKEW
+from oncely.core.lifecycle import UNRESOLVED, Event, Status
 from oncely_local import chaos
 from oncely_local.account import LocalAccount
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from oncely.domain.lifecycle import ENDED, IN_REVIEW, UNRESOLVED, Status
+from oncely.core.lifecycle import ENDED, IN_REVIEW, UNRESOLVED, Status
 from oncely.testing.sandbox import EffectState
 from oncely_local.logs import LogCounts
 from oncely_local.observer import LedgerTotals, QueueDepth

@@ -24,7 +24,7 @@ _LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack
 # The stack derives queues, tables, variables, timeouts and statuses from these.
 _DERIVED_FROM: Final = (
     *("jobs", "providers", "contract.py", "job_names.py", "registry.py", "resources.py"),
-    *("settings.py", "telemetry.py", "domain/lifecycle.py", "domain/profiles.py"),
+    *("settings.py", "telemetry.py", "core/lifecycle.py", "core/profiles.py"),
 )
 _BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
 # Of a team's project: what tools write, and what no synthesis reads.

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from oncely.domain.provider_events import EventEnvelope, EventRule
-from oncely.provider import AnyProvider
+from oncely.plugins.events import EventEnvelope, EventRule
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox import Sandbox
 from oncely_local.account import LocalAccount
 from oncely_local.engine import ACCOUNT

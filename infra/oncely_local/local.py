@@ -16,8 +16,8 @@ from rich.console import Console
 
 from oncely import encode_message
 from oncely.cli.errors import CommandError
+from oncely.contracts.settings import pascal_case
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.settings import pascal_case
 from oncely.testing.sandbox import FaultKind
 from oncely_local.account import LocalAccount
 from oncely_local.deploy import DeployError

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.s3_history_reader import S3HistoryReader
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
+from oncely.gates.table import DynamoGateTable
+from oncely.history.s3_reader import S3HistoryReader
 from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
 from oncely_local.verdict import DemoFinalState, JobSnapshot, types_with_effect

@@ -8,9 +8,9 @@ from typing import Final
 
 from oncely.cli.errors import CommandError
 from oncely.cli.project import find_project
-from oncely.contract import AnyContract, providers_of
-from oncely.provider import AnyProvider
-from oncely.settings import pascal_case
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.settings import pascal_case
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.local import LocalFixtures
 from oncely.testing.sandbox import sandbox_type
 from oncely_cdk import OncelySettings, read_stage_file

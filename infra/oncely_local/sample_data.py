@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
 from oncely_local.stack import LocalStack
 from oncely_local.workload import CRM, DECLINED, PAID, SeedRow, pending_order, refund_request
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
 from oncely_local.account import LocalAccount
 from oncely_local.project import local_project
 from oncely_local.sample_data import put_rows

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oncely.contract import AnyContract
-from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.contracts.contract import AnyContract
+from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.core.profiles import RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import EffectState, RecordedEffect
 

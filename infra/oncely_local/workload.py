@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.contract import providers_of
+from oncely.contracts.contract import providers_of
+from oncely.contracts.registry import ContractRegistry
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER
 from oncely.jobs.sync_import import SyncImport
-from oncely.registry import ContractRegistry
 from oncely.testing.sandbox import sandbox_type
 from oncely_local.project import LocalProject
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from oncely.table_schema import IndexSchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, TableSchema
 
 DynamoItem: TypeAlias = Mapping[str, Any]  # in the SDK's form: {"status": {"S": "ready"}}
 Units: TypeAlias = Counter[str]  # by index; the table itself is TABLE

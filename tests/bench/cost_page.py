@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from oncely import signals
+from oncely.aws import signals
 from oncely.run.outcomes import DuplicateReason
 from oncely_cdk.paths import REPOSITORY
 from tests.bench import cost_model, prices

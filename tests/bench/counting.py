@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from oncely.aws.job_rows import Attributes
-from oncely.aws.own_tables import JOBS, TTL_ATTRIBUTE
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import job_key
+from oncely.core.job_row import JobRow
+from oncely.core.keys import job_key
+from oncely.core.row_items import Attributes
+from oncely.operate.own_tables import JOBS, TTL_ATTRIBUTE
 from tests.bench.capacity import item_bytes, stored_bytes
 from tests.bench.metering import Meter, MeteredCall, UnitsByIndex, total_units
 from tests.bench.shipped_jobs import JobSample, new_world, samples, seed_order

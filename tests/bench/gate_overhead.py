@@ -9,11 +9,11 @@ from bisect import bisect_left
 from datetime import timedelta
 from typing import Final
 
-from oncely.domain.gate import MAX_SLOT_WAIT
-from oncely.flow.gate import Gate
-from oncely.flow.local_gate import Hold
+from oncely.gates.gate import Gate
+from oncely.gates.local_gate import Hold
+from oncely.gates.rules import MAX_SLOT_WAIT
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.provider import ProviderSettings
+from oncely.plugins.provider import ProviderSettings
 from tests.bench.figures import GateOverhead
 from tests.support import engines
 from tests.support.dynamo import DynamoFixture

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from oncely.telemetry import Telemetry
+from oncely.handlers.telemetry import Telemetry
 from oncely_local.engine import REGION
 from tests.bench.prices import LINE_BYTES, PLATFORM_BYTES, PLATFORM_LINES
 from tests.bench.shipped_jobs import JobSample, new_world

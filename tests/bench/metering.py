@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from oncely.aws.own_tables import JOBS
+from oncely.operate.own_tables import JOBS
 from tests.bench.capacity import (
     TABLE,
     TRANSACTION,

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.aws.system import SystemClock
-from oncely.flow.gate import Gate
+from oncely.gates.gate import Gate
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.find_due_work import SweepRequest

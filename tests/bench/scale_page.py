@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from string import digits
 from typing import Final, NamedTuple
 
-from oncely.aws.dynamodb_due_index import INDEX as DUE_INDEX
-from oncely.aws.own_tables import JOBS
 from oncely.jobs.tables import REQUESTED_INDEX
+from oncely.operate.own_tables import JOBS
+from oncely.reconcile.due_index import INDEX as DUE_INDEX
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stages import OncelySettings
 from tests.bench import prices, quotas

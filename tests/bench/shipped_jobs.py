@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final
 
-from oncely.contract import AnyContract
-from oncely.domain.keys import JobKey
-from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.contracts.contract import AnyContract
+from oncely.core.keys import JobKey
+from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
 from tests.integration.ping import Ping

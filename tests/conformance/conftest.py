@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from oncely.contract import providers_of
+from oncely.contracts.contract import providers_of
+from oncely.contracts.ports import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.ports import JobStore
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.wire import WireClients
 from tests.conformance import twin

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from oncely.domain.effect_outcomes import EffectOutcome, Prepared
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.http.network import INTERNET, Network
-from oncely.provider import AnyProvider, ProviderAccess
+from oncely.core.effect_outcomes import EffectOutcome, Prepared
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import AnyProvider, ProviderAccess
 from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.testing.in_process import InProcessSandbox, base_url
 from oncely.testing.sandbox import EffectState, Sandbox

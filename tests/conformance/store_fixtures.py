@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
-from oncely.domain.keys import JobKey
-from oncely.ports import (
+from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import AlertBudget
+from oncely.contracts.ports import (
     DueIndex,
     GateTable,
     JobInserter,
     JobStore,
     SweepLeases,
 )
-from oncely.run.budgeted_notifier import AlertBudget
-from oncely.search_ports import JobIndex
+from oncely.contracts.search_ports import JobIndex
+from oncely.core.keys import JobKey
+from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.sweep_leases import DynamoSweepLeases
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
 from tests.support.in_memory_stack import BusinessTables

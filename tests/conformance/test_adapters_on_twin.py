@@ -10,19 +10,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from oncely.alerts.budget import AlertCause, AlertKind, AlertLimits
+from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.aws.business_tables import DynamoBusinessTable
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
-from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
-from oncely.domain.alert_budget import AlertCause, AlertKind, AlertLimits
-from oncely.domain.due import DueAction, due_shard
-from oncely.domain.errors import UnavailableError
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.gate import (
+from oncely.contracts.ports import ForgedRow, UniqueWindow
+from oncely.core.due import DueAction, due_shard
+from oncely.core.errors import UnavailableError
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.inserter import DynamoJobInserter
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import TRANSITIONS, Event, Status
+from oncely.core.store import DynamoJobStore
+from oncely.gates.rules import (
     GateState,
     Pause,
     PauseAction,
@@ -31,10 +31,10 @@ from oncely.domain.gate import (
     open_circuit,
     take_probe,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import TRANSITIONS, Event, Status
-from oncely.ports import ForgedRow, UniqueWindow
+from oncely.gates.table import DynamoGateTable
+from oncely.operate.job_index import DynamoJobIndex
+from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.sweep_leases import DynamoSweepLeases
 from tests.conformance.samples import make_claim, make_ready_job, paid_order_write, time_at
 from tests.conformance.twin import TABLES, Twin
 from tests.support.dynamo import DynamoFixture

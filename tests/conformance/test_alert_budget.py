@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.domain.alert_budget import (
+from oncely.alerts.budget import (
     DIGEST_GRACE,
     MAX_EXAMPLES,
     AlertCause,
@@ -11,8 +10,9 @@ from oncely.domain.alert_budget import (
     AlertKind,
     AlertLimits,
 )
-from oncely.domain.due import DueAction
-from oncely.domain.keys import JobKey
+from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.core.due import DueAction
+from oncely.core.keys import JobKey
 from tests.conformance.samples import time_at
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from oncely.aws.s3_bulk_runs import S3BulkRuns
-from oncely.domain.bulk_runs import BulkRun, SelectedJob
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
+from oncely.operate.bulk_runs import BulkRun, SelectedJob
+from oncely.operate.s3_bulk_runs import S3BulkRuns
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 

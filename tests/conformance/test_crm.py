@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,

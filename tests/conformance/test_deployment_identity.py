@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.deployment_identity import IDENTITY_KEY, DynamoTableIdentity
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.domain.due import DueAction
-from oncely.domain.errors import InvalidKeyError, NotConfiguredError
-from oncely.domain.keys import job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import TableIdentity, blocking_reason
+from oncely.core.deployment_identity import IDENTITY_KEY, DynamoTableIdentity
+from oncely.core.due import DueAction
+from oncely.core.errors import InvalidKeyError, NotConfiguredError
+from oncely.core.keys import job_key
+from oncely.core.lifecycle import Status
+from oncely.core.table_identity import TableIdentity, blocking_reason
 from oncely.operate.set_up_table import SetupResult
+from oncely.reconcile.due_index import DynamoDueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import COMPLETE_ENGINES, EngineKind
 

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.due import DUE_SHARDS, DueAction, due_shard
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import DueEntry, Swapped
+from oncely.contracts.ports import DueEntry, Swapped
+from oncely.core.due import DUE_SHARDS, DueAction, due_shard
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from tests.conformance.samples import (
     KEY,
     apply_event,

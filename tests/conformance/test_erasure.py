@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.s3_erasure import S3ErasableArchive
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.erasure import holds_only_proof, request_erasure
-from oncely.domain.erasure_log import ErasureEntry
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event
-from oncely.ports import Swapped
+from oncely.contracts.ports import Swapped
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.erasure import holds_only_proof, request_erasure
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event
+from oncely.history.erasure_log import ErasureEntry
+from oncely.history.s3_erasure import S3ErasableArchive
+from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.testing.memory_aws.calls import client_error
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.conformance.samples import KEY, make_claim, paid_order_write

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.dynamodb_gates import PAUSE_KEY_PREFIX, DynamoGateTable
-from oncely.aws.job_rows import serialize
-from oncely.domain.errors import UnavailableError
-from oncely.domain.gate import SLOT_LEAD, Pause, PauseAction, PauseEntry, Slots
+from oncely.core.errors import UnavailableError
+from oncely.core.row_items import serialize
+from oncely.gates.rules import SLOT_LEAD, Pause, PauseAction, PauseEntry, Slots
+from oncely.gates.table import PAUSE_KEY_PREFIX, DynamoGateTable
 from tests.conformance.samples import time_at
 from tests.support.dynamo import DynamoFixture
 

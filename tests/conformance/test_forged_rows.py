@@ -5,12 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.aws.job_rows import Attributes, serialize_job
-from oncely.domain.errors import NotConfiguredError, UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.ports import (
+from oncely.contracts.ports import (
     AlreadyExists,
     Claimed,
     ClaimFailed,
@@ -19,6 +14,11 @@ from oncely.ports import (
     JobStore,
     PrerequisiteNotMet,
 )
+from oncely.core.errors import NotConfiguredError, UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import Attributes, serialize_job
 from oncely.testing.memory_aws.attribute_values import attributes_size
 from oncely.testing.memory_aws.dynamodb import MAX_ITEM_BYTES
 from tests.conformance.samples import (

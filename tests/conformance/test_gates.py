@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from oncely.domain.gate import (
+from oncely.gates.rules import (
     SLOT_LEAD,
     GateState,
     Pause,

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 import pytest
 
-from oncely.aws.row_scan import DynamoRowScan
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.aws.s3_history_reader import HistoryFinishedJobs, S3HistoryReader
-from oncely.domain.gaps import BackfillProgress, HistoryGap
-from oncely.domain.history import HistoryLine, HistoryRecordType, backfill_line
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.history.gaps import BackfillProgress, HistoryGap
+from oncely.history.lines import HistoryLine, HistoryRecordType, backfill_line
+from oncely.history.row_scan import DynamoRowScan
+from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
+from oncely.history.s3_store import S3HistoryStore
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.dynamo import DynamoFixture
 from tests.unit.samples import make_job

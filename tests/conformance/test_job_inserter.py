@@ -5,9 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.ports import AlreadyExists, Created, ForgedRow, JobInserter, UniqueWindow, WindowTaken
+from oncely.contracts.ports import (
+    AlreadyExists,
+    Created,
+    ForgedRow,
+    JobInserter,
+    UniqueWindow,
+    WindowTaken,
+)
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from tests.conformance.samples import job_with_every_field, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.domain.claims import ClaimFailure, apply_claim, classify_claim_failure
-from oncely.domain.errors import UnavailableError, UnreadableRowError
-from oncely.domain.jobs import ENGINE_NUMBER, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
-from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from oncely.contracts.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from oncely.core.claims import ClaimFailure, apply_claim, classify_claim_failure
+from oncely.core.errors import UnavailableError, UnreadableRowError
+from oncely.core.job_row import ENGINE_NUMBER, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
 from tests.conformance.samples import (
     KEY,
     LEASE,
@@ -290,8 +290,8 @@ def test_claim_of_newer_engine_keeps_older_ones_away(
     store = dynamo.store()
     store.create(make_ready_job())
     with monkeypatch.context() as newer:
-        newer.setattr("oncely.domain.jobs.ENGINE_NUMBER", 2)
-        newer.setattr("oncely.aws.expressions.ENGINE_NUMBER", 2)
+        newer.setattr("oncely.core.job_row.ENGINE_NUMBER", 2)
+        newer.setattr("oncely.core.expressions.ENGINE_NUMBER", 2)
         claimed = store.claim(make_claim())
         assert isinstance(claimed, Claimed)
         assert claimed.job.min_engine == 2

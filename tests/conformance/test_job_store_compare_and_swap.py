@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.aws.expressions import compare_and_swap_update
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import JobStore, Swapped, VersionConflict
+from oncely.contracts.ports import JobStore, Swapped, VersionConflict
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.expressions import compare_and_swap_update
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES
-from oncely.domain.text import MAX_REASON_LENGTH
-from oncely.ports import AlreadyExists, Created, JobStore
+from oncely.contracts.ports import AlreadyExists, Created, JobStore
+from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
+from oncely.core.text import MAX_REASON_LENGTH
 from tests.conformance.samples import (
     EVIDENCE,
     KEY,

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.effect_outcomes import Precondition
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
+from oncely.contracts.ports import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
+from oncely.core.effect_outcomes import Precondition
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

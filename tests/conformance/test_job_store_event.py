@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event
-from oncely.ports import JobStore, Swapped, VersionConflict
+from oncely.contracts.ports import JobStore, Swapped, VersionConflict
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event
 from tests.conformance.samples import KEY, apply_event, claim_job, finish_job, time_at
 
 SENT = EventRecord(

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from oncely.domain.lifecycle import Event
-from oncely.ports import JobStore, Swapped, VersionConflict
+from oncely.contracts.ports import JobStore, Swapped, VersionConflict
+from oncely.core.lifecycle import Event
 from tests.conformance.samples import KEY, apply_event, claim_job, finish_job, time_at
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from oncely.domain.claims import Claim
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from oncely.contracts.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from oncely.core.claims import Claim
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
 from tests.conformance.samples import (
     KEY,
     RESUBMITTED_KEY,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
+from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.testing.memory_aws.account import MemoryAws

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.keys import JobKey
-from oncely.domain.ledger import EntryKind, LedgerEntry, PaymentOwner
-from oncely.domain.money import Money
+from oncely.contracts.search_ports import HasLedger
+from oncely.core.effect_outcomes import LookupFailed
+from oncely.core.keys import JobKey
+from oncely.core.money import Money
+from oncely.plugins.ledger import EntryKind, LedgerEntry, PaymentOwner
 from oncely.providers.braintree import BRAINTREE
-from oncely.search_ports import HasLedger
 from tests.conformance.payment_harnesses import (
     PaymentHarness,
     charge_payment,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -18,9 +18,9 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.provider import AnyProvider
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.plugins.provider import AnyProvider
 from oncely.providers.interfaces import Payment
 from tests.conformance.payment_harnesses import (
     PaymentHarness,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.effect_outcomes import Anomalous, Declined, LookupFailed, NotFound, Prepared
-from oncely.domain.keys import JobKey
-from oncely.provider import AnyProvider
+from oncely.core.effect_outcomes import Anomalous, Declined, LookupFailed, NotFound, Prepared
+from oncely.core.keys import JobKey
+from oncely.plugins.provider import AnyProvider
 from oncely.providers.stripe import STRIPE
 from tests.conformance.payment_harnesses import (
     PaymentHarness,

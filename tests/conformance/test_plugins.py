@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.contract import providers_of
+from oncely.contracts.contract import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.provider import AnyProvider, ProviderAccess
+from oncely.plugins.provider import AnyProvider, ProviderAccess
 from oncely.testing.sandbox import Sandbox, sandbox_type
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES
 from oncely.testing.sandbox.http_messages import SandboxRequest, now

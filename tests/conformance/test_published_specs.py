@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.ledger import EntryKind
-from oncely.domain.provider_events import EffectChange
-from oncely.provider import AnyProvider
+from oncely.core.effect_outcomes import Declined, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.plugins.events import EffectChange
+from oncely.plugins.ledger import EntryKind
+from oncely.plugins.provider import AnyProvider
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import ChargeState, Email, Refund
 from oncely.providers.ses import SES

@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.deployment_identity import DynamoTableIdentity
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.row_scan import DynamoRowScan
-from oncely.domain.history import history_line
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import MAX_INVOCATION_TIME
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.store import DynamoJobStore
+from oncely.core.table_guard import CheckedTable
+from oncely.core.table_identity import MAX_INVOCATION_TIME
+from oncely.history.lines import history_line
+from oncely.history.row_scan import DynamoRowScan
 from oncely.operate.restore_proofs import Declaration
-from oncely.ports import TableBlocked, TableOpen
-from oncely.run.table_guard import CheckedTable
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack

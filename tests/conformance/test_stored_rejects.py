@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from oncely.aws.s3_archive import S3Archive
+from oncely.operate.s3_rejects import S3Archive
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 

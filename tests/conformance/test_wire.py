@@ -8,43 +8,43 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
+from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.aws.business_tables import DynamoBusinessTable
 from oncely.aws.clients import AwsClients
-from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
-from oncely.aws.cognito_users import CognitoUserDirectory
-from oncely.aws.deployment_identity import DynamoTableIdentity
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
-from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
-from oncely.aws.event_bridge import EventBridgeBus
-from oncely.aws.own_tables import JOBS
-from oncely.aws.row_scan import DynamoRowScan
-from oncely.aws.s3_archive import S3Archive
-from oncely.aws.s3_audits import S3AuditReports
-from oncely.aws.s3_bulk_runs import S3BulkRuns
-from oncely.aws.s3_erasure import S3ErasableArchive
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sns import SnsNotifier
 from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
-from oncely.aws.sqs_depths import SqsQueueDepths
-from oncely.aws.step_functions import StepFunctionsSweeps
-from oncely.aws.table_generation import TableGenerationReader
-from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.contracts.ports import Alert, Created, UniqueWindow
+from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.inserter import DynamoJobInserter
+from oncely.core.store import DynamoJobStore
+from oncely.core.throttles import THROTTLED_REQUESTS
+from oncely.gates.table import DynamoGateTable
+from oncely.history.row_scan import DynamoRowScan
+from oncely.history.s3_erasure import S3ErasableArchive
+from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.s3_store import S3HistoryStore
+from oncely.history.table_generation import TableGenerationReader
+from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
+from oncely.operate.cognito_users import CognitoUserDirectory
 from oncely.operate.daily_audit import StoredAudit
+from oncely.operate.job_index import DynamoJobIndex
 from oncely.operate.overview import HOUR, QueuedMessages
-from oncely.ports import Alert, Created, UniqueWindow
+from oncely.operate.own_tables import JOBS
+from oncely.operate.s3_audits import S3AuditReports
+from oncely.operate.s3_bulk_runs import S3BulkRuns
+from oncely.operate.s3_rejects import S3Archive
+from oncely.operate.sqs_depths import SqsQueueDepths
+from oncely.publish.event_bridge import EventBridgeBus
+from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.step_functions import StepFunctionsSweeps
+from oncely.reconcile.sweep_leases import DynamoSweepLeases
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_response
 from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue
 from oncely.testing.memory_aws.wire import WireClients
-from oncely.throttles import THROTTLED_REQUESTS
 from tests.support.adapters import aws_adapters
 from tests.support.fakes import START
 from tests.support.table_schemas import TABLE_SCHEMAS

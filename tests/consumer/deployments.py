@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from oncely.domain.jobs import ENGINE_NUMBER
+from oncely.core.job_row import ENGINE_NUMBER
 from oncely_local.engine import running_engine
 from tests.consumer.deployed_shop import CAMPAIGN, DeployedShop, LocalAws
 from tests.consumer.shell import expect, step

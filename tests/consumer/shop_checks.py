@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 from hatchling import build
 
-from oncely.domain.jobs import ENGINE_NUMBER
+from oncely.core.job_row import ENGINE_NUMBER
 from tests.consumer.deployments import NEWER_ENGINE, check_deployments
 from tests.consumer.oldest_versions import check_oldest_versions
 from tests.consumer.refusals import check_refusals
@@ -71,7 +71,7 @@ def _build_newer_wheel(folder: Path, wheel: Path) -> Path:
     with ZipFile(wheel) as source, ZipFile(newer, "w") as copy:
         for name in source.namelist():
             text = source.read(name)
-            if name == "oncely/domain/jobs.py":
+            if name == "oncely/core/job_row.py":
                 number = f"ENGINE_NUMBER: Final = {ENGINE_NUMBER}\n"
                 expect(text.decode(), number)
                 text = text.replace(

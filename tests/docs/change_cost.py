@@ -24,7 +24,7 @@ from tests.docs.pages import REPOSITORY
 PAGE: Final = REPOSITORY / "docs" / "architecture.md"
 BEGIN: Final = "<!-- python -m tests.docs.change_cost -->\n"
 END: Final = "<!-- end -->"
-LIFECYCLE: Final = "functions/oncely/domain/lifecycle.py"
+LIFECYCLE: Final = "functions/oncely/core/lifecycle.py"
 _LOCAL: Final = "infra/oncely_local/"
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from oncely.aws.stream_records import batch_name, row_changes
-from oncely.domain.actors import operator_actor
-from oncely.domain.history import UNKNOWN_JOB_TYPE, HistoryLine
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.actors import operator_actor
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.history.lines import UNKNOWN_JOB_TYPE, HistoryLine
+from oncely.history.stream_records import batch_name, row_changes
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.support.duckdb_queries import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
 from tests.support.stream import FakeS3, finish_job, stream_record

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import serialize_job
 from tests.e2e.deployed_stack import StackClient
 from tests.e2e.unresolved_jobs import job_store
 from tests.support.load_size import choose_size

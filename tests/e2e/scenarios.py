@@ -10,11 +10,11 @@ import boto3
 import pytest
 
 from oncely import create_producer
-from oncely.aws.deployment_identity import DynamoTableIdentity
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.domain.claims import Claim
-from oncely.domain.keys import JobKey
-from oncely.domain.table_identity import TableIdentity
+from oncely.core.claims import Claim
+from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.keys import JobKey
+from oncely.core.store import DynamoJobStore
+from oncely.core.table_identity import TableIdentity
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
 from oncely.testing.sandbox import FaultKind

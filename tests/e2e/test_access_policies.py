@@ -5,7 +5,7 @@ import os
 import pytest
 
 from oncely.cli.stack_connection import AwsStackConnection, StackSelector
-from oncely.domain.erasure_log import Person
+from oncely.history.erasure_log import Person
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import REPOSITORY
 from tests.e2e import scenarios

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Browser, Route, expect
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
+from oncely.core.actors import operator_actor
+from oncely.core.lifecycle import Status
+from oncely.core.text import format_time
 from tests.e2e.admin_api import OPERATOR
 from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.admin_jobs import bulk_reviews

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import serialize_job
 from tests.e2e import scenarios
 from tests.e2e.admin_api import OPERATOR, AdminApiClient, ApiReply, with_users
 from tests.e2e.deployed_stack import StackClient, wait_for

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.providers.stripe.sandbox.api import event_for
 from oncely.testing.sandbox.http_messages import new_id

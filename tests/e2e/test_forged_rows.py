@@ -9,10 +9,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.job_row import new_job
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import serialize_job
 from oncely_cdk.job_items import new_row_attributes
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for

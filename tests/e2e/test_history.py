@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oncely.aws.s3_history_reader import S3HistoryReader
-from oncely.domain.lifecycle import ENDED
+from oncely.core.lifecycle import ENDED
+from oncely.history.s3_reader import S3HistoryReader
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.test_cli import run_cli, run_cli_json

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.domain.decisions import MAX_BACKOFF
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
+from oncely.core.decisions import MAX_BACKOFF
+from oncely.core.job_row import new_job
+from oncely.core.keys import JobKey, job_key
+from oncely.core.lifecycle import Status
+from oncely.core.store import DynamoJobStore
+from oncely.core.text import format_time
 from oncely.testing.sandbox import FaultKind
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import charge_message, count_charges, put_order

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import ACCOUNT
 from tests.e2e.deployed_stack import StackClient, wait_for

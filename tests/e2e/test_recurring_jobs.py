@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from oncely.domain.keys import job_key
+from oncely.core.keys import job_key
 from tests.docs.pages import REPOSITORY
 from tests.e2e.deployed_stack import StackClient, wait_for
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.domain.effect_outcomes import Prepared
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey, idempotency_key, job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.ports import Created
+from oncely.contracts.ports import Created
+from oncely.core.effect_outcomes import Prepared
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, idempotency_key, job_key
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
+from oncely.core.store import DynamoJobStore
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from tests.e2e.deployed_stack import StackClient

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from oncely.domain.jobs import JobRow
+from oncely.core.job_row import JobRow
 from oncely.testing import Scenario
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE
 from oncely.testing import FinalState, Scenario
 from oncely.testing.scenario import PlannedRepair

@@ -8,7 +8,7 @@ from functools import partial
 from multiprocessing import Pool
 from typing import Final
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from oncely.testing.__main__ import print_schedule
 from oncely.testing.base_simulation import BaseSimulation
 from oncely.testing.explorer import Explorer, SearchLimits, SimulationFactory, shrink

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryLimits
+from oncely.core.effect_outcomes import Json
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_push import SyncPush

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from oncely.domain.erasure_log import Person
+from oncely.history.erasure_log import Person
 from oncely.jobs.sync_contact import SyncContact
 from oncely.testing import FinalState, Scenario
 from oncely.testing.erasing import personal_data_left

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.effect_outcomes import Json
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe.plugin import StripeSettings
 from oncely.testing import FinalState, Scenario

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.jobs.payment_providers import PAYMENT_PROVIDERS
 from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.keys import JobKey
-from oncely.domain.text import format_time
+from oncely.core.effect_outcomes import Json
+from oncely.core.keys import JobKey
+from oncely.core.text import format_time
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox

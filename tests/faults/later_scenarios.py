@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
-from oncely.domain.text import format_time
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
+from oncely.core.text import format_time
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.scenario import PlannedRepair

@@ -19,8 +19,8 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.domain.effect_outcomes import BusinessWrite, Json, Precondition
-from oncely.ports import BusinessTable
+from oncely.contracts.ports import BusinessTable
+from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 
 
 class PaymentError(Exception):

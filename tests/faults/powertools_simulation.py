@@ -14,8 +14,8 @@ from aws_lambda_powertools.utilities.idempotency.persistence import base as pers
 from aws_lambda_powertools.utilities.idempotency.persistence import datarecord, dynamodb
 
 from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.contracts.table_schema import KeySchema, TableSchema
 from oncely.providers.stripe.payments import stripe_client
-from oncely.table_schema import KeySchema, TableSchema
 from oncely.testing.base_simulation import END_FAULTS, BaseSimulation
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor

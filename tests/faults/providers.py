@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.domain.money import Money
+from oncely.core.money import Money
 from oncely.providers.braintree.sandbox import SETTLED, BraintreeSandbox, RecordedTransaction
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.stripe.sandbox.api import StripeSandbox

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.keys import JobKey
+from oncely.core.keys import JobKey
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.ses.sandbox.api import SesSandbox

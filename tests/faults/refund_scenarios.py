@@ -6,11 +6,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetryLimits
-from oncely.domain.repairs import Repair
+from oncely.core.effect_outcomes import Json
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetryLimits
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import LIST_LAG, PaymentRefund
 from oncely.jobs.refund_ledger import RefundLedger, RefundState

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 
-from oncely.domain.actors import is_operator
-from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import JobKey, fingerprint
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetryLimits, RetrySafety
-from oncely.domain.repairs import Repair
+from oncely.core.actors import is_operator
+from oncely.core.effect_outcomes import EffectOutcome
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import JobKey, fingerprint
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetryLimits, RetrySafety
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing import FinalState, ProviderSpec, Scenario
 from oncely.testing.sandbox import SandboxOptions

@@ -4,9 +4,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from oncely.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
-from oncely.domain.contract_description import Description
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.description import Description
+from oncely.contracts.message import Message
+from oncely.contracts.ports import Clock
+from oncely.contracts.resources import Resources
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
@@ -14,12 +17,9 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Succeeded,
 )
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.message import Message
-from oncely.ports import Clock
-from oncely.provider import Provider, ProviderAccess, ProviderSettings
-from oncely.resources import Resources
+from oncely.core.keys import JobKey, job_key
+from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.testing import Scenario, build_scenario
 from oncely.testing.scenario import RestoreMode
 

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Final
 
-from oncely.domain.alert_budget import AlertLimits
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryLimits
+from oncely.alerts.budget import AlertLimits
+from oncely.core.effect_outcomes import Json
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptSend

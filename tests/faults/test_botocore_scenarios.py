@@ -7,15 +7,15 @@ from typing import Final, TypeVar
 
 import pytest
 
-from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
-from oncely.aws.cognito_users import CognitoUserDirectory
-from oncely.aws.s3_archive import S3Archive
-from oncely.aws.s3_audits import S3AuditReports
-from oncely.aws.s3_bulk_runs import S3BulkRuns
 from oncely.aws.sqs import SqsMessageSource, SqsRejectQueue
-from oncely.aws.sqs_depths import SqsQueueDepths
-from oncely.aws.step_functions import StepFunctionsSweeps
-from oncely.aws.table_generation import TableGenerationReader
+from oncely.history.table_generation import TableGenerationReader
+from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
+from oncely.operate.cognito_users import CognitoUserDirectory
+from oncely.operate.s3_audits import S3AuditReports
+from oncely.operate.s3_bulk_runs import S3BulkRuns
+from oncely.operate.s3_rejects import S3Archive
+from oncely.operate.sqs_depths import SqsQueueDepths
+from oncely.reconcile.step_functions import StepFunctionsSweeps
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
 from oncely.testing.memory_aws.calls import AwsCall, MemoryClient

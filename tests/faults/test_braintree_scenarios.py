@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.profiles import RetryPolicy
-from oncely.domain.table_identity import may_have_lost_history
+from oncely.core.job_row import JobRow
+from oncely.core.profiles import RetryPolicy
+from oncely.core.table_identity import may_have_lost_history
 from oncely.reconcile import lookup_effect
 from oncely.run import run_job
 from oncely.testing import SearchLimits

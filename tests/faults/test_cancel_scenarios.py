@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import cancel_job
 from oncely.testing import SearchLimits

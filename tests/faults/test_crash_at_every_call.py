@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

@@ -19,5 +19,5 @@ def problems(name: str) -> str:
 def test_queued_change_brings_data_back_without_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """An archiver reads the log, the erasure runs, then the archiver writes."""
     short = timedelta(seconds=-120)
-    monkeypatch.setattr("oncely.domain.erasure_log.ARCHIVER_TIMEOUT", short)
+    monkeypatch.setattr("oncely.history.erasure_log.ARCHIVER_TIMEOUT", short)
     assert "the history of" in problems("payment.charge/erased-archiving")

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.contract import AnyContract, PrecheckResult
-from oncely.domain import decide
-from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.job_settings import JobSettings
+from oncely.contracts.contract import AnyContract, PrecheckResult
+from oncely.contracts.job_settings import JobSettings
+from oncely.core import decide
+from oncely.core.effect_outcomes import EffectOutcome, NotFound, Succeeded
+from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.store import DynamoJobStore
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.run import attempt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.jobs import JobRow
+from oncely.core.job_row import JobRow
 from oncely.reconcile import event_proofs
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule

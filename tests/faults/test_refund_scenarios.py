@@ -2,10 +2,10 @@
 
 import pytest
 
-from oncely.domain import decide, decisions
-from oncely.domain.effect_outcomes import NotFound
-from oncely.domain.jobs import JobRow
-from oncely.domain.profiles import RetryPolicy
+from oncely.core import decide, decisions
+from oncely.core.effect_outcomes import NotFound
+from oncely.core.job_row import JobRow
+from oncely.core.profiles import RetryPolicy
 from oncely.testing import SearchLimits
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from oncely import signals
-from oncely.alarm_description import AlarmDescription
+from oncely.aws import signals
+from oncely.aws.alarm_description import AlarmDescription
+from oncely.contracts.settings import pascal_case
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.settings import pascal_case
 from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 

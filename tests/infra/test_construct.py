@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 
 from oncely import OncelyError
-from oncely.code_stamp import STAMP_FILE
+from oncely.aws.code_stamp import STAMP_FILE
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, function_code, layers
 from oncely_cdk.layers import JOB_PACKAGES, Target, layers_for
 from tests.infra.assembly import CONTEXT, Assembly

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oncely.contract import providers_of
-from oncely.job_names import JOBS_ENV_VAR
+from oncely.contracts.contract import providers_of
+from oncely.contracts.job_names import JOBS_ENV_VAR
+from oncely.contracts.settings import Settings
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.settings import Settings
 from oncely_cdk import layers
 from oncely_cdk.layers import BUILD, ENGINE, LayerError, Target, layers_for
 from oncely_cdk.required_resources import RequiredResources
@@ -27,7 +27,7 @@ module, _, name = handler.rpartition(".")
 assert callable(getattr(importlib.import_module(module), name))
 for late in json.loads(sys.stdin.read()):
     importlib.import_module(late)
-importlib.import_module("oncely.telemetry").Telemetry.create()
+importlib.import_module("oncely.handlers.telemetry").Telemetry.create()
 files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
 """
@@ -51,7 +51,7 @@ JOB_MODULES |= {"orders", "payment_providers", "refund_ledger", "tables"}
 # Imported on first use by functions with this layer.
 LAZY_IMPORTS = {
     "runtime": "botocore.httpsession",
-    ENGINE: "oncely.telemetry",
+    ENGINE: "oncely.handlers.telemetry",
     **{one.layer: one.preload[0] for one in providers_of(SHIPPED_JOBS) if one.layer},
 }
 

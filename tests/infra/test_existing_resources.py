@@ -13,8 +13,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 
+from oncely.contracts.settings import Settings
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.settings import Settings
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, read_stage_file
 from oncely_cdk.stages import ExistingKeys
 from tests.infra.assembly import CONTEXT, Assembly

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from app import build_app
-from oncely.contract import AnyContract
-from oncely.domain.profiles import RetrySafety
+from oncely.contracts.contract import AnyContract
+from oncely.core.profiles import RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS

@@ -7,9 +7,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from oncely.aws.stream_records import batch_name, row_changes
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.history.stream_records import batch_name, row_changes
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.infra.assembly import Assembly
 from tests.support.stream import FakeS3, finish_job, stream_record

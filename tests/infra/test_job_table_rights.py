@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.aws.deployment_identity import IDENTITY_KEY
-from oncely.aws.dynamodb_job_store import NOT_INSERTABLE
-from oncely.aws.job_rows import serialize_job
+from oncely.contracts.settings import pascal_case
+from oncely.core.deployment_identity import IDENTITY_KEY
+from oncely.core.row_items import serialize_job
+from oncely.core.store import NOT_INSERTABLE
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.settings import pascal_case
 from oncely_cdk.job_items import ANY_JOB, new_row_attributes, window_attributes
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.wider_rights import WIDER_RIGHTS

@@ -8,7 +8,7 @@ import pytest
 from aws_cdk import App, Stack
 from constructs import Construct
 
-from oncely.code_stamp import STAMP_FILE
+from oncely.aws.code_stamp import STAMP_FILE
 from oncely_cdk import packaging
 from oncely_cdk.function_code import engine_code
 from oncely_cdk.packaging import BytecodeError, compile_for_lambda, digest_files

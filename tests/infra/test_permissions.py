@@ -4,8 +4,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from oncely.contracts.settings import pascal_case
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.settings import pascal_case
 from oncely_cdk.encryption_keys import KMS_ACTIONS
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
 from tests.infra.policies import inline_policies, permissions

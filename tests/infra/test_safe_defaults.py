@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncely.message import MAX_MESSAGE_BYTES
+from oncely.contracts.message import MAX_MESSAGE_BYTES
 from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 

@@ -9,8 +9,8 @@ import pytest
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from oncely.contract import AnyContract
-from oncely.domain.errors import OncelyError
+from oncely.contracts.contract import AnyContract
+from oncely.core.errors import OncelyError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.paths import REPOSITORY

@@ -10,7 +10,7 @@ import pytest
 from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from oncely.code_stamp import STAMP_FILE
+from oncely.aws.code_stamp import STAMP_FILE
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely_cdk import Oncely, OncelySettings
 from oncely_cdk.job_function import LIVE

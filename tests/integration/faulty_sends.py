@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncely.domain.effect_outcomes import Ambiguous, NotSent
+from oncely.core.effect_outcomes import Ambiguous, NotSent
 from oncely.testing.sandbox import FaultKind
 
 FAULTY_SENDS: Final = (

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Literal
 
-from oncely.contract import Contract, EffectCall, PrecheckResult, Proceed
-from oncely.domain.contract_description import Description
-from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.message import Message
-from oncely.resources import Resources
+from oncely.contracts.contract import Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.description import Description
+from oncely.contracts.message import Message
+from oncely.contracts.resources import Resources
+from oncely.core.effect_outcomes import EffectOutcome, Succeeded
+from oncely.core.keys import JobKey, job_key
+from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 
 
 class PingMessage(Message):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -21,11 +21,11 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.domain.table_identity import MAX_INVOCATION_TIME
-from oncely.provider import ProviderAccess
+from oncely.core.errors import NotConfiguredError
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.core.table_identity import MAX_INVOCATION_TIME
+from oncely.plugins.provider import ProviderAccess
 from oncely.providers.braintree import BRAINTREE
 from oncely.providers.braintree.gateway import connect_gateway, parse_api_key
 from oncely.providers.braintree.payments import BraintreePayments

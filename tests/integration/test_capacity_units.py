@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from oncely.aws.own_tables import JOBS
+from oncely.operate.own_tables import JOBS
 from tests.bench.capacity import TABLE, WRITE_BYTES, item_bytes
 from tests.bench.counting import count_usage
 from tests.bench.metering import Meter, MeteredCall

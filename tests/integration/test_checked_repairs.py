@@ -1,7 +1,7 @@
 """Repairs ask Stripe's API with a key that can only read."""
 
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Contradicted, Repaired
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.sandbox.api import READ_ONLY_KEY

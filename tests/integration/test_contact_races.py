@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.text import format_time
+from oncely.core.effect_outcomes import Json
+from oncely.core.text import format_time
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
 from oncely.run.run_job import JobRunner

@@ -2,10 +2,10 @@
 
 import pytest
 
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.domain.due import DueAction, due_shard
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.due import DueAction, due_shard
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.reconcile.due_index import DynamoDueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
 from tests.unit.samples import make_job

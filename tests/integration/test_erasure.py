@@ -8,22 +8,22 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide
-from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.erasure_log import Person
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
+from oncely.contracts.ports import TableBlocked
+from oncely.contracts.search_ports import RowPage
+from oncely.core.decide import decide
+from oncely.core.effect_outcomes import Declined, Succeeded
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.enqueue.new_row import row_from_message
+from oncely.history.erasure_log import Person
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration
-from oncely.ports import TableBlocked
 from oncely.run.attempt import DecisionWriter
 from oncely.run.outcomes import Duplicate, Finished
-from oncely.search_ports import RowPage
 from tests.support.dynamo import DynamoFixture
 from tests.support.erasing import ErasableStack, new_bucket, s3_client
 from tests.support.fakes import FakeTableGuard

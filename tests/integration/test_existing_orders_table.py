@@ -10,16 +10,16 @@ import pytest
 
 from oncely.aws.business_tables import DynamoBusinessTable
 from oncely.aws.clients import AwsClients
-from oncely.aws.job_rows import deserialize_row, serialize
-from oncely.aws.ports import AwsPorts
-from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.errors import NotConfiguredError
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import BusinessWrite, Precondition
+from oncely.core.errors import NotConfiguredError
+from oncely.core.row_items import deserialize_row, serialize
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.tables import REQUESTED_INDEX
+from oncely.ports import AwsPorts
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.outcomes import Finished, Waiting
-from oncely.settings import Settings
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.orders import order_row, refund_request

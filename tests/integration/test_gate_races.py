@@ -5,8 +5,8 @@ from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.domain.gate import GateState, Pause, PauseAction, PauseEntry, open_circuit, take_probe
+from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry, open_circuit, take_probe
+from oncely.gates.table import DynamoGateTable
 from oncely.jobs.payment_charge import PaymentCharge
 from tests.bench.gate_overhead import measure
 from tests.conformance.samples import time_at

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncely import Ambiguous, LookupFailed, NotFound, NotSent, ProviderAccess, Succeeded
-from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.domain.profiles import RetrySafety
+from oncely.core.effect_outcomes import EffectOutcome
+from oncely.core.profiles import RetrySafety
 from oncely.testing.sandbox import FaultKind, Sandbox, SandboxOptions
 from tests.support.cli import run_cli
 

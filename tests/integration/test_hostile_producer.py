@@ -15,16 +15,16 @@ from typing import Final
 import pytest
 
 from oncely.app import App
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.dynamodb_job_inserter import WINDOW_KEY_PREFIX
-from oncely.aws.job_rows import Attributes, serialize_job
 from oncely.aws.system import SystemClock
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.due import DueAction
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.due import DueAction
+from oncely.core.inserter import WINDOW_KEY_PREFIX
+from oncely.core.job_row import new_job
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import Attributes, serialize_job
+from oncely.core.text import format_time
+from oncely.reconcile.due_index import DynamoDueIndex
 from oncely.reconcile.find_due_work import SweepItem
 from oncely_cdk.job_items import new_row_attributes, window_attributes
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message

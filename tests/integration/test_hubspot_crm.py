@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from urllib3 import HTTPResponse, PoolManager
 
-from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
+from oncely.core.effect_outcomes import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound

@@ -6,13 +6,13 @@ import pytest
 from moto import mock_aws
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import AwsPorts
-from oncely.domain.effect_outcomes import Succeeded
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import Succeeded
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.ports import AwsPorts
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import Crm, CrmRecord
-from oncely.settings import Settings
 from tests.support.shipped_sandbox import ShippedSandbox
 
 SECRET = "oncely/hubspot"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.effect_outcomes import Anomalous, Succeeded
+from oncely.core.effect_outcomes import Anomalous, Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import API_VERSION, CONTACTS
 from oncely.providers.interfaces import CrmRecord, RecordNotFound

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import requests
 
-from oncely.domain.effect_outcomes import Prepared, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.core.effect_outcomes import Prepared, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import Email

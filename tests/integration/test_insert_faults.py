@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.ports import Created, UniqueWindow
+from oncely.contracts.ports import Created, UniqueWindow
+from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.keys import JobKey
 from tests.conformance.samples import make_ready_job, time_at
 from tests.support.dynamo import DynamoFixture
 from tests.support.fault_injecting_client import FaultInjector, NetworkFault, ServiceError

@@ -9,11 +9,11 @@ from itertools import count, islice
 import pytest
 
 from oncely.app import App
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.due import DUE_SHARDS, due_shard
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.lifecycle import UNRESOLVED, Status
+from oncely.core.due import DUE_SHARDS, due_shard
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, job_key
+from oncely.core.lifecycle import UNRESOLVED, Status
+from oncely.core.row_items import serialize_job
 from oncely.operate.job_queries import MAX_COUNT, JobQueries
 from oncely.operate.overview import MAX_REVIEWS
 from tests.support.bulk_rows import write_rows

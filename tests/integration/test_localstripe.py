@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.effect_outcomes import Prepared
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.effect_outcomes import Prepared
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.lifecycle import Status
 from tests.conformance.payment_harnesses import make_payment
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.ports import (
+from oncely.contracts.ports import (
     AlreadyExists,
     Claimed,
     ClaimFailed,
@@ -16,6 +13,9 @@ from oncely.ports import (
     SwapResult,
     VersionConflict,
 )
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.lifecycle import Event
-from oncely.ports import BusinessWriteConflict, Swapped
+from oncely.contracts.ports import BusinessWriteConflict, Swapped
+from oncely.core.errors import NotConfiguredError
+from oncely.core.lifecycle import Event
+from oncely.core.store import DynamoJobStore
 from oncely.run.outcomes import NeedsReview
 from tests.conformance.samples import (
     KEY,

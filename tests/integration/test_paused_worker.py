@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status
 from oncely.testing.sandbox import FaultKind, SandboxFault
 from oncely_local.engine import REPOSITORY
 from tests.support.in_memory_stack import charge_message

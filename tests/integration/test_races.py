@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 import pytest
 from botocore.config import Config
 
+from oncely.alerts.budget import DIGEST_GRACE, AlertCause, AlertKind, AlertLimits
+from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.review_alerts import AlertDelivery
 from oncely.aws.client_config import DYNAMODB
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
-from oncely.domain.alert_budget import DIGEST_GRACE, AlertCause, AlertKind, AlertLimits
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.contracts.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
-from oncely.run.review_alerts import AlertDelivery
 from oncely.run.run_job import JobRunner
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message

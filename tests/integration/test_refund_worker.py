@@ -2,8 +2,8 @@
 
 import json
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from tests.support.in_memory_stack import charge_message
 from tests.support.worker import WorkerHarness, invoke_handler

@@ -12,9 +12,9 @@ import pytest
 from urllib3.util.ssl_ import create_urllib3_context
 
 from oncely.aws.clients import AwsClients
-from oncely.domain.effect_outcomes import Ambiguous, NotSent
-from oncely.domain.keys import IdempotencyKey
-from oncely.http.requests_session import deadline_session
+from oncely.core.effect_outcomes import Ambiguous, NotSent
+from oncely.core.keys import IdempotencyKey
+from oncely.plugins.requests_session import deadline_session
 from oncely.providers.hubspot.crm import HubSpotClient, HubSpotCrm
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.providers.stripe.payments import StripePayments, stripe_client
@@ -126,7 +126,7 @@ def test_trusted_certificates_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = Mock(wraps=create_urllib3_context)
-    monkeypatch.setattr("oncely.http.request_deadline.create_urllib3_context", loaded)
+    monkeypatch.setattr("oncely.plugins.request_deadline.create_urllib3_context", loaded)
 
     with tls_server(tmp_path) as (url, trusted), deadline_session() as session:
         answers = [session.get(url, verify=trusted, timeout=5).status_code for _ in range(2)]

@@ -10,20 +10,20 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
 
-from oncely.aws.ports import AwsPorts
-from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
-from oncely.domain.lifecycle import Status
+from oncely.aws.signals import CREDENTIALS_REJECTED
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.core.errors import NotConfiguredError
+from oncely.core.keys import IdempotencyKey, JobKey, claim_tag
+from oncely.core.lifecycle import Status
+from oncely.handlers.telemetry import signal_for
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.ports import AwsPorts
 from oncely.providers.interfaces import Email, Mailer
 from oncely.providers.ses import SES
 from oncely.providers.ses.events import job_tag
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
-from oncely.settings import Settings
-from oncely.signals import CREDENTIALS_REJECTED
-from oncely.telemetry import signal_for
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from oncely.aws.system import SystemClock
-from oncely.domain.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
-from oncely.domain.gate import EndpointGroup, GateState
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.flow.gate import Gate
+from oncely.core.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.gates.gate import Gate
+from oncely.gates.rules import EndpointGroup, GateState
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments

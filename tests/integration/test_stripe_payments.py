@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
@@ -18,9 +18,9 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
 from oncely.run.outcomes import Failed, Finished, NeedsReview

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -17,9 +17,9 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.domain.provider_events import EffectChange
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.plugins.events import EffectChange
 from oncely.providers.interfaces import ChargeState, Payment, Refund
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.refunds import MAX_REFUNDS

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.domain.due import DueAction
-from oncely.domain.keys import job_key
-from oncely.domain.lifecycle import Status
+from oncely.core.due import DueAction
+from oncely.core.keys import job_key
+from oncely.core.lifecycle import Status
+from oncely.reconcile.due_index import DynamoDueIndex
 from tests.support.bulk_rows import add_archived_jobs, add_due_jobs, count_items_read
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START

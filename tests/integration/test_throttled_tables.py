@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.ports import (
+from oncely.contracts.ports import (
     BusinessWriteConflict,
     Claimed,
     Created,
@@ -16,6 +13,9 @@ from oncely.ports import (
     SwapResult,
     VersionConflict,
 )
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.store import DynamoJobStore
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

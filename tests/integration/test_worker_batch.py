@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
 

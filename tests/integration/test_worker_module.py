@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import oncely
-from oncely import signals
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.lifecycle import Status
+from oncely.aws import signals
+from oncely.contracts.job_names import name_jobs
+from oncely.core.errors import NotConfiguredError
+from oncely.core.lifecycle import Status
 from oncely.handlers.process_queue import get_worker, handler
-from oncely.job_names import name_jobs
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely_local.engine import REPOSITORY
@@ -120,7 +120,12 @@ def test_handler_import_only_reads_lambda_function_name() -> None:
 
 
 def test_package_import_has_no_side_effects() -> None:
-    for module in ("oncely", "oncely.contract", "oncely.producer", "oncely.telemetry"):
+    for module in (
+        "oncely",
+        "oncely.contracts.contract",
+        "oncely.producer",
+        "oncely.handlers.telemetry",
+    ):
         assert probe(REPOSITORY / "functions", module) == []
 
 

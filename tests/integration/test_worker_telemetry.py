@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from oncely import signals, telemetry
+from oncely.aws import signals
+from oncely.handlers import telemetry
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
 

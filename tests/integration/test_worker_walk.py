@@ -6,7 +6,7 @@ import threading
 from types import FrameType
 from typing import Final
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from oncely_cdk.paths import FUNCTIONS
 from tests.support.in_memory_stack import charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler

@@ -175,7 +175,7 @@ def test_site_runs_at_import_outside_functions(source: str, *, expected: bool) -
 
 
 def test_every_site_of_file_leaves_valid_code_that_differs() -> None:
-    file = REPOSITORY / "functions/oncely/domain/claims.py"
+    file = REPOSITORY / "functions/oncely/core/claims.py"
     source = file.read_text()
     found = find_sites(str(file), source)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely.contract import providers_of
-from oncely.domain.lifecycle import ENDED
+from oncely.contracts.contract import providers_of
+from oncely.core.lifecycle import ENDED
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import Sandbox
 from oncely_local.chaos import FAULT_PLANS, FaultLevel

@@ -21,19 +21,19 @@ from typing import Any, Final
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import app_from_env
 from oncely.cli.main import app as command
-from oncely.contract import providers_of
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.history import HistoryLine, backfill_line
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.ledger import DifferenceKind
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.money import Money
-from oncely.job_names import jobs_from_env
+from oncely.contracts.contract import providers_of
+from oncely.contracts.job_names import jobs_from_env
+from oncely.core.effect_outcomes import Json
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.money import Money
+from oncely.history.lines import HistoryLine, backfill_line
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.plugins.ledger import DifferenceKind
+from oncely.ports import app_from_env
 from oncely.providers.braintree.sandbox import SUBMITTED, RecordedTransaction
 from oncely.providers.stripe.sandbox.model import (
     Charge,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from oncely.aws.job_rows import deserialize_job
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import UNRESOLVED
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import UNRESOLVED
+from oncely.core.row_items import deserialize_job
 from oncely_local.observer import Observer
 from oncely_local.verdict import find_missing_receipts
 from oncely_local.workload import Workload

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oncely.contract import providers_of
-from oncely.job_names import JOBS_ENV_VAR, name_jobs
+from oncely.contracts.contract import providers_of
+from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
+from oncely.contracts.settings import Settings, queue_env_var, secret_env_var, table_env_var
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.settings import Settings, queue_env_var, secret_env_var, table_env_var
 from oncely.testing.sandbox import Sandbox
 from oncely_local.account import LocalAccount
 from oncely_local.chaos import PendingEffectResolver

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from oncely.domain.lifecycle import ENDED
+from oncely.core.lifecycle import ENDED
 from oncely_local.observer import Observer
 from oncely_local.stack import LocalStack, running_stack
 from oncely_local.traffic import Traffic

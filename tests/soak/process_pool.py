@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from oncely.domain.jobs import CLOCK_SKEW
+from oncely.core.job_row import CLOCK_SKEW
 from tests.soak.process import SWEEPER
 
 ROLES: Final = ("payments", "payments", "sync", "mail", SWEEPER, SWEEPER)

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import ENDED, Status
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import ENDED, Status
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 

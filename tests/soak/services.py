@@ -12,17 +12,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import AwsPorts
-from oncely.domain.errors import OncelyError
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings, queue_env_var
+from oncely.core.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.ports import AwsPorts
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
-from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Failed, Finished
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
-from oncely.settings import Settings, queue_env_var
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
 

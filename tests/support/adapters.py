@@ -3,14 +3,18 @@
 import inspect
 import pkgutil
 from importlib import import_module
+from typing import Final
 
-import oncely.aws
+_PARTS: Final = ("core", "aws", "alerts", "gates", "history", "operate", "publish", "reconcile")
 
 
 def aws_adapters() -> set[type]:
-    """Every class of `oncely.aws` that has a client."""
+    """Every class of the engine that has a client of AWS."""
+    packages = [import_module(f"oncely.{part}") for part in _PARTS]
     modules = [
-        import_module(one.name) for one in pkgutil.iter_modules(oncely.aws.__path__, "oncely.aws.")
+        import_module(one.name)
+        for package in packages
+        for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     ]
     return {
         value

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from oncely.domain.history import backfill_line
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.ledger import Difference, DifferenceKind, EntryKind
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.money import Money
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.money import Money
+from oncely.history.lines import backfill_line
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
+from oncely.plugins.ledger import Difference, DifferenceKind, EntryKind
 from oncely.providers.braintree.sandbox import RecordedTransaction
 from oncely.providers.stripe.sandbox.model import RecordedRefund
 from tests.support.braintree_account import BraintreeAccount

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 
-from oncely.domain.money import Money
-from oncely.provider import ProviderAccess
+from oncely.core.money import Money
+from oncely.plugins.provider import ProviderAccess
 from oncely.providers.braintree import BRAINTREE
 from oncely.providers.braintree.payments import BraintreePayments
 from oncely.providers.braintree.plugin import BraintreeSettings

@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.job_rows import Attributes, serialize_job
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import job_key
-from oncely.domain.lifecycle import Status
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import job_key
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import Attributes, serialize_job
+from oncely.reconcile.due_index import DynamoDueIndex
 from oncely.reconcile.find_due_work import SweepRequest
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START

@@ -13,7 +13,7 @@ from oncely.app import App
 from oncely.cli.main import app
 from oncely.cli.stack_connection import StackSelector
 from oncely.cli.stack_environment import settings_from_outputs
-from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
+from oncely.plugins.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 from tests.support.in_memory_stack import InMemoryStack
 
 # Typer would build every command again for each run.

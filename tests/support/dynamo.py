@@ -18,19 +18,19 @@ from oncely.app import App
 from oncely.aws.business_tables import DynamoBusinessTable
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.clients import AwsClients
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
-from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.job_rows import Attributes, serialize, serialize_field
-from oncely.aws.own_tables import JOBS, TTL_ATTRIBUTE
-from oncely.aws.ports import AwsPorts
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.keys import JobKey
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings, pascal_case
+from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.inserter import DynamoJobInserter
+from oncely.core.keys import JobKey
+from oncely.core.row_items import Attributes, serialize, serialize_field
+from oncely.core.store import DynamoJobStore
+from oncely.gates.table import DynamoGateTable
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.registry import ContractRegistry
-from oncely.settings import Settings, pascal_case
-from oncely.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.operate.job_index import DynamoJobIndex
+from oncely.operate.own_tables import JOBS, TTL_ATTRIBUTE
+from oncely.ports import AwsPorts
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.wire import WireClients

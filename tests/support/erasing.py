@@ -10,18 +10,18 @@ from uuid import uuid4
 import boto3
 
 from oncely.app import App
-from oncely.aws.dynamodb_due_index import DynamoDueIndex
-from oncely.aws.row_scan import DynamoRowScan
-from oncely.aws.s3_archive import S3Archive
-from oncely.aws.s3_erasure import S3ErasableArchive
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.aws.s3_history_reader import S3HistoryReader
-from oncely.aws.stream_records import batch_name, row_changes
-from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, Person
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.history.erasure_log import ARCHIVER_TIMEOUT, Person
+from oncely.history.row_scan import DynamoRowScan
+from oncely.history.s3_erasure import S3ErasableArchive
+from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.s3_store import S3HistoryStore
+from oncely.history.stream_records import batch_name, row_changes
 from oncely.operate.erase import Erasure
+from oncely.operate.s3_rejects import S3Archive
+from oncely.reconcile.due_index import DynamoDueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import stream_record

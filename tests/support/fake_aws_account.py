@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.alarm_description import AlarmDescription
-from oncely.aws.job_rows import serialize
+from oncely.aws.alarm_description import AlarmDescription
+from oncely.contracts.settings import pascal_case
+from oncely.contracts.table_schema import KeySchema
+from oncely.core.row_items import serialize
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.provider import ApiKeyCheck
-from oncely.settings import pascal_case
-from oncely.table_schema import KeySchema
+from oncely.plugins.provider import ApiKeyCheck
 from tests.support.cli import FakeStackConnection, FakeSts
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.orders import order_row

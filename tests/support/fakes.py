@@ -7,14 +7,14 @@ from itertools import count
 
 from botocore.exceptions import EndpointConnectionError
 
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.provider_events import EffectChange
-from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.contracts.ports import Alert, TableOpen, TableState
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.table_identity import TableFacts, TableIdentity
 from oncely.operate.overview import QueuedMessages, Series
 from oncely.operate.rejects import StoredReject
-from oncely.ports import Alert, TableOpen, TableState
+from oncely.plugins.events import EffectChange
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 T1 = TableIdentity(deployment="dev", table_id="T1", tag_key="the key of tags")

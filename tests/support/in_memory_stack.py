@@ -8,36 +8,36 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
+from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.aws.ports import AwsPorts
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.enqueue.enqueuer import Enqueuer
-from oncely.flow.gate import Gate
-from oncely.job_settings import JobSettings
-from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.operate.job_queries import JobQueries
-from oncely.operate.repairer import Repairer
-from oncely.ports import (
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.ports import (
     JobStore,
     MessageSender,
     TableGuard,
     TableOpen,
 )
-from oncely.provider import AnyProvider, Provider, ProviderSettings
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.gates.gate import Gate
+from oncely.gates.table import DynamoGateTable
+from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.operate.job_queries import JobQueries
+from oncely.operate.own_tables import GATES, JOBS
+from oncely.operate.repairer import Repairer
+from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
+from oncely.ports import AwsPorts
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
-from oncely.registry import ContractRegistry
 from oncely.run.outcomes import RunOutcome
-from oncely.run.review_alerts import ReviewAlerter
 from oncely.run.run_job import JobRunner
-from oncely.settings import Settings
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.restored_table import TAG_KEY
 from tests.support.crm import InProcessCrm

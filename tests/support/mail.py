@@ -10,8 +10,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import EndpointConnectionError
 
-from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.domain.keys import IdempotencyKey
+from oncely.core.effect_outcomes import EffectOutcome
+from oncely.core.keys import IdempotencyKey
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.events import KEY_TAG
 from oncely.providers.ses.mailer import KEY_HEADER, NO_RETRIES, SesMailer

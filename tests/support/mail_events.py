@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oncely.domain.keys import JobKey, claim_tag
-from oncely.domain.provider_events import EventEnvelope
+from oncely.core.keys import JobKey, claim_tag
+from oncely.plugins.events import EventEnvelope
 from oncely.providers.ses.events import event_rules, job_tag
 from oncely.testing.restored_table import TAG_KEY
 

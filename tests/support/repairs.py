@@ -1,9 +1,9 @@
 """A payment for an operator to repair: its state, and the request."""
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import RepairOutcome, RepairRequest
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

@@ -6,18 +6,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, cast
 
-from oncely.aws.dynamodb_job_store import DynamoJobStore
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.aws.s3_bulk_runs import S3BulkRuns
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.aws.s3_history_reader import S3HistoryReader
-from oncely.contract import AnyContract
-from oncely.domain.due import DUE_SHARDS
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.ports import Swapped, SwapResult
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.ports import Swapped, SwapResult
+from oncely.core.due import DUE_SHARDS
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.store import DynamoJobStore
+from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.s3_store import S3HistoryStore
+from oncely.operate.own_tables import GATES, JOBS
+from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.dynamodb import Item, MemoryDynamo
 from oncely.testing.memory_aws.services import MemoryBucket, Now

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from oncely.aws.job_rows import serialize_job
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.publish.archive_history import HistoryWriter
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.row_items import serialize_job
+from oncely.history.archive import HistoryWriter
+from oncely.history.lines import HistoryLine
+from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.s3_store import S3HistoryStore
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import ARCHIVE, new_account
 from tests.unit.samples import NOW

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from oncely.domain.keys import JobKey
-from oncely.domain.money import Money
-from oncely.provider import ProviderAccess
+from oncely.core.keys import JobKey
+from oncely.core.money import Money
+from oncely.plugins.provider import ProviderAccess
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import STRIPE, StripeSettings
 from oncely.providers.stripe.sandbox.api import StripeSandbox

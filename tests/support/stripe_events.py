@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from oncely.domain.effect_outcomes import Json
+from oncely.core.effect_outcomes import Json
 
 SOURCE = "aws.partner/stripe.com/ed_test_61RfW"
 ACCOUNT = "123456789012"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.operate.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely_cdk.required_resources import RequiredResources
 
 TABLE_SCHEMAS: Final = {

@@ -15,12 +15,12 @@ import boto3
 import pytest
 
 from oncely.aws.system import SystemClock
-from oncely.domain.claims import Claim
-from oncely.domain.keys import JobKey, job_key
+from oncely.core.claims import Claim
+from oncely.core.keys import JobKey, job_key
 from oncely.handlers.process_queue import get_worker, handler
+from oncely.handlers.telemetry import SERVICE
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.process_batch import Delivery, ProcessedDelivery
-from oncely.telemetry import SERVICE
 from oncely_local.engine import REGION
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 from tests.support.fakes import FakeClock, FakeMessageSource

@@ -7,8 +7,8 @@ from datetime import timedelta
 from functools import cache, cached_property
 from typing import Final, TypeVar
 
-from oncely.domain.decide import decide
-from oncely.domain.effect_outcomes import (
+from oncely.core.decide import decide
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -23,9 +23,9 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
 FRAUD: Final = "fraudulent"

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from oncely.contract import Contract, EffectCall, PrecheckResult, Proceed
-from oncely.domain.contract_description import Description
-from oncely.domain.effect_outcomes import EffectOutcome, Prepared, Succeeded
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import RetrySafety
-from oncely.message import Message
-from oncely.resources import Resources
+from oncely.contracts.contract import Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.description import Description
+from oncely.contracts.message import Message
+from oncely.contracts.resources import Resources
+from oncely.core.effect_outcomes import EffectOutcome, Prepared, Succeeded
+from oncely.core.keys import JobKey, job_key
+from oncely.core.profiles import RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import TERMS
 

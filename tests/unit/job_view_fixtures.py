@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from oncely.contract import Contract, EffectCall, Proceed
-from oncely.domain.contract_description import Description
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.message import Message
-from oncely.resources import Resources
+from oncely.contracts.contract import Contract, EffectCall, Proceed
+from oncely.contracts.description import Description
+from oncely.contracts.message import Message
+from oncely.contracts.resources import Resources
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.keys import JobKey, job_key
+from oncely.core.profiles import RetryPolicy, RetrySafety
 from tests.unit.samples import PROFILE
 
 

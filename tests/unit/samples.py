@@ -4,12 +4,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.claims import Claim
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
+from oncely.core.claims import Claim
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from oncely.run.outcomes import (
     AwaitingResolution,
     Cancelled,

@@ -13,14 +13,14 @@ import pytest
 from oncely.admin_page.access_log import ACCESS
 from oncely.admin_page.http_api import Api, ApiRequest, ApiResponse, Route
 from oncely.app import App
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.handlers import read_jobs, repair_jobs
+from oncely.handlers.telemetry import telemetry
 from oncely.operate.daily_audit import StoredAudit
 from oncely.operate.page_access import TextDigester
-from oncely.telemetry import telemetry
 from tests.docs.pages import page
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message

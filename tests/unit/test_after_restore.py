@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import LookupUnsupported, Succeeded
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.history import history_line
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.repairs import Repair
-from oncely.domain.restore import restore_row
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.effect_outcomes import LookupUnsupported, Succeeded
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.job_row import new_job
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetrySafety
+from oncely.core.repairs import Repair
+from oncely.history.lines import history_line
+from oncely.history.restore import restore_row
 from oncely.operate.repair_request import (
     Contradicted,
     NotAllowed,
@@ -23,7 +24,6 @@ from oncely.operate.repair_request import (
     RepairOutcome,
     RepairRequest,
 )
-from oncely.ports import TableBlocked, TableOpen
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from tests.support.fakes import START, FakeTableGuard

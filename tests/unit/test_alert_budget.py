@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.aws.own_tables import JOBS
-from oncely.domain.alert_budget import (
+from oncely.alerts.budget import (
     DIGEST_GRACE,
     MAX_EXAMPLES,
     AlertCause,
@@ -15,14 +14,15 @@ from oncely.domain.alert_budget import (
     review_kind,
     without_ids,
 )
-from oncely.domain.decisions import SWEEP_HOLD
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Alert
+from oncely.alerts.review_alerts import AlertDelivery
+from oncely.contracts.ports import Alert
+from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.outcomes import Conflict, NeedsReview, Waiting
-from oncely.run.review_alerts import AlertDelivery
 from oncely.testing.rows import JobRows
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from oncely.run.outcomes import AwaitingResolution, Finished, NotAttempted, Unknown
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message

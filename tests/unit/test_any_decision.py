@@ -6,10 +6,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.claims import apply_claim
-from oncely.domain.decide import decide, guard_before_effect
-from oncely.domain.decisions import absence_conclusive_at
-from oncely.domain.effect_outcomes import (
+from oncely.core.claims import apply_claim
+from oncely.core.decide import decide, guard_before_effect
+from oncely.core.decisions import absence_conclusive_at
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -20,10 +20,10 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
-from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
+from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
+from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD
 from tests.unit.samples import NOW, make_claim, make_job
 

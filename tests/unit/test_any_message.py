@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.aws.job_rows import serialize
-from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidInputError, InvalidMessageError
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message, encode_message
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidInputError, InvalidMessageError
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey
+from oncely.core.row_items import serialize
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import ContactMessage
-from oncely.message import Message, encode_message
-from oncely.registry import ContractRegistry
 from oncely.run.outcomes import InvalidMessage
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.s3_history import S3HistoryStore
-from oncely.aws.stream_gaps import gap_from_failure
-from oncely.aws.stream_records import batch_name, row_changes
-from oncely.aws.table_generation import TableGenerationReader
-from oncely.domain.errors import UnavailableError
-from oncely.domain.gaps import HistoryGap
-from oncely.domain.history import HistoryLine, HistoryRecordType
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.handlers import archive_history
-from oncely.publish.archive_history import HistoryWriter
+from oncely.history.archive import HistoryWriter
+from oncely.history.gaps import HistoryGap
+from oncely.history.lines import HistoryLine, HistoryRecordType
+from oncely.history.s3_store import S3HistoryStore
+from oncely.history.stream_gaps import gap_from_failure
+from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.table_generation import TableGenerationReader
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job

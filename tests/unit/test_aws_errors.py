@@ -11,22 +11,22 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from oncely.aws.ports import AwsPorts
-from oncely.domain.alert_budget import AlertCause, AlertDigest, AlertKind
-from oncely.domain.bulk_runs import BulkRun, SelectedJob
-from oncely.domain.due import DueAction
-from oncely.domain.erasure_log import ErasureEntry
-from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.gaps import BackfillProgress, HistoryGap
-from oncely.domain.gate import GateState, Pause, PauseAction, PauseEntry
-from oncely.domain.lifecycle import Status
-from oncely.domain.provider_events import ChangeKind, EffectChange
-from oncely.domain.repairs import Repair
-from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
+from oncely.contracts.ports import Alert, UniqueWindow
+from oncely.contracts.settings import Settings
+from oncely.core.due import DueAction
+from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
+from oncely.core.table_identity import TableFacts, TableIdentity
+from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry
+from oncely.history.erasure_log import ErasureEntry
+from oncely.history.gaps import BackfillProgress, HistoryGap
+from oncely.operate.bulk_runs import BulkRun, SelectedJob
 from oncely.operate.daily_audit import StoredAudit
-from oncely.ports import Alert, UniqueWindow
-from oncely.settings import Settings
+from oncely.plugins.events import ChangeKind, EffectChange
+from oncely.ports import AwsPorts
 from oncely_cdk.paths import REPOSITORY
 from tests.conformance.samples import KEY, add_note, make_claim, make_ready_job, paid_order_write
 from tests.unit.samples import NOW
@@ -293,7 +293,7 @@ def test_only_translator_knows_errors_of_botocore() -> None:
     }
 
     assert importing == {
-        "functions/oncely/aws/errors.py",
+        "functions/oncely/core/aws_errors.py",
         "functions/oncely/cli/errors.py",  # explains how to sign in
         "functions/oncely/providers/ses/mailer.py",  # a provider's response is an outcome
         # They raise what botocore raises.

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.decide import decide
-from oncely.domain.decisions import backoff, pending_delay, retry_delay
-from oncely.domain.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryLimits
+from oncely.core.decide import decide
+from oncely.core.decisions import backoff, pending_delay, retry_delay
+from oncely.core.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryLimits
 from tests.unit.samples import NOW, TERMS, make_job
 
 FIRST = timedelta(seconds=15)

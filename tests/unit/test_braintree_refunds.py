@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -17,13 +17,13 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.ledger import LedgerEntry
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.domain.repairs import Repair
+from oncely.core.job_row import JobRow
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Repaired, RepairOutcome, RepairRequest
+from oncely.plugins.ledger import LedgerEntry
 from oncely.providers.braintree.sandbox import RecordedTransaction, key_error
 from oncely.providers.interfaces import ChargeState, Refund
 from oncely.run.outcomes import Finished, NeedsReview, Waiting

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -17,8 +17,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey
-from oncely.domain.money import Money
+from oncely.core.keys import IdempotencyKey
+from oncely.core.money import Money
 from oncely.providers.braintree.plugin import SEARCH_LAG
 from oncely.providers.braintree.sandbox import key_error
 from oncely.testing.digest import Digester

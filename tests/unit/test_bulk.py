@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from oncely.app import App
-from oncely.domain.bulk_runs import MAX_BULK_JOBS, BulkRun, SelectedJob
-from oncely.domain.errors import InvalidRequestError, UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
+from oncely.core.errors import InvalidRequestError, UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.operate.bulk_repairer import BulkFilter, BulkOutcome, BulkResult
+from oncely.operate.bulk_runs import MAX_BULK_JOBS, BulkRun, SelectedJob
 from oncely.operate.job_lists import RowFilter
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.handlers import repair_jobs
+from oncely.handlers.telemetry import telemetry
 from oncely.operate.bulk_repairer import BulkOutcome
-from oncely.telemetry import telemetry
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.test_access_log import DIGEST, Lines, Page
 from tests.unit.test_bulk import cancelled, declined, key, perform, start

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import on_business_conflict
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetryPolicy
+from oncely.core.decisions import on_business_conflict
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetryPolicy
 from tests.unit.samples import NOW, TERMS, TICK, make_job
 
 MOVING = replace(TERMS, tolerates_row_changes=True)

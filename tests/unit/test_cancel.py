@@ -5,17 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.cancellation import check_cancel
-from oncely.domain.charges import ChargeSummary
-from oncely.domain.decisions import on_late_outcome
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.ended_jobs import MONEY_RETENTION
-from oncely.domain.jobs import CANCELLED_BY_OPERATOR
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.repairs import Repair
+from oncely.contracts.ports import TableOpen
+from oncely.core.actors import operator_actor
+from oncely.core.cancellation import check_cancel
+from oncely.core.decisions import on_late_outcome
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.ended_jobs import MONEY_RETENTION
+from oncely.core.job_row import CANCELLED_BY_OPERATOR
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.repairs import Repair
+from oncely.operate.charges import ChargeSummary
 from oncely.operate.repair_request import (
     NO_VERSION,
     BusinessRowConflict,
@@ -27,7 +28,6 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.ports import TableOpen
 from oncely.run.outcomes import Cancelled, Duplicate, Finished, RunOutcome
 from oncely.run.process_batch import Ack, action_for
 from tests.support.cli import FakeStackConnection, run_cli

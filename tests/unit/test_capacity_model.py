@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncely.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
 from tests.bench.capacity import (
     TABLE,
     item_bytes,

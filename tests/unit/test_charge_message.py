@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from oncely.domain.errors import InvalidMessageError
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidMessageError
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
-from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
 
 REGISTRY = ContractRegistry([PaymentCharge])

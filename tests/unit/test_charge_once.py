@@ -2,8 +2,8 @@
 
 import pytest
 
-from oncely.domain.effect_outcomes import Declined
-from oncely.domain.lifecycle import Status
+from oncely.core.effect_outcomes import Declined
+from oncely.core.lifecycle import Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

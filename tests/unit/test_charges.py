@@ -2,10 +2,10 @@
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.charges import ChargeSummary
-from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.actors import operator_actor
+from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.operate.charges import ChargeSummary
 from tests.unit.samples import NOW, make_job
 
 FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -16,12 +16,12 @@ from oncely.domain.effect_outcomes import (
     Pending,
     Succeeded,
 )
-from oncely.domain.jobs import MARKED_BY_OPERATOR
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.repairs import Repair
+from oncely.core.job_row import MARKED_BY_OPERATOR
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
+from oncely.core.profiles import RetrySafety
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import ClaimFailure, classify_claim_failure, on_prerequisite_not_met
-from oncely.domain.decide import guard_before_effect
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.core.claims import ClaimFailure, classify_claim_failure, on_prerequisite_not_met
+from oncely.core.decide import guard_before_effect
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from tests.unit.samples import NO_LIMIT, NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
 # Of 24 hours, 1 hour is the margin, and a run of two calls must fit.

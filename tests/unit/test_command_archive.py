@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from typer.testing import Result
 
-from oncely.aws.stream_records import row_changes
-from oncely.domain.gaps import HistoryGap
-from oncely.domain.table_identity import TableIdentity
+from oncely.core.table_identity import TableIdentity
+from oncely.history.gaps import HistoryGap
+from oncely.history.stream_records import row_changes
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, T1, T2, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack

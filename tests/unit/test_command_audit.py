@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from oncely.cli import console
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.ledger import DifferenceKind
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.plugins.ledger import DifferenceKind
 from tests.support.audited_shop import EUR, PERIOD, PLANTS, PROVIDERS, AuditedShop, plant_amount
 from tests.support.cli import FakeStackConnection, run_cli
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.own_tables import JOBS_SCHEMA
 from oncely.cli.health_checks.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
 from oncely.cli.health_checks.tables import JOB_INDEXES
-from oncely.domain.keys import JobKey
+from oncely.core.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
-from oncely.provider import ApiKeyCheck
+from oncely.operate.own_tables import JOBS_SCHEMA
+from oncely.plugins.provider import ApiKeyCheck
 from oncely_cdk.guardrails import VISIBILITY_FACTOR
 from tests.support.cli import run_cli
 from tests.support.fake_aws_account import (

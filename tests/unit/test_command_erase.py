@@ -8,10 +8,10 @@ import pytest
 from typer.testing import Result
 
 from oncely.cli.errors import ExitCode
-from oncely.domain.erasure import holds_only_proof
-from oncely.domain.gate import Pause, PauseAction, PauseEntry
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
+from oncely.core.erasure import holds_only_proof
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
+from oncely.gates.rules import Pause, PauseAction, PauseEntry
 from oncely.operate.repair_request import Repaired, RepairRequest
 from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.keys import JobKey
+from oncely.core.keys import JobKey
 from oncely.operate import job_queries as inspect
 from tests.support.cli import HOSTILE, FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncely.domain.profiles import RetrySafety
+from oncely.core.profiles import RetrySafety
 from oncely_cdk import read_stage_file
 from oncely_cdk.paths import REPOSITORY
 from tests.support.cli import run_cli

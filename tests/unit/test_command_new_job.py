@@ -11,7 +11,7 @@ import pytest
 from oncely.cli.errors import CommandError
 from oncely.cli.new_job import JobTemplate, add_to_list
 from oncely.cli.project import JobList
-from oncely.domain.profiles import RetrySafety
+from oncely.core.profiles import RetrySafety
 from oncely_local.engine import REPOSITORY
 from tests.support.cli import run_cli
 

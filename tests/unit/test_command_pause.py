@@ -3,10 +3,10 @@
 import json
 from datetime import timedelta
 
-from oncely.aws.own_tables import GATES
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.health_checks.gates import check_gates
-from oncely.domain.gate import GateState
+from oncely.gates.rules import GateState
+from oncely.operate.own_tables import GATES
 from oncely.testing.memory_aws.dynamodb import Item
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START

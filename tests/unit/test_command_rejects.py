@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from oncely.app import App
-from oncely.aws.s3_archive import S3Archive
+from oncely.operate.s3_rejects import S3Archive
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from oncely.cli import console
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import FakeMessageSender

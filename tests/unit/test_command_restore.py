@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import T1, T2
 from tests.support.in_memory_stack import InMemoryStack

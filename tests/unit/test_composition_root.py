@@ -8,13 +8,13 @@ import pytest
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.ports import AwsPorts
 from oncely.cli.stack_environment import stack_environment
-from oncely.domain.errors import NotConfiguredError
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.settings import Settings
+from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.registry import ContractRegistry
-from oncely.settings import Settings
+from oncely.ports import AwsPorts
 from oncely_cdk.paths import PACKAGE, REPOSITORY
 from tests.support.in_memory_stack import SETTINGS
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.keys import JobKey
+from oncely.contracts.settings import Settings
+from oncely.core.keys import JobKey
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.sync_push import SyncPush
 from oncely.operate.audit_book import AuditBook
@@ -13,7 +14,6 @@ from oncely.operate.console_links import ConsoleLinks
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.plugin import HubSpotSettings
 from oncely.providers.stripe import STRIPE
-from oncely.settings import Settings
 from tests.support.audited_shop import PERIOD, AuditedShop, plant_dispute
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import make_job

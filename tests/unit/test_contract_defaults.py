@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import BusinessWrite, Declined, Succeeded
-from oncely.domain.jobs import UNCONFIRMED
-from oncely.domain.lifecycle import Event, Status
+from oncely.contracts.contract import AnyContract
+from oncely.core.effect_outcomes import BusinessWrite, Declined, Succeeded
+from oncely.core.job_row import UNCONFIRMED
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend

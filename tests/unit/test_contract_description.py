@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.profiles import COMMIT_BUDGET, RetryLimits, RetryPolicy, RetrySafety
+from oncely.core.profiles import COMMIT_BUDGET, RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.stripe.plugin import PROFILE as STRIPE

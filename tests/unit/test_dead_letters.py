@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-from oncely.domain.decisions import DEAD_LETTER_RETRY_DELAY
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.run.dead_letters import DeadLetterOutcome, HandledDeadLetter
 from oncely.run.outcomes import Finished
 from tests.support.crash_points import InterruptingPort

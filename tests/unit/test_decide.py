@@ -5,16 +5,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.claims import apply_claim
-from oncely.domain.decide import decide
-from oncely.domain.decisions import (
+from oncely.core.claims import apply_claim
+from oncely.core.decide import decide
+from oncely.core.decisions import (
     MAX_BACKOFF,
     MESSAGE_GRACE,
     PENDING_RECHECK_INTERVAL,
     absence_conclusive_at,
     on_business_conflict,
 )
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     EffectOutcome,
     LeaseExpired,
@@ -24,9 +24,9 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Pending,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, decision_cases
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status
 from oncely.run.outcomes import Duplicate, Failed, Finished, NotAttempted, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from oncely.testing.sandbox import EffectState, RecordedEffect
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
 from oncely_local.logs import LogCounts

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import ALERT_TIMEOUT, MESSAGE_GRACE
-from oncely.domain.due import (
+from oncely.core.decisions import ALERT_TIMEOUT, MESSAGE_GRACE
+from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,
     flag_changed_values,
@@ -16,9 +16,9 @@ from oncely.domain.due import (
     resend,
     sweep_step,
 )
-from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
 from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_entry, make_job
 
 SIX_HOURS = timedelta(hours=6)

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import FIRST_WAIT, MIN_ROW_WAIT
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.timeline import timeline
+from oncely.core.decisions import FIRST_WAIT, MIN_ROW_WAIT
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.operate.timeline import timeline
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.outcomes import (
     AwaitingResolution,

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.due import SweepStep, sweep_step
-from oncely.domain.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.contracts.ports import MessageSender
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.due import SweepStep, sweep_step
+from oncely.core.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.ports import MessageSender
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -7,35 +7,35 @@ from typing import Any, Literal
 
 import pytest
 
-from oncely.domain.claims import ClaimFailure, classify_claim_failure
-from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.erasure import (
+from oncely.contracts.message import Message
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.claims import ClaimFailure, classify_claim_failure
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.erasure import (
     PROOF_FIELDS,
     DataOwner,
     erase_if_complete,
     holds_only_proof,
     request_erasure,
 )
-from oncely.domain.erasure_log import (
+from oncely.core.errors import InvalidRequestError, InvariantError
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import ENDED, Event, Status
+from oncely.history.erasure_log import (
     ARCHIVER_TIMEOUT,
     ErasedJobs,
     ErasureEntry,
     Person,
     erase_restored,
 )
-from oncely.domain.errors import InvalidRequestError, InvariantError
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.history import backfill_line, history_line
-from oncely.domain.jobs import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ENDED, Event, Status
+from oncely.history.lines import backfill_line, history_line
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
-from oncely.message import Message
 from oncely.operate.job_view import build_view
-from oncely.registry import ContractRegistry
 from oncely.run.outcomes import Duplicate, Finished, NotAttempted
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import InProcessCrm

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.effect_outcomes import Anomalous, Json, NotFound
-from oncely.domain.hints import DropReason, HintAction, ReportedState, on_undecided_end
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.provider_events import EventEnvelope, EventRule, webhook_source
+from oncely.contracts.ports import TableBlocked
+from oncely.core.effect_outcomes import Anomalous, Json, NotFound
+from oncely.core.hints import DropReason, HintAction, ReportedState, on_undecided_end
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
-from oncely.ports import TableBlocked
+from oncely.plugins.events import EventEnvelope, EventRule, webhook_source
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges, calls_provider

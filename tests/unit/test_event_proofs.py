@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from oncely.domain.erasure import holds_only_proof, request_erasure
-from oncely.domain.errors import UnavailableError
-from oncely.domain.event_records import (
+from oncely.core.erasure import holds_only_proof, request_erasure
+from oncely.core.errors import UnavailableError
+from oncely.core.event_records import (
     MAX_EVENT_RECORDS,
     EventMark,
     EventRecord,
     add_record,
 )
-from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proofs import on_proof
-from oncely.domain.repairs import Repair
+from oncely.core.hints import DropReason, HintAction
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.proofs import on_proof
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
+from oncely.core.lifecycle import Status
+from oncely.core.text import format_time
 from oncely.operate.job_view import build_view
 from oncely.operate.verdicts import verdicts
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import get_args
 
-from oncely.domain.decide import decide
-from oncely.domain.due import mark_alerted
-from oncely.domain.effect_outcomes import (
+from oncely.core.decide import decide
+from oncely.core.due import mark_alerted
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -13,8 +13,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
-from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
+from oncely.core.text import MAX_REASON_LENGTH
 from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD, cases_with_outcome, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.aws.job_rows import serialize_job
-from oncely.domain.actors import operator_actor
-from oncely.domain.evidence import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.text import MAX_REASON_LENGTH
-from oncely.domain.timeline import describe_event, timeline
-from oncely.message import MAX_MESSAGE_BYTES
+from oncely.contracts.message import MAX_MESSAGE_BYTES
+from oncely.core.actors import operator_actor
+from oncely.core.evidence import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
+from oncely.core.lifecycle import Event, Status
+from oncely.core.row_items import serialize_job
+from oncely.core.text import MAX_REASON_LENGTH
+from oncely.operate.timeline import describe_event, timeline
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_entry, make_job

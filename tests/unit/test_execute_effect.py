@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.own_tables import GATES
-from oncely.contract import EffectCall
-from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
-from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.flow.gate import Gate
+from oncely.contracts.contract import EffectCall
+from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
+from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
+from oncely.gates.gate import Gate
+from oncely.gates.table import DynamoGateTable
+from oncely.operate.own_tables import GATES
 from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.aws.expressions import (
+from oncely.core.effect_outcomes import BusinessWrite, Precondition
+from oncely.core.expressions import (
     Expression,
     business_update,
     claim_update,
     compare_and_swap_update,
 )
-from oncely.aws.job_rows import serialize_field
-from oncely.domain.effect_outcomes import BusinessWrite, Precondition
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.row_items import serialize_field
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")

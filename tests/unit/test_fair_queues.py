@@ -11,8 +11,8 @@ from moto import mock_aws
 
 from oncely.aws.clients import AwsClients
 from oncely.aws.sqs import SqsMessageSender
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.repairs import Repair
+from oncely.core.effect_outcomes import Json
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.support.in_memory_stack import InMemoryStack, charge_message

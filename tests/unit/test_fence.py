@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.claims import Claim
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
+from oncely.contracts.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
+from oncely.core.claims import Claim
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import NotAllowed, RepairRequest
-from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced

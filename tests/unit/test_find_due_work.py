@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.due import DueAction, due_shard
-from oncely.domain.errors import InvalidMessageError
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.lifecycle import Status
+from oncely.contracts.ports import JobStore
+from oncely.core.due import DueAction, due_shard
+from oncely.core.errors import InvalidMessageError
+from oncely.core.keys import JobKey, job_key
+from oncely.core.lifecycle import Status
 from oncely.jobs.tables import CHARGE_SHARDS, charge_shard
-from oncely.ports import JobStore
 from oncely.reconcile.find_due_work import (
     MAX_LOOKUPS,
     MAX_PAGE_BYTES,

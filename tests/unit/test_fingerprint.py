@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oncely.domain.keys import fingerprint
+from oncely.core.keys import fingerprint
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(),

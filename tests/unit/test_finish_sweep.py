@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
-from oncely.aws.own_tables import JOBS
-from oncely.domain.effect_outcomes import Json
+from oncely.core.effect_outcomes import Json
+from oncely.operate.own_tables import JOBS
 from oncely.reconcile.resolve_group import SweepFinisher
+from oncely.reconcile.sweep_leases import DynamoSweepLeases
 from tests.support.stored_rows import new_account
 from tests.unit.samples import NOW
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
 from tests.support.fakes import START

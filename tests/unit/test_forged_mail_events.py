@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.keys import JobKey
-from oncely.ports import TableBlocked, TableOpen
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.hints import DropReason, HintAction
+from oncely.core.keys import JobKey
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail_events import as_delivered, mail_event

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.errors import InvalidMessageError, UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.manual_resolution import resolve_manually
-from oncely.domain.repairs import Repair
+from oncely.core.actors import operator_actor
+from oncely.core.errors import InvalidMessageError, UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.manual_resolution import resolve_manually
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import NotAllowed, Repaired
 from tests.support import repairs
 from tests.support.in_memory_stack import InMemoryStack, charge_message

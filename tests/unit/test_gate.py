@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.own_tables import GATES
-from oncely.domain.errors import UnavailableError
-from oncely.domain.gate import (
+from oncely.core.errors import UnavailableError
+from oncely.gates.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
+from oncely.gates.local_gate import Hold
+from oncely.gates.rules import (
     FIRST_PROBE_AFTER,
     MAX_SLOT_WAIT,
     MIN_FAILURES,
@@ -24,11 +24,11 @@ from oncely.domain.gate import (
     PauseEntry,
     Slots,
 )
-from oncely.flow.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
-from oncely.flow.local_gate import Hold
+from oncely.gates.table import DynamoGateTable
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.provider import ProviderSettings
+from oncely.operate.own_tables import GATES
+from oncely.plugins.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.run.outcomes import Conflict, Duplicate, Finished
 from tests.support.fakes import START, FakeClock

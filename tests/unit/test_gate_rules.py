@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from oncely.domain.gate import (
+from oncely.gates.rules import (
     FAILURE_WINDOW,
     FIRST_PROBE_AFTER,
     MAX_CLOCK_ERROR,
@@ -45,7 +45,7 @@ from oncely.domain.gate import (
     take_probe,
     total_time,
 )
-from oncely.provider import ProviderSettings
+from oncely.plugins.provider import ProviderSettings
 
 NOW = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.errors import GateClosedError
-from oncely.domain.gate import MAX_SLOT_WAIT, MAX_WAIT_IN_EFFECT, GateState
-from oncely.flow.gate import SNAPSHOT_AGE
-from oncely.provider import ProviderSettings
+from oncely.core.errors import GateClosedError
+from oncely.gates.gate import SNAPSHOT_AGE
+from oncely.gates.rules import MAX_SLOT_WAIT, MAX_WAIT_IN_EFFECT, GateState
+from oncely.plugins.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
 from tests.support.fakes import START
 from tests.unit.test_gate import EFFECTS, LOOKUPS, NAME, GateProcess, process  # noqa: F401  # a fixture

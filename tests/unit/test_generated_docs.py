@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from oncely.cli.render_docs import find_stale, generated_files
-from oncely.contract import AnyContract
-from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.keys import MAX_KEY_LENGTH
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.message import Message
-from oncely.registry import ContractRegistry
 
 
 def test_generated_pages_match_code() -> None:

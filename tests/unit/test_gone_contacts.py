@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.interfaces import CrmRecord
 from oncely.run.outcomes import Finished, NotAttempted, Waiting

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncely.app import App
-from oncely.domain.errors import UnavailableError
+from oncely.core.errors import UnavailableError
 from oncely.handlers import archive_rejects, handle_dead_letters
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeMessageSource

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.decisions import recheck_at
-from oncely.domain.hints import (
+from oncely.core.decisions import recheck_at
+from oncely.core.hints import (
     DropReason,
     HintAction,
     ReportedState,
@@ -15,11 +15,11 @@ from oncely.domain.hints import (
     apply_hint,
     keep_hint,
 )
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.provider_events import JobHint
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
+from oncely.plugins.events import JobHint
 from oncely.reconcile.event_hints import EventHints
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TICK, make_job

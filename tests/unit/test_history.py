@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.claims import apply_claim
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.history import (
+from oncely.core.actors import operator_actor
+from oncely.core.claims import apply_claim
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.lifecycle import Event, Status
+from oncely.history.lines import (
     MAX_FIELDS,
     MAX_HISTORY_ID_LENGTH,
     UNKNOWN_JOB_TYPE,
@@ -25,8 +27,6 @@ from oncely.domain.history import (
     scalar_fields,
     unreadable_line,
 )
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 
 TABLE = "table-1"

@@ -17,7 +17,7 @@ from oncely.admin_page.http_api import (
     User,
 )
 from oncely.admin_page.list_query import ListQuery
-from oncely.domain.errors import (
+from oncely.core.errors import (
     InvalidRequestError,
     NotConfiguredError,
     UnavailableError,

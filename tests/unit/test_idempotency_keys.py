@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contract import Contract, EffectCall, Proceed
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key, job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.contracts.contract import Contract, EffectCall, Proceed
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key, job_key
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryPolicy, RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 from tests.unit.samples import KEY, PROFILE, make_job

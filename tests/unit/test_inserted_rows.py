@@ -7,23 +7,23 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.domain.cancellation import cancel, cancelled_job
-from oncely.domain.decide import decide
-from oncely.domain.decisions import escalate, on_forged_row, on_not_there_yet
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.erasure import erase_if_complete, request_erasure
-from oncely.domain.erasure_log import Person
-from oncely.domain.errors import UnavailableError
-from oncely.domain.gate import PauseAction
-from oncely.domain.history import backfill_line, history_line
-from oncely.domain.jobs import Decision, JobRow, new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import NO_ROW, TRANSITIONS, Event, Status
-from oncely.domain.manual_resolution import resolve_manually
-from oncely.domain.repairs import Repair
-from oncely.domain.restore import restore_row
-from oncely.domain.second_operator import PendingRepair, hold_new_job
-from oncely.ports import Created
+from oncely.contracts.ports import Created
+from oncely.core.cancellation import cancel, cancelled_job
+from oncely.core.decide import decide
+from oncely.core.decisions import escalate, on_forged_row, on_not_there_yet
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.erasure import erase_if_complete, request_erasure
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import Decision, JobRow, new_job
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status
+from oncely.core.manual_resolution import resolve_manually
+from oncely.core.repairs import Repair
+from oncely.gates.rules import PauseAction
+from oncely.history.erasure_log import Person
+from oncely.history.lines import backfill_line, history_line
+from oncely.history.restore import restore_row
+from oncely.operate.second_operator_rules import PendingRepair, hold_new_job
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.outcomes import (
     AwaitingResolution,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from oncely.admin_page.job_export import COLUMNS, ExportFormat, JobExport, escape_cell, export_jobs
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import JobKey
 from oncely.operate import job_queries as inspect
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
-from oncely.aws.own_tables import JOBS
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ATTENTION, Event, Status
+from oncely.contracts.search_ports import JobListEntry, UnreadableRow
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import ATTENTION, Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
+from oncely.operate.job_index import DynamoJobIndex
 from oncely.operate.job_lists import ListCursor
-from oncely.search_ports import JobListEntry, UnreadableRow
+from oncely.operate.own_tables import JOBS
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

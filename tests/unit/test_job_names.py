@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oncely.contract import AnyContract
-from oncely.domain.errors import NotConfiguredError
-from oncely.job_names import import_jobs, jobs_from_env, name_jobs, refuse_other_jobs
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_names import import_jobs, jobs_from_env, name_jobs, refuse_other_jobs
+from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS

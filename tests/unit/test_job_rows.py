@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.aws.job_rows import (
+from oncely.core.errors import UnreadableRowError
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import ENGINE_NUMBER, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.row_items import (
     deserialize_job,
     deserialize_row,
     serialize,
     serialize_field,
     serialize_job,
 )
-from oncely.domain.errors import UnreadableRowError
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.jobs import ENGINE_NUMBER, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.text import truncate_to_milliseconds
-from oncely.domain.timeline import describe_event
+from oncely.core.text import truncate_to_milliseconds
+from oncely.operate.timeline import describe_event
 from tests.unit.samples import NOW, make_entry, make_job
 
 ZONES = st.sampled_from(

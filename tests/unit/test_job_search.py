@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.dynamodb_job_index import DynamoJobIndex
-from oncely.aws.own_tables import JOBS
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
+from oncely.contracts.search_ports import UnreadableRow
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey
+from oncely.operate.job_index import DynamoJobIndex
 from oncely.operate.job_queries import SearchResults
-from oncely.search_ports import UnreadableRow
+from oncely.operate.own_tables import JOBS
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import KEY, world_with_paid_job
 from tests.unit.samples import make_job

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_view import JobView, build_view
-from oncely.registry import ContractRegistry
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

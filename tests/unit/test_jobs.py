@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import apply_claim
-from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.claims import apply_claim
+from oncely.core.errors import IllegalTransitionError
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, TICK, make_claim, make_job
 
 LATER = NOW + timedelta(minutes=5)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oncely.domain.errors import InvalidKeyError
-from oncely.domain.keys import (
+from oncely.core.errors import InvalidKeyError
+from oncely.core.keys import (
     MAX_ID_LENGTH,
     MAX_KEY_LENGTH,
     indexable_id,

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import on_late_outcome, on_lookup_of_ended
-from oncely.domain.effect_outcomes import (
+from oncely.core.decisions import on_late_outcome, on_lookup_of_ended
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -14,7 +14,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.lifecycle import ENDED, Event, Status
+from oncely.core.lifecycle import ENDED, Event, Status
 from tests.unit.samples import NOW, make_job
 
 SAME = Succeeded("charged as ch_1", "pi_1")

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import CLOCK_SKEW, JobRow
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.job_row import CLOCK_SKEW, JobRow
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.run.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
 from tests.support.crash_points import (

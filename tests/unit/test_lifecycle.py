@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.lifecycle import (
+from oncely.core.errors import IllegalTransitionError
+from oncely.core.lifecycle import (
     ENDED,
     NO_ROW,
     TRANSITIONS,

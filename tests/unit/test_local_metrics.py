@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncely import signals
-from oncely.telemetry import Telemetry
+from oncely.aws import signals
+from oncely.handlers.telemetry import Telemetry
 from oncely_local.metrics import EMBEDDED, MetricForwarder, parse_metrics
 
 

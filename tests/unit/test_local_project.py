@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from oncely.cli.errors import CommandError
+from oncely.contracts.registry import ContractRegistry
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.registry import ContractRegistry
 from oncely.testing.local import LocalFixtures
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_local import deploy, engine_environment

@@ -2,16 +2,16 @@
 
 import pytest
 
-from oncely.contract import AlreadyResolved, EffectCall, Mismatch, Proceed
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.contract import AlreadyResolved, EffectCall, Mismatch, Proceed
+from oncely.contracts.ports import TableOpen
+from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
     LookupFailed,
     NotFound,
     Succeeded,
 )
-from oncely.domain.keys import fingerprint
-from oncely.ports import TableOpen
+from oncely.core.keys import fingerprint
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job

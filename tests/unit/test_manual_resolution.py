@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
-from oncely.domain.decisions import on_late_outcome
-from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
-from oncely.domain.keys import fingerprint
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.contracts.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
+from oncely.core.decisions import on_late_outcome
+from oncely.core.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
+from oncely.core.keys import fingerprint
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,

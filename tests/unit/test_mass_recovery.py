@@ -8,19 +8,19 @@ from typing import Final
 
 import pytest
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.flow.gate import Gate
-from oncely.provider import ProviderSettings
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import Json
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.gates.gate import Gate
+from oncely.plugins.provider import ProviderSettings
 from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.resolve_group import (
     GroupResolver,
     build_group_summary,
     split_into_groups,
 )
-from oncely.settings import Settings
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.load_size import choose_size

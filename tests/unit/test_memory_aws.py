@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from oncely.aws.errors import error_code
+from oncely.core.aws_errors import error_code
 from oncely.providers.ses.sandbox.model import MemorySes, SesModel
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall, no_response

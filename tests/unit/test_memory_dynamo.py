@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
 from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from tests.unit.samples import NOW
 

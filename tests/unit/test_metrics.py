@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from oncely.domain.decide import decide
-from oncely.domain.decisions import save_progress
-from oncely.domain.effect_outcomes import (
+from oncely.core.decide import decide
+from oncely.core.decisions import save_progress
+from oncely.core.effect_outcomes import (
     Ambiguous,
     InProgress,
     LeaseExpired,
@@ -13,8 +13,8 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Pending,
 )
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import cases_with_outcome, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contract import EffectCall
-from oncely.domain.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
-from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.contracts.contract import EffectCall
+from oncely.core.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
+from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
+from oncely.core.errors import NotConfiguredError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from oncely.run.outcomes import (
     AwaitingResolution,
     Duplicate,

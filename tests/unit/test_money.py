@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.errors import InvalidMoneyError
-from oncely.domain.money import Money
+from oncely.core.errors import InvalidMoneyError
+from oncely.core.money import Money
 
 ANYTHING = (
     st.none()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.reconcile.find_due_work import MAX_AGE_READS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore

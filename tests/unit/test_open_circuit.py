@@ -4,15 +4,15 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.gate import (
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.gates.rules import (
     FIRST_PROBE_AFTER,
     EndpointGroup,
     GateState,
     gate_name,
     open_circuit,
 )
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from oncely.run.outcomes import Finished, Held, NotAttempted

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
-from oncely.domain.second_operator import REQUEST_VALIDITY
+from oncely.core.actors import operator_actor
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.operate.operator_sender import OperatorSend, SendResult
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
+from oncely.operate.second_operator_rules import REQUEST_VALIDITY
 from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message

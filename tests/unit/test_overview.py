@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely import signals
-from oncely.aws.cloudwatch_metrics import CloudWatchHourlyMetrics
-from oncely.aws.sqs_depths import SqsQueueDepths
-from oncely.domain.errors import UnavailableError
-from oncely.domain.gate import GateState, PauseAction
-from oncely.domain.headlines import review_cause
-from oncely.flow.gate import Gate
+from oncely.alerts.headlines import review_cause
+from oncely.aws import signals
+from oncely.core.errors import UnavailableError
+from oncely.gates.gate import Gate
+from oncely.gates.rules import GateState, PauseAction
+from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
 from oncely.operate.overview import (
     MAX_REVIEW_GROUPS,
     MAX_REVIEWS,
@@ -21,7 +20,8 @@ from oncely.operate.overview import (
     QueuedMessages,
     Series,
 )
-from oncely.provider import ProviderSettings
+from oncely.operate.sqs_depths import SqsQueueDepths
+from oncely.plugins.provider import ProviderSettings
 from tests.support.fakes import START, MemoryMetrics, MemoryQueueDepths
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.job_view_fixtures import many_reviews

@@ -9,12 +9,14 @@ from typing import Any, Final, TypeVar
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oncely.aws.deployment_identity import DynamoTableIdentity
-from oncely.aws.own_tables import JOBS
-from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.domain.errors import UnavailableError
-from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import TableIdentity
+from oncely.contracts.settings import Settings
+from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.effect_outcomes import EffectOutcome
+from oncely.core.errors import UnavailableError
+from oncely.core.lifecycle import Status
+from oncely.core.table_guard import CheckedTable
+from oncely.core.table_identity import TableIdentity
+from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.process_batch import (
     MIN_POSTPONE_TIME,
@@ -22,8 +24,6 @@ from oncely.run.process_batch import (
     Delivery,
     postpone_delay,
 )
-from oncely.run.table_guard import CheckedTable
-from oncely.settings import Settings
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.services import MemoryQueue, SqsMessage
 from tests.support.fakes import START

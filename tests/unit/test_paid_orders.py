@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import UNCONFIRMED
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.domain.repairs import Repair
+from oncely.core.job_row import UNCONFIRMED
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Repaired
 from oncely.providers.interfaces import Payment
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.gate import GateState
-from oncely.telemetry import telemetry
+from oncely.gates.rules import GateState
+from oncely.handlers.telemetry import telemetry
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.test_access_log import ADA, Lines, Page, lines  # noqa: F401  # a fixture

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.dynamodb_gates import DynamoGateTable
-from oncely.aws.own_tables import GATES
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.gate import Pause, PauseAction, PauseEntry
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.gates.rules import Pause, PauseAction, PauseEntry
+from oncely.gates.table import DynamoGateTable
+from oncely.operate.own_tables import GATES
 from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD

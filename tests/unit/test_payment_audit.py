@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from oncely.domain.erasure import erase_if_complete
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.ledger import DifferenceKind, EntryKind, LedgerSum
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
+from oncely.core.erasure import erase_if_complete
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
 from oncely.operate.audit_book import AuditBook
 from oncely.operate.audit_payments import AuditProgress
+from oncely.plugins.ledger import DifferenceKind, EntryKind, LedgerSum
 from oncely.providers.stripe import payment_ledger
 from tests.support.audited_shop import PERIOD, PLANTS, PROVIDERS, AuditedShop
 from tests.support.fakes import START

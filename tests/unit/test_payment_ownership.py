@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 import stripe
 
-from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, Prepared, Succeeded
-from oncely.domain.jobs import new_job
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
+from oncely.core.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, Prepared, Succeeded
+from oncely.core.job_row import new_job
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments, is_live_key
 from oncely.run.outcomes import Finished, NeedsReview

@@ -6,14 +6,14 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Prepared
-from oncely.domain.history import history_line
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.repairs import Repair
-from oncely.domain.restore import restore_row
+from oncely.contracts.contract import AnyContract
+from oncely.core.effect_outcomes import EffectOutcome, NotFound, Prepared
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.repairs import Repair
+from oncely.history.lines import history_line
+from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import PAYMENT_PROVIDERS
 from oncely.jobs.shipped import SHIPPED_JOBS

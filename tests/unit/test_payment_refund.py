@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, RepairRequest
 from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Waiting

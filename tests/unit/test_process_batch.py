@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from oncely.contract import AnyContract, Contract, EffectCall, Proceed
-from oncely.domain.contract_description import Description
-from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
-from oncely.message import Message
-from oncely.resources import Resources
+from oncely.contracts.contract import AnyContract, Contract, EffectCall, Proceed
+from oncely.contracts.description import Description
+from oncely.contracts.message import Message
+from oncely.contracts.resources import Resources
+from oncely.core.effect_outcomes import EffectOutcome, Succeeded
+from oncely.core.keys import JobKey, job_key
+from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.run.process_batch import Delivery
 from tests.support.crash_points import SimulatedCrashError

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.enqueue.enqueuer import JobState
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import repair_job, world_with_unknown_job

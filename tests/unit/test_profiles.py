@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.profiles import ProviderProfile, RetryLimits
+from oncely.core.profiles import ProviderProfile, RetryLimits
 from oncely.providers.hubspot.plugin import PROFILE as HUBSPOT
 from oncely.providers.ses.plugin import PROFILE as SES
 from oncely.providers.stripe.plugin import PROFILE as STRIPE

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide
-from oncely.domain.decisions import on_late_outcome
-from oncely.domain.effect_outcomes import Declined, Succeeded
-from oncely.domain.ended_jobs import (
+from oncely.core.decide import decide
+from oncely.core.decisions import on_late_outcome
+from oncely.core.effect_outcomes import Declined, Succeeded
+from oncely.core.ended_jobs import (
     MONEY_RETENTION,
     PROOF_RETENTION,
     PUBLISH_GRACE,
@@ -18,9 +18,9 @@ from oncely.domain.ended_jobs import (
     mark_published,
     publishable_without_follow_ups,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from tests.unit.errand_contract import Errand
 from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 

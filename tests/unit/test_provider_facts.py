@@ -19,10 +19,10 @@ import stripe
 from botocore.session import Session
 
 from oncely.cli.render_docs import facts_of, provider_numbers
-from oncely.contract import providers_of
-from oncely.domain.facts import Fact
+from oncely.contracts.contract import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.provider import AnyProvider
+from oncely.plugins.facts import Fact
+from oncely.plugins.provider import AnyProvider
 from oncely.providers.braintree import responses as braintree_responses
 from oncely.providers.braintree import sdk as braintree_sdk
 from oncely.providers.hubspot import responses as hubspot_responses

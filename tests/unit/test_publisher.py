@@ -4,15 +4,15 @@ from threading import Barrier
 
 import pytest
 
-from oncely.contract import AnyContract
-from oncely.domain.decisions import on_late_outcome
-from oncely.domain.effect_outcomes import Declined
-from oncely.domain.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey, job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.contracts.contract import AnyContract
+from oncely.core.decisions import on_late_outcome
+from oncely.core.effect_outcomes import Declined
+from oncely.core.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, job_key
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired

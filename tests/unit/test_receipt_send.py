@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import EffectCall
-from oncely.domain.effect_outcomes import NotSent
-from oncely.domain.lifecycle import Status
+from oncely.contracts.contract import EffectCall
+from oncely.core.effect_outcomes import NotSent
+from oncely.core.lifecycle import Status
 from oncely.jobs.receipt_send import ReceiptSend
-from oncely.provider import ProviderAccess
+from oncely.plugins.provider import ProviderAccess
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 from oncely.providers.ses.plugin import SesSettings

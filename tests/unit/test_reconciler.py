@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import AlreadyResolved, Contract, EffectCall
-from oncely.domain.effect_outcomes import Json, Prepared, Succeeded
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import IdempotencyKey, JobKey, job_key
-from oncely.domain.lifecycle import Event, Status
+from oncely.contracts.contract import AlreadyResolved, Contract, EffectCall
+from oncely.core.effect_outcomes import Json, Prepared, Succeeded
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import IdempotencyKey, JobKey, job_key
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.run.outcomes import Finished
 from tests.support.crash_points import (

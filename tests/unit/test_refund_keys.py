@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
-from oncely.domain.table_identity import MAX_INVOCATION_TIME
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
+from oncely.core.table_identity import MAX_INVOCATION_TIME
 from oncely.jobs.payment_refund import LIST_LAG
 from oncely.operate.repair_request import Repaired
 from oncely.run.outcomes import Finished

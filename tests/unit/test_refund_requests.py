@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.text import format_time
+from oncely.core.lifecycle import Event, Status
+from oncely.core.text import format_time
 from oncely.run.outcomes import Conflict, Duplicate, Finished, NeedsReview, Waiting
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.provider_fault import ProviderFault

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import pytest
 from pydantic import field_validator
 
-from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidMessageError, InvariantError
-from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import MAX_MESSAGE_BYTES, Message
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidMessageError, InvariantError
+from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.jobs.sync_contact import SyncContact
-from oncely.message import MAX_MESSAGE_BYTES, Message
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
-from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
 from tests.unit.errand_contract import Errand, ErrandMessage
 from tests.unit.report_contract import ReportBuild, report_message

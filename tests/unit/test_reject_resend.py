@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.s3_archive import S3Archive
-from oncely.domain.masking import mask_json, unmask_json
+from oncely.operate.masking import mask_json, unmask_json
+from oncely.operate.s3_rejects import S3Archive
 from tests.support.fakes import FakeMessageSource, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
-from oncely.domain.timeline import timeline
+from oncely.core.actors import operator_actor
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     NotAllowed,
@@ -19,6 +18,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
+from oncely.operate.timeline import timeline
 from oncely.run.outcomes import Finished
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.crash_points import InterruptingPort

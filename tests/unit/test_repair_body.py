@@ -5,9 +5,9 @@ import json
 import pytest
 
 from oncely.admin_page.repair_body import RepairBody
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 from tests.unit.samples import KEY
 

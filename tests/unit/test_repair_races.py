@@ -2,11 +2,11 @@
 
 import pytest
 
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
-from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
+from oncely.core.text import MAX_REASON_LENGTH
 from oncely.operate.repair_request import (
     Contradicted,
     JobNotFound,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at
-from oncely.domain.effect_outcomes import (
+from oncely.core.decisions import MESSAGE_GRACE, absence_conclusive_at
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -15,11 +15,11 @@ from oncely.domain.effect_outcomes import (
     Pending,
     Succeeded,
 )
-from oncely.domain.jobs import Decision
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.manual_resolution import resolve_manually
-from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.domain.repairs import (
+from oncely.core.job_row import Decision
+from oncely.core.lifecycle import Event, Status
+from oncely.core.manual_resolution import resolve_manually
+from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.core.repairs import (
     Repair,
     can_reopen_without_lookup,
     note_resubmission,

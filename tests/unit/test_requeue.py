@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.domain.effect_outcomes import LookupUnsupported, NotFound, StillOpen
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetrySafety
+from oncely.core.effect_outcomes import LookupUnsupported, NotFound, StillOpen
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import (
     CONCLUSIVE_NOT_FOUND,
     DecisionCase,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from oncely.admin_page.repair_body import RepairBody
-from oncely.domain.actors import operator_actor
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
+from oncely.core.actors import operator_actor
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.errors import InvalidRequestError
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested, WouldRepair
 from oncely.run.outcomes import Finished, Scheduled

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import SWEEP_HOLD
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.alerts.review_alerts import AlertDelivery
+from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
-from oncely.run.review_alerts import AlertDelivery
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.stored_rows import InspectableStore

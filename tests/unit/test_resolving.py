@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contract import AlreadyResolved, Mismatch
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import RetrySafety
+from oncely.contracts.contract import AlreadyResolved, Mismatch
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
+from oncely.core.profiles import RetrySafety
 from oncely.reconcile.reconciler import ROW_MISSING, Resolution
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack

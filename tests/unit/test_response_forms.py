@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.domain.effect_outcomes import Declined, Prepared, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.provider import AnyProvider, ProviderAccess
+from oncely.core.effect_outcomes import Declined, Prepared, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
+from oncely.plugins.provider import AnyProvider, ProviderAccess
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, Payment, Refund
 from oncely.providers.stripe import STRIPE

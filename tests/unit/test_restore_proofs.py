@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.ended_jobs import MONEY_RETENTION, mark_published
-from oncely.domain.gaps import HistoryGap
-from oncely.domain.history import (
+from oncely.contracts.ports import SwapResult
+from oncely.core.effect_outcomes import Json
+from oncely.core.ended_jobs import MONEY_RETENTION, mark_published
+from oncely.core.job_row import ENGINE_NUMBER, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.table_identity import TableIdentity
+from oncely.history.gaps import HistoryGap
+from oncely.history.lines import (
     HistoryLine,
     HistoryRecordType,
     backfill_line,
     history_line,
     unreadable_line,
 )
-from oncely.domain.jobs import ENGINE_NUMBER, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.restore import park_copied_row, restore_row
-from oncely.domain.table_identity import TableIdentity
+from oncely.history.restore import park_copied_row, restore_row
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
-from oncely.ports import SwapResult
 from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore, StoredHistory

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event
-from oncely.domain.repairs import Repair
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
 from oncely.run.outcomes import Conflict, Finished, NeedsReview

@@ -6,17 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import Claim
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
-from oncely.domain.resubmissions import ResubmissionLimit
+from oncely.contracts.ports import ClaimResult
+from oncely.contracts.settings import Settings
+from oncely.core.claims import Claim
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
+from oncely.core.resubmissions import ResubmissionLimit
 from oncely.jobs.payment_charge import MAX_ATTEMPTS
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
-from oncely.ports import ClaimResult
 from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NotAttempted
-from oncely.settings import Settings
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.repairs import repair_job, world_with_declined_job

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from oncely.domain.decisions import SWEEP_HOLD
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.alerts.review_alerts import AlertDelivery
+from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.run.outcomes import NeedsReview
-from oncely.run.review_alerts import AlertDelivery
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,

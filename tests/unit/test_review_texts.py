@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import typer
 
+from oncely.alerts import alert_texts
+from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
+from oncely.alerts.review_texts import known_facts, open_question
 from oncely.cli.main import app
 from oncely.cli.options import parse_time_argument
-from oncely.domain.alert_budget import AlertCause, AlertDigest, AlertKind
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.review import known_facts, open_question
-from oncely.ports import Alert
-from oncely.run import alert_texts
+from oncely.contracts.ports import Alert
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, make_entry, make_job
 
 CONTRADICTED = make_entry(

@@ -5,21 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.domain.decisions import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
-from oncely.domain.due import mark_stranded, on_dead_letter
-from oncely.domain.ended_jobs import MONEY_RETENTION
-from oncely.domain.errors import InvalidMessageError
-from oncely.domain.history import HistoryLine, history_line
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import JobKey, job_type_of
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair
-from oncely.domain.restore import restore_row
-from oncely.domain.schedule import DEFAULT_SCHEDULE_LIMIT, SCHEDULE_TOLERANCE
-from oncely.domain.text import format_time
+from oncely.contracts.message import Message
+from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
+from oncely.core.due import mark_stranded, on_dead_letter
+from oncely.core.ended_jobs import MONEY_RETENTION
+from oncely.core.errors import InvalidMessageError
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import JobKey, job_type_of
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair
+from oncely.core.schedule import DEFAULT_SCHEDULE_LIMIT, SCHEDULE_TOLERANCE
+from oncely.core.text import format_time
+from oncely.history.lines import HistoryLine, history_line
+from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
-from oncely.message import Message
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome

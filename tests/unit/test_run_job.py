@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import AlreadyResolved, EffectCall
-from oncely.domain.claims import Claim
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.contract import AlreadyResolved, EffectCall
+from oncely.contracts.ports import ClaimFailed, PrerequisiteNotMet
+from oncely.core.claims import Claim
+from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
     EffectOutcome,
     InProgress,
     Succeeded,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
-from oncely.ports import ClaimFailed, PrerequisiteNotMet
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
 from oncely.run.outcomes import (
     Conflict,
     Continued,

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.money import Money
-from oncely.domain.repairs import Repair
-from oncely.domain.second_operator import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
+from oncely.core.actors import operator_actor
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.money import Money
+from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.operate.repair_request import (
     Contradicted,
@@ -21,6 +20,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
+from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
 from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

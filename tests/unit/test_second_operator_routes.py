@@ -13,10 +13,10 @@ from typer.testing import Result
 
 from oncely.app import App
 from oncely.cli.main import app
-from oncely.domain.bulk_runs import DEFAULT_STATUSES
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.handlers import read_jobs, repair_jobs
+from oncely.operate.bulk_runs import DEFAULT_STATUSES
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import MemoryRejects
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from oncely.aws.secrets_manager import cached_secret_reader
-from oncely.domain.errors import NotConfiguredError
+from oncely.core.errors import NotConfiguredError
 
 
 class FakeSecretsClient:

@@ -5,16 +5,16 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
-from oncely.aws.ports import app_from_env
-from oncely.domain.errors import NotConfiguredError
+from oncely.contracts.settings import Settings
+from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
+from oncely.ports import app_from_env
 from oncely.providers.hubspot.plugin import HubSpotSettings
 from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.stripe.plugin import StripeSettings
-from oncely.settings import Settings
 from tests.unit.report_contract import ReportBuild
 
 CONTRACTS = (PaymentCharge, ReceiptSend, ReportBuild)

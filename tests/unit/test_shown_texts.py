@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.timeline import describe_event
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.registry import ContractRegistry
+from oncely.operate.timeline import describe_event
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.decide import decide
-from oncely.domain.effect_outcomes import Pending
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.decide import decide
+from oncely.core.effect_outcomes import Pending
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, TERMS, TICK, make_job

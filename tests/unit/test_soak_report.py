@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status
 from oncely.testing.sandbox import RecordedEffect
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import DemoFinalState, JobSnapshot

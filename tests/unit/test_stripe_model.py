@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -16,8 +16,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
 from oncely.providers.interfaces import ChargeState, Payment, Refund
 from oncely.testing.digest import Digester
 from tests.support.fakes import FakeClock

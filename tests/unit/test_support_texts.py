@@ -11,9 +11,11 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 
 from oncely.admin_page.http_api import Api, ApiRequest, ApiResponse, Route
 from oncely.admin_page.job_export import ExportFormat, export_jobs
+from oncely.alerts import alert_texts
+from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
 from oncely.app import App
-from oncely.domain.alert_budget import AlertCause, AlertDigest, AlertKind
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -21,12 +23,10 @@ from oncely.domain.effect_outcomes import (
     LookupFailed,
     NotSent,
 )
-from oncely.domain.errors import OncelyError, UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.text import mask_aws_names
+from oncely.core.errors import OncelyError, UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.text import mask_aws_names
 from oncely.providers.ses.mailer import SesMailer
-from oncely.run import alert_texts
-from oncely.settings import Settings
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -3,10 +3,12 @@
 import json
 from dataclasses import replace
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
-from oncely.domain.lifecycle import Status
+from oncely.alerts.review_alerts import AlertDelivery
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey
+from oncely.core.lifecycle import Status
 from oncely.reconcile.find_due_work import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
 from oncely.reconcile.reconciler import Resolution
 from oncely.reconcile.resolve_group import (
@@ -18,8 +20,6 @@ from oncely.reconcile.resolve_group import (
     split_into_groups,
     truncate_reason,
 )
-from oncely.run.review_alerts import AlertDelivery
-from oncely.settings import Settings
 
 GROUP_SIZE = Settings().sweep_group_size
 STEP_FUNCTIONS_LIMIT = 256 * 1024

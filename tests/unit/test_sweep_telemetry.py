@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely import signals
-from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.alerts.review_alerts import AlertDelivery
+from oncely.aws import signals
+from oncely.core.errors import UnavailableError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.handlers.telemetry import Telemetry
 from oncely.reconcile.reconciler import Resolution
-from oncely.run.review_alerts import AlertDelivery
-from oncely.telemetry import Telemetry
 
 KEY = JobKey("payment.charge:order_18452")
 MetricValues = Callable[[str], list[float]]

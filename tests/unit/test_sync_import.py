@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from oncely.domain.effect_outcomes import NotSent
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
+from oncely.core.effect_outcomes import NotSent
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
 from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import START, FakeClock, FakeMessageSender

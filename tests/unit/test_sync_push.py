@@ -3,8 +3,8 @@
 import json
 from datetime import timedelta
 
-from oncely.domain.effect_outcomes import NotSent
-from oncely.domain.lifecycle import Status
+from oncely.core.effect_outcomes import NotSent
+from oncely.core.lifecycle import Status
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
 from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.in_memory_stack import InMemoryStack

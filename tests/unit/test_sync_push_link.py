@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
 from oncely.providers.interfaces import CrmConflict
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome

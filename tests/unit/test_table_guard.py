@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
-from oncely.domain.table_identity import (
-    MAX_INVOCATION_TIME,
-    TableFacts,
-    TableIdentity,
-    may_have_lost_history,
-)
-from oncely.ports import TableBlocked, TableOpen
-from oncely.run.table_guard import (
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.core.table_guard import (
     CHECK_INTERVAL,
     MAX_UNCHECKED,
     PROTECTION_CHECK_INTERVAL,
     RETRY_AFTER,
     CheckedTable,
+)
+from oncely.core.table_identity import (
+    MAX_INVOCATION_TIME,
+    TableFacts,
+    TableIdentity,
+    may_have_lost_history,
 )
 from tests.support.fakes import FakeClock
 from tests.unit.samples import NOW, make_job

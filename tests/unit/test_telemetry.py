@@ -9,10 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from oncely import signals, telemetry
+from oncely.aws import signals
+from oncely.handlers import telemetry
+from oncely.handlers.telemetry import Telemetry, signal_for
 from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, NotAttempted, RunOutcome
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
-from oncely.telemetry import Telemetry, signal_for
 from tests.unit.samples import KEY, OUTCOMES
 
 BY_NAME = {type(outcome).__name__: outcome for outcome in OUTCOMES}

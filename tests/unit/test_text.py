@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.text import mask_emails, redacted_line, single_line
+from oncely.core.text import mask_emails, redacted_line, single_line
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from oncely import signals, telemetry
+from oncely.aws import signals
 from oncely.aws.clients import AwsClients
-from oncely.throttles import THROTTLED_REQUESTS
+from oncely.core.throttles import THROTTLED_REQUESTS
+from oncely.handlers import telemetry
 from tests.support.worker import FakeContext
 
 

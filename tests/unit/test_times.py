@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from oncely.domain.text import format_minute, format_time, parse_time
+from oncely.core.text import format_minute, format_time, parse_time
 
 THREE = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 

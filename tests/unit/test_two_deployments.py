@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
 from oncely.providers.interfaces import CrmRecord, Payment
 from oncely.run.outcomes import Finished, NeedsReview
 from tests.support.crm import InProcessCrm

@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.aws.dynamodb_job_inserter import DynamoJobInserter
-from oncely.domain.decisions import on_held
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.contracts.ports import CreateResult, JobInserter, UniqueWindow, WindowTaken
+from oncely.core.decisions import on_held
+from oncely.core.errors import UnavailableError
+from oncely.core.inserter import DynamoJobInserter
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.enqueue.enqueuer import EnqueueResult
-from oncely.ports import CreateResult, JobInserter, UniqueWindow, WindowTaken
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore

@@ -5,13 +5,13 @@ from typing import Final
 
 import pytest
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.ended_jobs import MONEY_RETENTION
-from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
+from oncely.core.effect_outcomes import Json
+from oncely.core.ended_jobs import MONEY_RETENTION
+from oncely.core.errors import UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.repairs import Repair, repair_option, unreadable_job_options
 from oncely.operate.repair_request import (
     Contradicted,
     NotAllowed,

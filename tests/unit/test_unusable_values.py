@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.job_rows import deserialize_job, serialize_job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.row_items import deserialize_job, serialize_job
 from oncely.jobs.sync_contact import SyncContact
 from oncely.run.outcomes import NeedsReview, RunOutcome
 from tests.support.fakes import START

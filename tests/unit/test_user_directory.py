@@ -6,8 +6,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from oncely.aws.cognito_users import CognitoUserDirectory
-from oncely.domain.errors import NotConfiguredError
+from oncely.core.errors import NotConfiguredError
+from oncely.operate.cognito_users import CognitoUserDirectory
 
 ADA = {"UserPoolId": "pool", "Username": "ada"}
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.headlines import next_step, plain_reason, sentence
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.alerts.headlines import next_step, plain_reason, sentence
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 from oncely.operate.verdicts import verdicts
 from tests.support.audited_shop import AuditedShop
 from tests.support.cli import FakeStackConnection, run_cli

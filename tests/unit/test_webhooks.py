@@ -11,9 +11,9 @@ import pytest
 from moto import mock_aws
 from stripe import WebhookSignature
 
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.provider_events import webhook_source
+from oncely.core.errors import NotConfiguredError
 from oncely.handlers import receive_webhook
+from oncely.plugins.events import webhook_source
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.webhooks import Webhook, WebhookReceiver, WebhookResponse
 from tests.support.fakes import FakeMessageSender

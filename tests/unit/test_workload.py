@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from oncely.domain.errors import InvalidInputError
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidInputError
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.registry import ContractRegistry
 from oncely_local.workload import DECLINED, PAYMENT_METHODS, SeedRow, generate_workload
 
 

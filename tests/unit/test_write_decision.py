@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import decide
-from oncely.domain.decisions import SWEEP_HOLD
-from oncely.domain.effect_outcomes import (
+from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.contracts.ports import Alert, JobStore, Notifier
+from oncely.core.decide import decide
+from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     BusinessWrite,
@@ -16,13 +18,11 @@ from oncely.domain.effect_outcomes import (
     Precondition,
     Succeeded,
 )
-from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import JobRow, is_our_write
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow, is_our_write
+from oncely.core.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.ports import Alert, JobStore, Notifier
 from oncely.run.attempt import DecisionResult, DecisionWriter
-from oncely.run.review_alerts import ReviewAlerter
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 from oncely.run.outcomes import AwaitingResolution, Conflict, Finished
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from oncely.handlers.telemetry import telemetry
 from oncely.operate.job_queries import JobPage, SearchResults
 from oncely.operate.job_view import JobView
-from oncely.telemetry import telemetry
 
 # The message of each line. The queries in docs/privacy-and-security.md select by it.
 ACCESS: Final = "access"

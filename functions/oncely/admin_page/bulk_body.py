@@ -5,12 +5,12 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from oncely.admin_page.repair_body import RequestBody
-from oncely.domain.bulk_runs import SelectedJob
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
-from oncely.domain.text import parse_time
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
+from oncely.core.text import parse_time
 from oncely.operate.bulk_repairer import BulkFilter, BulkRepairer, BulkSelection
+from oncely.operate.bulk_runs import SelectedJob
 from oncely.operate.job_lists import RowFilter
 
 

@@ -10,15 +10,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from oncely.admin_page.access_log import ShownJob, access_fields, log_access
 from oncely.admin_page.user_groups import OPERATOR_GROUP, SUPPORT_GROUP
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import (
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import (
     InvalidInputError,
     OncelyError,
     UnavailableError,
     UnreadableRowError,
 )
-from oncely.domain.text import support_text
-from oncely.telemetry import telemetry
+from oncely.core.text import support_text
+from oncely.handlers.telemetry import telemetry
 
 # Sent with every response. The page's own files have a wider content security policy.
 _SECURITY_HEADERS: Final = {

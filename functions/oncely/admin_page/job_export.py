@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from oncely.admin_page.access_log import ShownJob, shown_jobs
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.text import support_text
+from oncely.contracts.search_ports import UnreadableRow
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidRequestError
+from oncely.core.text import support_text
 from oncely.operate.job_queries import JobPage
-from oncely.search_ports import UnreadableRow
 
 # What the function can read before its timeout.
 MAX_EXPORTED_JOBS: Final = 5_000

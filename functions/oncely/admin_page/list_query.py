@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
 
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.text import parse_time
+from oncely.core.errors import InvalidRequestError
+from oncely.core.text import parse_time
 from oncely.operate.job_lists import RowFilter
 
 _PARAMETERS: Final = ("status", "type", "from", "to", "error", "customer", "cursor", "limit")

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from oncely.domain.errors import InvalidRequestError
+from oncely.core.errors import InvalidRequestError
 
 
 class PauseBody(BaseModel):

@@ -4,10 +4,10 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
-from oncely.message import RunAt
+from oncely.contracts.message import RunAt
+from oncely.core.errors import InvalidRequestError
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 
 

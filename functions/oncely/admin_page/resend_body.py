@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from oncely.admin_page.repair_body import RequestBody
-from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.core.text import MAX_REASON_LENGTH
 
 
 class ResendBody(RequestBody):

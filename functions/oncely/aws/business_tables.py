@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.errors import AWS_ERRORS, is_missing_index, translated, write_conditionally
-from oncely.aws.expressions import business_update
-from oncely.aws.job_rows import deserialize_row, serialize
-from oncely.domain.effect_outcomes import BusinessWrite
+from oncely.core.aws_errors import AWS_ERRORS, is_missing_index, translated, write_conditionally
+from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.expressions import business_update
+from oncely.core.row_items import deserialize_row, serialize
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

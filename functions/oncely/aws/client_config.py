@@ -5,7 +5,7 @@ from typing import Final
 from botocore.config import Config
 
 # Two tries of 0.5 s to connect and 1 s to read, and a pause of at most 1 s between them: no
-# DynamoDB call takes longer than 4 s, and COMMIT_BUDGET in domain/profiles.py holds two of them.
+# DynamoDB call takes longer than 4 s, and COMMIT_BUDGET in core/profiles.py holds two of them.
 DYNAMODB: Final = Config(
     connect_timeout=0.5,
     read_timeout=1,

@@ -25,7 +25,7 @@ class _Session:
     def __init__(self) -> None:
         import botocore.session
 
-        from oncely.aws.errors import count_if_throttled
+        from oncely.core.aws_errors import count_if_throttled
 
         self._session = botocore.session.Session()
         self._services: set[str] = set()
@@ -98,7 +98,7 @@ class AwsClients:
     def new_client(self, service: str, config: "Config") -> Any:  # noqa: ANN401  # of any service
         """A client of its own for a provider that is an AWS service, within `request_deadline`."""
         # Imported here, so that whoever makes no client does not wait for the SDK's import.
-        from oncely.http.aws_requests import apply_deadline_to_aws
+        from oncely.plugins.aws_requests import apply_deadline_to_aws
 
         client = self.make(service, config)
         apply_deadline_to_aws(client)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.aws.errors import AWS_ERRORS, is_condition_failure
-from oncely.aws.job_rows import deserialize_row, serialize_field
+from oncely.core.aws_errors import AWS_ERRORS, is_condition_failure
+from oncely.core.row_items import deserialize_row, serialize_field
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.errors import translated
-from oncely.domain.errors import NotConfiguredError
+from oncely.core.aws_errors import translated
+from oncely.core.errors import NotConfiguredError
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

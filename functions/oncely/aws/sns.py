@@ -4,9 +4,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.errors import translated
-from oncely.domain.errors import OncelyError
-from oncely.ports import Alert
+from oncely.contracts.ports import Alert
+from oncely.core.aws_errors import translated
+from oncely.core.errors import OncelyError
 
 if TYPE_CHECKING:
     from oncely.aws.clients import AwsClients

@@ -10,8 +10,8 @@ from datetime import timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.errors import translated
-from oncely.domain.errors import UnavailableError
+from oncely.core.aws_errors import translated
+from oncely.core.errors import UnavailableError
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import (

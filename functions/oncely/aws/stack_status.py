@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from oncely.aws.errors import AWS_ERRORS
+from oncely.core.aws_errors import AWS_ERRORS
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from oncely.domain.text import truncate_to_milliseconds
+from oncely.core.text import truncate_to_milliseconds
 
 
 class SystemClock:

@@ -12,7 +12,7 @@ from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, wi
 from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
-    from oncely.domain.gaps import BackfillProgress, HistoryGap
+    from oncely.history.gaps import BackfillProgress, HistoryGap
     from oncely.operate.set_up_table import IdentityTable
 
 app: Final = typer.Typer(help="Read the job history, find and close gaps.", no_args_is_help=True)

@@ -14,11 +14,10 @@ from oncely.cli import console
 from oncely.cli.errors import ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_time_argument, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.domain.money import Money
-from oncely.domain.text import format_minute
+from oncely.core.money import Money
+from oncely.core.text import format_minute
 
 if TYPE_CHECKING:
-    from oncely.domain.ledger import LedgerTotal
     from oncely.operate.audit_book import AuditBook, AuditPeriod
     from oncely.operate.audit_payments import (
         AuditProgress,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         PaymentAuditor,
         ReportAudit,
     )
+    from oncely.plugins.ledger import LedgerTotal
 
 app: Final = typer.Typer(help="Compare jobs with the providers' own lists.", no_args_is_help=True)
 

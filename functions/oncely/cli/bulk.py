@@ -19,11 +19,11 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.domain.repairs import Repair
+from oncely.core.repairs import Repair
 
 if TYPE_CHECKING:
-    from oncely.domain.bulk_runs import BulkRun
     from oncely.operate.bulk_repairer import BulkRepairer, BulkResult, BulkSelection
+    from oncely.operate.bulk_runs import BulkRun
 
 app: Final = typer.Typer(help="Repair many jobs.", no_args_is_help=True)
 

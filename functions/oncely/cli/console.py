@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Final
 import typer
 
 from oncely.cli.errors import usage_error
-from oncely.domain.text import single_line
+from oncely.core.text import single_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from oncely.cli import console
 from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption
 from oncely.cli.project import project_jobs
-from oncely.domain.errors import OncelyError
+from oncely.core.errors import OncelyError
 
 
 def known_job_types() -> list[str]:
@@ -42,7 +42,7 @@ def contracts(
     Examples:
     - `oncely contracts payment.charge`
     """
-    from oncely.registry import ContractRegistry
+    from oncely.contracts.registry import ContractRegistry
 
     registry = ContractRegistry(project_jobs())
     wanted = list(registry) if name is None else [registry.contract(name)]

@@ -16,7 +16,7 @@ from oncely.cli.stack_connection import StackConnection
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from oncely.health import Finding
+    from oncely.plugins.health import Finding
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
@@ -54,8 +54,8 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
 def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
     from oncely.cli.health_checks import CHECKS
     from oncely.cli.health_checks.deployed import DeployedStack
-    from oncely.domain.errors import OncelyError
-    from oncely.health import warned
+    from oncely.core.errors import OncelyError
+    from oncely.plugins.health import warned
 
     deployed = DeployedStack(stack, datetime.now(UTC))
     with console.stderr_console().status("checking…") as status:

@@ -47,7 +47,7 @@ def erase(
     """
     from dataclasses import replace
 
-    from oncely.domain.erasure_log import Person
+    from oncely.history.erasure_log import Person
 
     person = Person.parse(customer, record or (), email or ())
     _require_all_tables(stack)
@@ -74,7 +74,7 @@ def erase(
 
 def _require_all_tables(stack: StackConnection) -> None:
     """Refuse if one of the stack's tables has no job type here that knows what to erase."""
-    from oncely.settings import pascal_case
+    from oncely.contracts.settings import pascal_case
 
     used = {name for one in stack.app.registry for name in one.resources.table_names}
     known = {f"{pascal_case(name)}TableName" for name in ("jobs", "gates", *used)}

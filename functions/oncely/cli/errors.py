@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from oncely.domain.text import mask_aws_names
+from oncely.core.text import mask_aws_names
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -103,7 +103,7 @@ def describe_aws_error(error: Exception) -> str | None:
 
 
 def _describe_client_error(error: "ClientError") -> str:
-    from oncely.aws.errors import error_code
+    from oncely.core.aws_errors import error_code
 
     code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
     if code in _SESSION_EXPIRED:

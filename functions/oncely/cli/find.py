@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from oncely.alerts.headlines import sentence
 from oncely.cli import console, job_output
 from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from oncely.cli import console
 from oncely.cli.errors import CommandError, usage_error
 from oncely.cli.new_job import JobTemplate, QueueOption, SafetyOption
 from oncely.cli.project import FILE, JobList, read_settings
-from oncely.domain.profiles import RetrySafety
+from oncely.core.profiles import RetrySafety
 
 # The files of a project, and their templates. `{package}` is the package of its jobs.
 _FILES: Final = {

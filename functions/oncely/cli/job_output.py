@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from oncely.alerts.headlines import plain_reason, sentence
 from oncely.cli import console
-from oncely.domain.headlines import plain_reason, sentence
-from oncely.domain.text import format_age, parse_time
+from oncely.core.text import format_age, parse_time
 
 if TYPE_CHECKING:
     from rich.text import Text

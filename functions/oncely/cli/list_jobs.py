@@ -12,7 +12,7 @@ from oncely.cli.contracts import known_job_types
 from oncely.cli.errors import usage_error
 from oncely.cli.options import JobTypeOption, JsonOption, parse_time_argument, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.domain.lifecycle import Status
+from oncely.core.lifecycle import Status
 
 if TYPE_CHECKING:
     from oncely.operate.job_queries import JobPage, JobQueries

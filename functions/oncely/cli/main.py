@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from oncely.alerts.headlines import sentence
 from oncely.cli import (
     archive,
     audit,
@@ -29,8 +30,7 @@ from oncely.cli import (
 )
 from oncely.cli.console import print_error
 from oncely.cli.errors import DESCRIPTIONS, CommandError, ExitCode, describe_aws_error, text_for
-from oncely.domain.errors import InvalidInputError, OncelyError
-from oncely.domain.headlines import sentence
+from oncely.core.errors import InvalidInputError, OncelyError
 
 _EXIT_CODES: Final = "\n".join(f"- {code:d}: {DESCRIPTIONS[code]}" for code in ExitCode)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncely.cli.errors import usage_error
-from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidInputError
-from oncely.registry import ContractRegistry
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

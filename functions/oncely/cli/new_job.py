@@ -12,8 +12,8 @@ import typer
 from oncely.cli import console
 from oncely.cli.errors import CommandError, usage_error
 from oncely.cli.project import JobList, find_project
-from oncely.domain.keys import is_job_type
-from oncely.domain.profiles import RetrySafety
+from oncely.core.keys import is_job_type
+from oncely.core.profiles import RetrySafety
 
 # The template lines that each safety class needs.
 _LINE_MARKS: Final = {

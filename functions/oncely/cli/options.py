@@ -15,7 +15,7 @@ from oncely.cli.stack_connection import (
     StackConnection,
     StackSelector,
 )
-from oncely.domain.text import parse_time
+from oncely.core.text import parse_time
 
 _PANEL: Final = "Target stack"
 

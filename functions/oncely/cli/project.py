@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oncely.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from oncely.contract import AnyContract
+    from oncely.contracts.contract import AnyContract
 
 FILE: Final = "pyproject.toml"
 _EXAMPLE: Final = '`jobs = ["shop.jobs:JOBS"]` under `[tool.oncely]`'
@@ -48,7 +48,7 @@ class Project:
         return names
 
     def jobs(self) -> "tuple[type[AnyContract], ...]":
-        from oncely.job_names import import_jobs
+        from oncely.contracts.job_names import import_jobs
 
         self.put_on_path()
         return import_jobs(self.job_names, source=f"[tool.oncely] of {FILE}")
@@ -83,7 +83,7 @@ class Project:
 
 def project_jobs() -> "tuple[type[AnyContract], ...]":
     """Import the job types in ONCELY_JOBS, or else those of the nearest project."""
-    from oncely.job_names import JOBS_ENV_VAR, jobs_from_env
+    from oncely.contracts.job_names import JOBS_ENV_VAR, jobs_from_env
 
     if os.environ.get(JOBS_ENV_VAR):
         return jobs_from_env(os.environ)

@@ -19,7 +19,7 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, required_output
-from oncely.domain.text import format_time
+from oncely.core.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 _POLL_SECONDS: Final = 0.5

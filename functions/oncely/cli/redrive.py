@@ -19,8 +19,8 @@ from oncely.cli.options import (
 )
 from oncely.cli.repair import unwrap_outcome
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.domain.lifecycle import Status
-from oncely.domain.repairs import Repair
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
 
 if TYPE_CHECKING:
     from oncely.app import App
@@ -90,7 +90,7 @@ def _summary(count: str, *, dry_run: bool) -> str:
 
 def _redrive_one(app: "App", request: "RepairRequest", *, as_json: bool) -> bool:
     """Resend one message. A failure is printed and does not stop the others."""
-    from oncely.domain.errors import UnavailableError
+    from oncely.core.errors import UnavailableError
 
     try:
         _, details = unwrap_outcome(app.repairer.repair(request), request.key)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from oncely.alerts.headlines import sentence
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import (
@@ -17,7 +18,6 @@ from oncely.cli.options import (
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from oncely.operate.rejects import RejectView

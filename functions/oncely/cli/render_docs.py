@@ -14,13 +14,13 @@ import typer.main
 
 from oncely.cli.main import app
 from oncely.cli.project import project_jobs
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.facts import Fact, ProviderFacts
-from oncely.domain.keys import MAX_KEY_LENGTH
-from oncely.domain.profiles import ProviderProfile
-from oncely.provider import AnyProvider
-from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
-from oncely.table_schema import KeySchema, TableSchema
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
+from oncely.contracts.table_schema import KeySchema, TableSchema
+from oncely.core.keys import MAX_KEY_LENGTH
+from oncely.core.profiles import ProviderProfile
+from oncely.plugins.facts import Fact, ProviderFacts
+from oncely.plugins.provider import AnyProvider
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"

@@ -11,12 +11,12 @@ from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.find import job_not_found
 from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.domain.repairs import Repair
-from oncely.domain.text import parse_time
+from oncely.core.repairs import Repair
+from oncely.core.text import parse_time
 
 if TYPE_CHECKING:
     from oncely.app import App
-    from oncely.domain.jobs import JobRow
+    from oncely.core.job_row import JobRow
     from oncely.operate.job_view import JobView
     from oncely.operate.repair_request import RepairDetails, RepairOutcome, RepairRequest
 
@@ -63,7 +63,7 @@ def repair(
     - `oncely repair payment.charge:order_18452 mark-failed --reason declined --dry-run`
     - `oncely repair receipt.send:order_18452 reschedule --at 2026-12-07T09:00:00Z --reason moved`
     """
-    from oncely.domain.keys import JobKey
+    from oncely.core.keys import JobKey
     from oncely.operate.repair_request import RepairRequest
 
     run_at = None if at is None else _parse_run_at(at)
@@ -116,7 +116,7 @@ def cancel(
     Examples:
     - `oncely cancel payment.charge:order_18452 --reason 'ordered twice'`
     """
-    from oncely.domain.keys import JobKey
+    from oncely.core.keys import JobKey
     from oncely.operate.repair_request import NO_VERSION, RepairRequest
 
     identity = caller_identity(stack)
@@ -143,8 +143,8 @@ def cancel(
 
 def _warn_about_new_key(app: "App", key: str) -> None:
     """Warn that no job has this key: a mistyped key would cancel nothing."""
-    from oncely.domain.errors import InvalidInputError
-    from oncely.domain.keys import JobKey, is_job_key, job_type_of
+    from oncely.core.errors import InvalidInputError
+    from oncely.core.keys import JobKey, is_job_key, job_type_of
 
     if not is_job_key(key):
         raise job_not_found(key)

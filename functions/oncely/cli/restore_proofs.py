@@ -45,7 +45,7 @@ def restore_proofs(
     - `oncely restore-proofs --replacement`
     - `oncely restore-proofs --copy`
     """
-    from oncely.domain.text import format_minute
+    from oncely.core.text import format_minute
     from oncely.operate.restore_proofs import RestoreRefused
 
     if replacement == copy:

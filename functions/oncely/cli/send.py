@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from oncely.alerts.headlines import sentence
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_duration, with_stack
 from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection, caller_identity
-from oncely.domain.headlines import sentence
 
 if TYPE_CHECKING:
     from oncely.cli.messages import InputMessage
@@ -99,7 +99,7 @@ def send(
 def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     """Return every message. If one is invalid, print the errors and send none."""
     from oncely.cli.messages import MessageError, parse_arguments, validate_messages
-    from oncely.registry import ContractRegistry
+    from oncely.contracts.registry import ContractRegistry
 
     if bool(words) == (file is not None):
         raise usage_error("Pass a message (`oncely send payment.charge order_id=18452`) or --file.")

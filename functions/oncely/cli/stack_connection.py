@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.local_stack import LocalState
 from oncely.cli.project import project_jobs, project_or_none
-from oncely.domain.text import single_line
+from oncely.core.text import single_line
 
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
 
     from oncely.app import App
-    from oncely.provider import AnyProvider, ApiKeyCheck, ProviderSettings
+    from oncely.plugins.provider import AnyProvider, ApiKeyCheck, ProviderSettings
 
 DEFAULT_STACK: Final = "Oncely-dev"
 # A stored actor has at most 128 characters, and an AWS session name up to 64 of them.
@@ -107,7 +107,7 @@ class AwsStackConnection:
 
     @cached_property
     def outputs(self) -> Mapping[str, str]:
-        from oncely.aws.errors import AWS_ERRORS
+        from oncely.core.aws_errors import AWS_ERRORS
 
         try:
             found = self.client("cloudformation").describe_stacks(StackName=self.name)
@@ -121,8 +121,8 @@ class AwsStackConnection:
     @cached_property
     def app(self) -> "App":
         from oncely.aws.clients import AwsClients
-        from oncely.aws.ports import app_from_env
         from oncely.cli.stack_environment import stack_environment
+        from oncely.ports import app_from_env
 
         jobs = project_jobs()
         clients = AwsClients(self.session, config=_client_config())

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from oncely.contract import AnyContract
-from oncely.domain.errors import NotConfiguredError
-from oncely.provider import AnyProvider, ProviderSettings
-from oncely.settings import (
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.settings import (
     EXISTING_TABLES_ENV_VAR,
     EXISTING_TABLES_OUTPUT,
     RESUBMISSION_SETTINGS,
@@ -17,6 +15,8 @@ from oncely.settings import (
     secret_env_var,
     table_env_var,
 )
+from oncely.core.errors import NotConfiguredError
+from oncely.plugins.provider import AnyProvider, ProviderSettings
 
 _SECRET_ARN: Final = "SecretArn"  # noqa: S105  # the end of an output's name
 

@@ -7,18 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from oncely.contract import AnyContract
-from oncely.domain.decisions import MESSAGE_GRACE
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.erasure import holds_only_proof
-from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import JobRow, known_values
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
-from oncely.domain.text import single_line
-from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
-from oncely.message import Message, encode_message
-from oncely.ports import (
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message, encode_message
+from oncely.contracts.ports import (
     AlreadyExists,
     Clock,
     Created,
@@ -31,7 +22,16 @@ from oncely.ports import (
     UniqueWindow,
     WindowTaken,
 )
-from oncely.registry import ContractRegistry
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.effect_outcomes import Json
+from oncely.core.erasure import holds_only_proof
+from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.job_row import JobRow, known_values
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.core.text import single_line
+from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 
 _ACTOR: Final = "producer"
 _WRITE_CONCURRENCY: Final = 8

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from oncely.contract import AnyContract
-from oncely.domain.errors import InvalidMessageError, UnreadableRowError
-from oncely.domain.jobs import JobRow, new_job
-from oncely.domain.keys import JobKey
-from oncely.domain.schedule import later_run_at
-from oncely.message import Message
-from oncely.ports import JobStore
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message
+from oncely.contracts.ports import JobStore
+from oncely.core.errors import InvalidMessageError, UnreadableRowError
+from oncely.core.job_row import JobRow, new_job
+from oncely.core.keys import JobKey
+from oncely.core.schedule import later_run_at
 
 
 def row_from_message(

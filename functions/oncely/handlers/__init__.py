@@ -1,5 +1,5 @@
 """The Lambda entry points: each parses its event, calls one service and responds."""
 
-from oncely import lambda_init
+from oncely.handlers import lambda_init
 
 lambda_init.begin()

@@ -22,16 +22,16 @@ from oncely.admin_page.list_query import ListQuery, typed_filters
 from oncely.admin_page.pause_body import PauseBody
 from oncely.admin_page.repair_body import RepairBody
 from oncely.admin_page.resend_body import ResendBody
+from oncely.alerts.headlines import sentence
 from oncely.app import App
-from oncely.aws.ports import app_from_env
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.gate import PauseAction
-from oncely.domain.headlines import sentence
-from oncely.domain.jobs import JobRow
-from oncely.domain.text import format_time
-from oncely.job_names import jobs_from_env
-from oncely.lambda_init import once
+from oncely.contracts.job_names import jobs_from_env
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.text import format_time
+from oncely.gates.rules import PauseAction
+from oncely.handlers.lambda_init import once
+from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.job_view import JobView
 from oncely.operate.operator_sender import OperatorSend
 from oncely.operate.repair_request import (
@@ -44,7 +44,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.telemetry import instrumented, telemetry
+from oncely.ports import app_from_env
 
 # Each takes a few reads and writes, and a lookup at the provider if it is marked as failed. A
 # request takes 30 seconds at most.

@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Self
 
-from oncely.domain.ledger import (
+from oncely.core.money import Money
+from oncely.core.text import format_time, parse_time
+from oncely.operate.audit_schema import ADD_JOB, SCHEMA, VERDICTS
+from oncely.plugins.ledger import (
     Difference,
     DifferenceKind,
     EntryKind,
@@ -15,9 +18,6 @@ from oncely.domain.ledger import (
     LedgerSum,
     LedgerTotal,
 )
-from oncely.domain.money import Money
-from oncely.domain.text import format_time, parse_time
-from oncely.operate.audit_schema import ADD_JOB, SCHEMA, VERDICTS
 
 
 @dataclass(frozen=True, kw_only=True)

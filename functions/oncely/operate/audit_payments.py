@@ -13,15 +13,23 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 from typing import Final, Protocol, TypeVar
 
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.effect_outcomes import Json, LookupFailed
-from oncely.domain.errors import InvalidInputError, NotConfiguredError, UnavailableError
-from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import MARKED_BY_OPERATOR, JobRow
-from oncely.domain.keys import JobKey, is_job_type
-from oncely.domain.ledger import Difference, DifferenceKind, EntryKind, EntryState, LedgerTotal
-from oncely.domain.lifecycle import ENDED, Event, Status
-from oncely.domain.text import format_time, parse_time
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.ports import Dependencies
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.search_ports import (
+    HasLedger,
+    HistoryReader,
+    JobIndex,
+    PaymentLedger,
+    UnreadableRow,
+)
+from oncely.core.effect_outcomes import Json, LookupFailed
+from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
+from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
+from oncely.core.keys import JobKey, is_job_type
+from oncely.core.lifecycle import ENDED, Event, Status
+from oncely.core.text import format_time, parse_time
+from oncely.history.lines import HistoryLine
 from oncely.operate.audit_book import (
     AuditBook,
     AuditJob,
@@ -31,16 +39,8 @@ from oncely.operate.audit_book import (
 )
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
 from oncely.operate.set_up_table import IdentityTable
-from oncely.ports import Dependencies
-from oncely.provider import AnyProvider
-from oncely.registry import ContractRegistry
-from oncely.search_ports import (
-    HasLedger,
-    HistoryReader,
-    JobIndex,
-    PaymentLedger,
-    UnreadableRow,
-)
+from oncely.plugins.ledger import Difference, DifferenceKind, EntryKind, EntryState, LedgerTotal
+from oncely.plugins.provider import AnyProvider
 
 # An older book would mix two states of both sides.
 MAX_RESUME_AGE: Final = timedelta(hours=24)

@@ -8,20 +8,20 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, assert_never
 
-from oncely.domain.bulk_runs import (
+from oncely.contracts.search_ports import BulkRuns
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, InvalidRequestError, OncelyError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
+from oncely.core.text import support_text
+from oncely.operate.bulk_runs import (
     DEFAULT_STATUSES,
     MAX_BULK_JOBS,
     BulkRun,
     SelectedJob,
     check_bulk_repair,
 )
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, InvalidRequestError, OncelyError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
-from oncely.domain.second_operator import PendingRepair
-from oncely.domain.text import support_text
 from oncely.operate.job_lists import ALL_ROWS, RowFilter
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.job_view import JobView
@@ -39,7 +39,7 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.operate.repairer import Repairer
-from oncely.search_ports import BulkRuns
+from oncely.operate.second_operator_rules import PendingRepair
 
 EXAMPLES: Final = 5
 # Operators select these by hand, on a few pages of a list. For more, they use filters.

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
-from oncely.contract import AlreadyResolved, AnyContract, Proceed
-from oncely.domain.actors import operator_actor
-from oncely.domain.cancellation import cancel, cancelled_job, close_then_cancel
-from oncely.domain.closing import needs_closing
-from oncely.domain.effect_outcomes import BusinessWrite, LookupUnsupported
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.table_identity import may_have_lost_history
+from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
+from oncely.contracts.ports import AlreadyExists, Created, ForgedRow, JobInserter, TableOpen
+from oncely.core.actors import operator_actor
+from oncely.core.cancellation import cancel, cancelled_job, close_then_cancel
+from oncely.core.closing import needs_closing
+from oncely.core.effect_outcomes import BusinessWrite, LookupUnsupported
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.profiles import RetrySafety
+from oncely.core.table_identity import may_have_lost_history
 from oncely.operate.mark_job import MarkingRun
 from oncely.operate.repair_request import (
     BusinessRowConflict,
@@ -22,7 +23,6 @@ from oncely.operate.repair_request import (
     StaleVersion,
 )
 from oncely.operate.repair_write import claim_obstacle
-from oncely.ports import AlreadyExists, Created, ForgedRow, JobInserter, TableOpen
 from oncely.reconcile.reconciler import Reconciler
 
 

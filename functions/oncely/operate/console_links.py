@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
-from oncely.contract import AnyContract
-from oncely.domain.jobs import JobRow
-from oncely.provider import AnyProvider, ProviderSettings
-from oncely.settings import Settings
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.settings import Settings
+from oncely.core.job_row import JobRow
+from oncely.plugins.provider import AnyProvider, ProviderSettings
 
 # Fields of results that hold another id of the effect.
 _RESULT_IDS: Final = ("charge_id", "refund")

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.text import format_time, parse_time
+from oncely.alerts.alert_texts import audit_alert
+from oncely.contracts.ports import Alert, Clock, Notifier
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.text import format_time, parse_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
-from oncely.ports import Alert, Clock, Notifier
-from oncely.run.alert_texts import audit_alert
 
 # Longer than refunds and settlements take to fail, and shorter than reports are kept.
 MAX_WINDOW_DAYS: Final = 30

@@ -10,19 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from oncely.contract import AnyContract
-from oncely.domain.actors import operator_actor
-from oncely.domain.decisions import on_forged_row
-from oncely.domain.erasure import DataOwner, RecordEraser, is_complete, request_erasure
-from oncely.domain.erasure_log import ErasedJobs, ErasureEntry, Person
-from oncely.domain.errors import InvalidInputError, InvalidRequestError, UnavailableError
-from oncely.domain.history import proof_of_line
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.message import Message
-from oncely.operate.job_view import contract_for
-from oncely.operate.open_jobs import open_job_keys
-from oncely.ports import (
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message
+from oncely.contracts.ports import (
     BusinessTable,
     Clock,
     Dependencies,
@@ -34,10 +24,20 @@ from oncely.ports import (
     TableGuard,
     VersionConflict,
 )
-from oncely.publish.archive_history import ErasureLog
-from oncely.registry import ContractRegistry
-from oncely.search_ports import JobIndex, UnreadableRow
-from oncely.table_schema import TableSchema
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.search_ports import JobIndex, UnreadableRow
+from oncely.contracts.table_schema import TableSchema
+from oncely.core.actors import operator_actor
+from oncely.core.decisions import on_forged_row
+from oncely.core.erasure import DataOwner, RecordEraser, is_complete, request_erasure
+from oncely.core.errors import InvalidInputError, InvalidRequestError, UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.history.archive import ErasureLog
+from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
+from oncely.history.lines import proof_of_line
+from oncely.operate.job_view import contract_for
+from oncely.operate.open_jobs import open_job_keys
 
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20

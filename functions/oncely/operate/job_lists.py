@@ -11,14 +11,14 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, Self
 
-from oncely.domain.due import due_action
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
-from oncely.domain.text import format_time, parse_time
-from oncely.ports import Clock, DueEntry, DueIndex
-from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry
+from oncely.contracts.ports import Clock, DueEntry, DueIndex
+from oncely.contracts.search_ports import FinishedJobs, JobIndex, JobListEntry
+from oncely.core.due import due_action
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
+from oncely.core.text import format_time, parse_time
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(

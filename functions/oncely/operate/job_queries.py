@@ -7,13 +7,16 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time, support_text
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.ports import Clock, DueIndex, JobStore
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.search_ports import FinishedJobs, JobIndex, JobListEntry, UnreadableRow
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_key
+from oncely.core.lifecycle import Status
+from oncely.core.text import format_time, support_text
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
 from oncely.operate.job_lists import (
     ALL_ROWS,
@@ -26,9 +29,6 @@ from oncely.operate.job_lists import (
 )
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.verdicts import Verdict, verdicts
-from oncely.ports import Clock, DueIndex, JobStore
-from oncely.registry import ContractRegistry
-from oncely.search_ports import FinishedJobs, JobIndex, JobListEntry, UnreadableRow
 
 # A long-time customer may have more. Questions are usually about the newest.
 MAX_SEARCH_RESULTS: Final = 50

@@ -5,23 +5,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, assert_never
 
-from oncely.contract import AnyContract
-from oncely.domain.contract_description import ContractDescription
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.erasure import holds_only_proof
-from oncely.domain.errors import InvalidInputError, OncelyError
-from oncely.domain.event_records import EventRecord
-from oncely.domain.evidence import EvidenceEntry
-from oncely.domain.headlines import next_step, plain_reason, sentence
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Status
-from oncely.domain.masking import mask_json
-from oncely.domain.money import Money
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.repairs import Repair, RepairOption, repair_options, unreadable_job_options
-from oncely.domain.second_operator import PendingRepair
-from oncely.domain.text import format_minute, format_time, support_text
-from oncely.domain.timeline import (
+from oncely.alerts.headlines import next_step, plain_reason, sentence
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.description import ContractDescription
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.effect_outcomes import Json
+from oncely.core.erasure import holds_only_proof
+from oncely.core.errors import InvalidInputError, OncelyError
+from oncely.core.event_records import EventRecord
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
+from oncely.core.money import Money
+from oncely.core.profiles import RetrySafety
+from oncely.core.repairs import Repair, RepairOption, repair_options, unreadable_job_options
+from oncely.core.text import format_minute, format_time, support_text
+from oncely.operate.console_links import NO_SETTINGS, ConsoleLink, ConsoleLinks
+from oncely.operate.masking import mask_json
+from oncely.operate.rejects import RejectedMessages, RejectView
+from oncely.operate.second_operator_rules import PendingRepair
+from oncely.operate.timeline import (
     TimelineKind,
     describe_entry,
     describe_record,
@@ -30,9 +33,6 @@ from oncely.domain.timeline import (
     reported_events,
     timeline,
 )
-from oncely.operate.console_links import NO_SETTINGS, ConsoleLink, ConsoleLinks
-from oncely.operate.rejects import RejectedMessages, RejectView
-from oncely.registry import ContractRegistry
 
 
 @dataclass(frozen=True, kw_only=True)

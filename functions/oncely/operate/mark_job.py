@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.domain.closing import close_then_fail, needs_closing
-from oncely.domain.effect_outcomes import (
+from oncely.core.closing import close_then_fail, needs_closing
+from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
     LookupUnsupported,
     NotFound,
     StillOpen,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.manual_resolution import (
+from oncely.core.job_row import JobRow
+from oncely.core.manual_resolution import (
     objection_to_failed,
     objection_to_finished,
     objection_to_reference,
 )
-from oncely.domain.repairs import Repair
+from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     RepairDetails,

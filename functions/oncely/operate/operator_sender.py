@@ -7,11 +7,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.domain.repairs import Repair
-from oncely.domain.second_operator import REQUEST_VALIDITY, PendingRepair, hold_new_job
+from oncely.core.actors import operator_actor
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.repairs import Repair
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.operate.repair_request import (
     JobNotFound,
@@ -23,6 +22,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repairer import Repairer
 from oncely.operate.second_operator import needs_second_operator
+from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, hold_new_job
 
 # Each reads the business rows of one message.
 _READ_CONCURRENCY: Final = 8

@@ -6,23 +6,23 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from oncely.contract import providers_of
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.gate import (
+from oncely.alerts.headlines import review_cause
+from oncely.contracts.contract import providers_of
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.effect_outcomes import Json
+from oncely.core.lifecycle import Status
+from oncely.core.text import format_time
+from oncely.gates.rules import (
     PROVIDER_PREFIX,
     EndpointGroup,
     GateSnapshot,
     GateState,
     gate_name,
 )
-from oncely.domain.headlines import review_cause
-from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
 from oncely.operate.job_queries import MAX_PAGE_SIZE, JobQueries
 from oncely.operate.job_view import JobView
 from oncely.operate.pauses import entry_to_json, gates_to_json
-from oncely.provider import AnyProvider
-from oncely.registry import ContractRegistry
+from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
     from oncely.app_ports import Ports

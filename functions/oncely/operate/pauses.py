@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.contract import providers_of
-from oncely.domain.actors import operator_actor, operator_name
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidRequestError, UnavailableError
-from oncely.domain.gate import (
+from oncely.contracts.contract import providers_of
+from oncely.contracts.ports import Clock, GateTable
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.actors import operator_actor, operator_name
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidRequestError, UnavailableError
+from oncely.core.text import format_time, single_line
+from oncely.gates.rules import (
     PROVIDER_PREFIX,
     QUEUE_PREFIX,
     GateSnapshot,
@@ -15,9 +18,6 @@ from oncely.domain.gate import (
     PauseAction,
     PauseEntry,
 )
-from oncely.domain.text import format_time, single_line
-from oncely.ports import Clock, GateTable
-from oncely.registry import ContractRegistry
 
 MAX_REASON_LENGTH: Final = 300
 # Each retry lost a race with another operator.

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from oncely.contract import providers_of
-from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.errors import InvalidRequestError, OncelyError
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_type
-from oncely.domain.ledger import PaymentOwner
-from oncely.domain.text import support_line
+from oncely.contracts.contract import providers_of
+from oncely.contracts.ports import Dependencies
+from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.search_ports import HasLedger, JobIndex
+from oncely.core.effect_outcomes import LookupFailed
+from oncely.core.errors import InvalidRequestError, OncelyError
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_type
+from oncely.core.text import support_line
 from oncely.operate.job_queries import MAX_SEARCH_RESULTS, JobQueries, SearchResults
 from oncely.operate.set_up_table import IdentityTable
-from oncely.ports import Dependencies
-from oncely.provider import AnyProvider
-from oncely.registry import ContractRegistry
-from oncely.search_ports import HasLedger, JobIndex
+from oncely.plugins.ledger import PaymentOwner
+from oncely.plugins.provider import AnyProvider
 
 _NOT_ASKED: Final = (
     "No job has this id in its row, and it is not an id or email that a payment provider knows."

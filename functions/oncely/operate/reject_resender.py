@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from oncely.domain.actors import operator_actor
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidMessageError, InvalidRequestError
-from oncely.domain.masking import has_masked_email, unmask_json
+from oncely.core.actors import operator_actor
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidMessageError, InvalidRequestError
+from oncely.operate.masking import has_masked_email, unmask_json
 from oncely.operate.operator_sender import OperatorSend, OperatorSender, SendResult
 from oncely.operate.rejects import RejectedMessages, RejectView
 

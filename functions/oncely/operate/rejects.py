@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, InvalidRequestError
-from oncely.domain.text import format_time, mask_emails, support_line
-from oncely.ports import Clock
-from oncely.registry import ContractRegistry
+from oncely.contracts.ports import Clock
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, InvalidRequestError
+from oncely.core.text import format_time, mask_emails, support_line
 
 DEFAULT_WINDOW: Final = timedelta(days=7)
 MAX_REJECTS: Final = 200

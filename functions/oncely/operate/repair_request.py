@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
-from oncely.domain.repairs import Repair
-from oncely.domain.text import MAX_REASON_LENGTH, format_time
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
+from oncely.core.repairs import Repair
+from oncely.core.text import MAX_REASON_LENGTH, format_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
-from oncely.contract import AnyContract, PrecheckResult
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.contract import AnyContract, PrecheckResult
+from oncely.contracts.message import Message
+from oncely.contracts.ports import TableOpen
+from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
     LookupFailed,
@@ -13,11 +15,10 @@ from oncely.domain.effect_outcomes import (
     NotFound,
     Prepared,
 )
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.manual_resolution import objection_to_failed
-from oncely.domain.repairs import Repair, note
-from oncely.domain.table_identity import may_lack_reference
-from oncely.message import Message
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.manual_resolution import objection_to_failed
+from oncely.core.repairs import Repair, note
+from oncely.core.table_identity import may_lack_reference
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,
@@ -30,7 +31,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.operate.repair_write import RepairWriter, lookup_answer
-from oncely.ports import TableOpen
 from oncely.reconcile.lookup_effect import LookupResult, find_own_reference
 from oncely.reconcile.reconciler import Reconciler
 

@@ -4,27 +4,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contract import (
+from oncely.contracts.contract import (
     AlreadyResolved,
     AnyContract,
     Mismatch,
     NotThereYet,
     PrecheckResult,
 )
-from oncely.domain.actors import operator_actor
-from oncely.domain.due import escalate_if_values_changed
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.ports import BusinessWriteConflict, Swapped, VersionConflict
+from oncely.core.actors import operator_actor
+from oncely.core.due import escalate_if_values_changed
+from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
     EffectOutcome,
     Succeeded,
     short_label,
 )
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import fingerprint
-from oncely.domain.manual_resolution import resolve_manually, resolved_elsewhere
-from oncely.domain.repairs import Repair
-from oncely.domain.text import support_text
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import fingerprint
+from oncely.core.manual_resolution import resolve_manually, resolved_elsewhere
+from oncely.core.repairs import Repair
+from oncely.core.text import support_text
 from oncely.operate.repair_request import (
     NO_DETAILS,
     BusinessRowConflict,
@@ -35,7 +36,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     StaleVersion,
 )
-from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
 from oncely.run.attempt import row_after, would_swap
 

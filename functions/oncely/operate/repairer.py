@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from oncely.contract import PrecheckResult
-from oncely.domain.decisions import on_lookup_of_ended, reschedule
-from oncely.domain.effect_outcomes import Declined
-from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import is_job_key, job_type_of
-from oncely.domain.lifecycle import Event
-from oncely.domain.repairs import (
+from oncely.contracts.contract import PrecheckResult
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.decisions import on_lookup_of_ended, reschedule
+from oncely.core.effect_outcomes import Declined
+from oncely.core.errors import InvalidInputError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import is_job_key, job_type_of
+from oncely.core.lifecycle import Event
+from oncely.core.repairs import (
     Repair,
     RepairOption,
     can_reopen_without_lookup,
@@ -23,15 +24,9 @@ from oncely.domain.repairs import (
     repair_option,
     unreadable_job_option,
 )
-from oncely.domain.resubmissions import ResubmissionLimit
-from oncely.domain.schedule import later_run_at
-from oncely.domain.second_operator import (
-    REQUEST_VALIDITY,
-    PendingRepair,
-    SecondOperatorRule,
-    request_second_operator,
-)
-from oncely.domain.text import MAX_REASON_LENGTH, format_minute, support_text
+from oncely.core.resubmissions import ResubmissionLimit
+from oncely.core.schedule import later_run_at
+from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
@@ -54,7 +49,12 @@ from oncely.operate.repair_request import (
 from oncely.operate.repair_run import with_send_failure
 from oncely.operate.repair_write import ManualResolution, RepairWriter, values_changed_since
 from oncely.operate.second_operator import needs_second_operator
-from oncely.ports import TableBlocked, TableOpen
+from oncely.operate.second_operator_rules import (
+    REQUEST_VALIDITY,
+    PendingRepair,
+    SecondOperatorRule,
+    request_second_operator,
+)
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from oncely.reconcile.reconciler import Reconciler
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from oncely.domain.erasure_log import ErasedJobs, erase_restored
-from oncely.domain.errors import UnreadableRowError
-from oncely.domain.history import HistoryLine
-from oncely.domain.jobs import JobRow
-from oncely.domain.restore import is_unreadable, park_copied_row, restore_row
-from oncely.domain.table_identity import TableIdentity
+from oncely.contracts.ports import Clock, Created, ForgedRow, JobStore, Swapped
+from oncely.contracts.search_ports import HistoryReader, RowScan
+from oncely.core.errors import UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.table_identity import TableIdentity
+from oncely.history.archive import ErasureLog
+from oncely.history.erasure_log import ErasedJobs, erase_restored
+from oncely.history.lines import HistoryLine
+from oncely.history.restore import is_unreadable, park_copied_row, restore_row
 from oncely.operate.set_up_table import IdentityTable
-from oncely.ports import Clock, Created, ForgedRow, JobStore, Swapped
-from oncely.publish.archive_history import ErasureLog
-from oncely.search_ports import HistoryReader, RowScan
 
 
 @dataclass(frozen=True)

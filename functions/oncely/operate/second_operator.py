@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from oncely.contract import AlreadyResolved, AnyContract, PrecheckResult, Proceed
-from oncely.domain.jobs import JobRow
-from oncely.domain.money import Money
-from oncely.domain.repairs import Repair
-from oncely.domain.second_operator import SecondOperatorRule
+from oncely.contracts.contract import AlreadyResolved, AnyContract, PrecheckResult, Proceed
+from oncely.core.job_row import JobRow
+from oncely.core.money import Money
+from oncely.core.repairs import Repair
+from oncely.operate.second_operator_rules import SecondOperatorRule
 
 
 def needs_second_operator(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from oncely.domain.errors import OncelyError
-from oncely.domain.table_identity import TableIdentity
-from oncely.run.table_guard import TableInspector
+from oncely.core.errors import OncelyError
+from oncely.core.table_guard import TableInspector
+from oncely.core.table_identity import TableIdentity
 
 # Names of a plan: the deployment of the rows, and the job table.
 DEPLOYMENT: Final = "deployment"

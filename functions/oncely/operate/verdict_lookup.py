@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
+from oncely.contracts.ports import Dependencies, TableGuard, TableOpen
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
-from oncely.ports import Dependencies, TableGuard, TableOpen
 from oncely.reconcile.lookup_effect import lookup_effect
-from oncely.registry import ContractRegistry
 
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from oncely.domain.charges import ChargeSummary
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.lifecycle import IN_REVIEW, Event
-from oncely.domain.text import format_minute, format_time
-from oncely.domain.timeline import later_reports
+from oncely.core.effect_outcomes import Json
+from oncely.core.lifecycle import IN_REVIEW, Event
+from oncely.core.text import format_minute, format_time
+from oncely.operate.charges import ChargeSummary
 from oncely.operate.job_view import JobView
+from oncely.operate.timeline import later_reports
 
 _BASIS = "From our records, which the provider confirmed when each job ended."
 _OPEN_BASIS = "From our records. The provider has not confirmed all of them."

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.search_ports import PaymentLedger
+from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
     Json,
@@ -14,9 +15,8 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Prepared,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.money import Money
-from oncely.search_ports import PaymentLedger
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.core.money import Money
 
 # Proves that an existing contact is this record's.
 EMAIL_PROPERTY: Final = "email"

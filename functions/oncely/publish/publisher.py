@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import AnyContract
-from oncely.domain.decisions import on_forged_row
-from oncely.domain.ended_jobs import (
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message, encode_message
+from oncely.contracts.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.decisions import on_forged_row
+from oncely.core.ended_jobs import (
     MONEY_RETENTION,
     ROLLBACK_GRACE,
     awaits_publishing,
     mark_published,
     publishable_without_follow_ups,
 )
-from oncely.domain.errors import InvalidInputError, UnavailableError, UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.message import Message, encode_message
-from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
-from oncely.registry import ContractRegistry
+from oncely.core.errors import InvalidInputError, UnavailableError, UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
 
 # Publishing is mostly waiting. One job at a time, a stream shard would fall behind the workers.
 MAX_CONCURRENCY: Final = 10

@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from oncely.domain.decisions import on_lookup_of_ended
-from oncely.domain.effect_outcomes import Declined, LookupFailed
-from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.gate import EndpointGroup
-from oncely.domain.hints import (
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.decisions import on_lookup_of_ended
+from oncely.core.effect_outcomes import Declined, LookupFailed
+from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.hints import (
     DropReason,
     HintAction,
     ReportedState,
     action_for_hint,
     on_undecided_end,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.domain.provider_events import JobHint
-from oncely.ports import TableBlocked, TableOpen
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.gates.rules import EndpointGroup
+from oncely.plugins.events import JobHint
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.reconcile.reconciler import Reconciler
 

@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self, TypeAlias, assert_never
 
-from oncely.contract import providers_of
-from oncely.domain.errors import InvalidInputError
-from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.keys import JobKey
-from oncely.domain.provider_events import (
+from oncely.contracts.contract import providers_of
+from oncely.contracts.settings import Settings
+from oncely.core.errors import InvalidInputError
+from oncely.core.hints import DropReason, HintAction
+from oncely.core.keys import JobKey
+from oncely.plugins.events import (
     ChangedLater,
     ClaimReport,
     EventEnvelope,
     JobHint,
     ProviderEvent,
 )
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely.reconcile.event_hints import EventHints
 from oncely.reconcile.event_proofs import EventProofs
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.later_changes import LaterChanges, calls_provider
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
-from oncely.settings import Settings
 
 EventOutcome: TypeAlias = HintAction | DropReason
 

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.domain.decide import decide
-from oncely.domain.effect_outcomes import LookupFailed, Succeeded
-from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.event_records import EventMark, EventRecord
-from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.domain.proofs import claim_of_tag, ends_review, on_proof, with_event
-from oncely.domain.provider_events import ClaimReport, ProviderEvent
-from oncely.ports import TableBlocked, TableOpen
+from oncely.contracts.ports import TableBlocked, TableOpen
+from oncely.core.decide import decide
+from oncely.core.effect_outcomes import LookupFailed, Succeeded
+from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.hints import DropReason, HintAction
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.proofs import claim_of_tag, ends_review, on_proof, with_event
+from oncely.plugins.events import ClaimReport, ProviderEvent
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.reconcile.reconciler import Reconciler
 

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from oncely.domain.due import DueAction
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, InvalidMessageError, OncelyError
-from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, job_type_of
-from oncely.domain.text import format_time, parse_time
-from oncely.enqueue.new_row import own_row
-from oncely.flow.gate import Gate
-from oncely.ports import (
+from oncely.contracts.ports import (
     Clock,
     Dependencies,
     DueEntry,
@@ -29,7 +22,14 @@ from oncely.ports import (
     TableBlocked,
     TableGuard,
 )
-from oncely.registry import ContractRegistry
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.due import DueAction
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidInputError, InvalidMessageError, OncelyError
+from oncely.core.keys import MAX_KEY_LENGTH, JobKey, job_type_of
+from oncely.core.text import format_time, parse_time
+from oncely.enqueue.new_row import own_row
+from oncely.gates.gate import Gate
 
 # A manual sweep lists every job, and Step Functions passes at most 256 kB between states.
 MAX_SWEEP_LIMIT: Final = 200

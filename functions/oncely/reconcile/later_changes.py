@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import LookupFailed, NotFound
-from oncely.domain.errors import UnavailableError
-from oncely.domain.hints import DropReason, HintAction
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import JobKey, job_type_of
-from oncely.domain.lifecycle import Event
-from oncely.domain.provider_events import (
+from oncely.alerts import alert_texts
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.ports import TableBlocked, VersionConflict
+from oncely.core.effect_outcomes import LookupFailed, NotFound
+from oncely.core.errors import UnavailableError
+from oncely.core.hints import DropReason, HintAction
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey, job_type_of
+from oncely.core.lifecycle import Event
+from oncely.plugins.events import (
     EffectChange,
     ProviderEvent,
     action_for_change,
     is_recorded,
 )
-from oncely.ports import TableBlocked, VersionConflict
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely.reconcile.resolve_group import GroupResolver
-from oncely.run import alert_texts
 
 # Each retry lost a race with another writer; such races are rare.
 _MAX_CAS_RETRIES: Final = 5

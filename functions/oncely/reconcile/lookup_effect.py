@@ -4,9 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Mismatch, PrecheckResult
-from oncely.domain.due import flag_changed_values
-from oncely.domain.effect_outcomes import (
+from oncely.contracts.contract import (
+    AlreadyResolved,
+    AnyContract,
+    EffectCall,
+    Mismatch,
+    PrecheckResult,
+)
+from oncely.contracts.message import Message
+from oncely.contracts.ports import TableOpen
+from oncely.core.due import flag_changed_values
+from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -17,13 +25,11 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import fingerprint
-from oncely.domain.profiles import RetrySafety
-from oncely.domain.table_identity import may_have_lost_history, may_lack_reference
-from oncely.message import Message
-from oncely.ports import TableOpen
+from oncely.core.errors import NotConfiguredError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import fingerprint
+from oncely.core.profiles import RetrySafety
+from oncely.core.table_identity import may_have_lost_history, may_lack_reference
 
 
 @dataclass(frozen=True)

@@ -8,40 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
-from oncely.contract import AnyContract, Mismatch, NotThereYet
-from oncely.domain.decide import decide, escalate_if_other_deployment
-from oncely.domain.decisions import (
-    MESSAGE_GRACE,
-    escalate,
-    escalate_refused,
-    on_forged_row,
-    on_not_there_yet,
-    wait_for_run_at,
-)
-from oncely.domain.due import (
-    SweepStep,
-    escalate_if_values_changed,
-    hold_for_sweep,
-    resend,
-    sweep_step,
-)
-from oncely.domain.effect_outcomes import (
-    BusinessWrite,
-    EffectOutcome,
-    Json,
-    LeaseExpired,
-    LookupFailed,
-)
-from oncely.domain.errors import InvalidInputError
-from oncely.domain.gate import EndpointGroup
-from oncely.domain.jobs import Decision, JobRow, known_values
-from oncely.domain.keys import JobKey, fingerprint
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import RetryPolicy
-from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
-from oncely.flow.gate import Gate
-from oncely.message import Message, encode_message
-from oncely.ports import (
+from oncely.contracts.contract import AnyContract, Mismatch, NotThereYet
+from oncely.contracts.message import Message, encode_message
+from oncely.contracts.ports import (
     Clock,
     Created,
     Dependencies,
@@ -53,9 +22,40 @@ from oncely.ports import (
     TableGuard,
     TableOpen,
 )
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.decide import decide, escalate_if_other_deployment
+from oncely.core.decisions import (
+    MESSAGE_GRACE,
+    escalate,
+    escalate_refused,
+    on_forged_row,
+    on_not_there_yet,
+    wait_for_run_at,
+)
+from oncely.core.due import (
+    SweepStep,
+    escalate_if_values_changed,
+    hold_for_sweep,
+    resend,
+    sweep_step,
+)
+from oncely.core.effect_outcomes import (
+    BusinessWrite,
+    EffectOutcome,
+    Json,
+    LeaseExpired,
+    LookupFailed,
+)
+from oncely.core.errors import InvalidInputError
+from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.keys import JobKey, fingerprint
+from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import RetryPolicy
+from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
+from oncely.gates.gate import Gate
+from oncely.gates.rules import EndpointGroup
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
-from oncely.registry import ContractRegistry
 from oncely.run.attempt import DecisionResult, DecisionWriter
 
 ACTOR: Final = "reconciler"

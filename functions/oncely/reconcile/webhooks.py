@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import OncelyError
-from oncely.domain.provider_events import MAX_ENVELOPE_LENGTH, EventEnvelope, EventRule
-from oncely.ports import Dependencies, MessageSender
-from oncely.provider import AnyProvider
-from oncely.settings import Settings
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.ports import Dependencies, MessageSender
+from oncely.contracts.settings import Settings
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import OncelyError
+from oncely.plugins.events import MAX_ENVELOPE_LENGTH, EventEnvelope, EventRule
+from oncely.plugins.provider import AnyProvider
 
 # The queue of a function that sends events: its own, whatever the jobs' queues are called.
 EVENTS_QUEUE: Final = "events"

@@ -5,8 +5,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, assert_never
 
-from oncely.contract import AnyContract, EffectCall
-from oncely.domain.decisions import (
+from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.contracts.contract import AnyContract, EffectCall
+from oncely.contracts.ports import (
+    BusinessTable,
+    BusinessWriteConflict,
+    Clock,
+    JobStore,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
+from oncely.core.decisions import (
     on_business_conflict,
     on_late_outcome,
     outcome_before_sending,
@@ -14,8 +24,8 @@ from oncely.domain.decisions import (
     save_progress,
     save_reference,
 )
-from oncely.domain.due import reserve_alert
-from oncely.domain.effect_outcomes import (
+from oncely.core.due import reserve_alert
+from oncely.core.effect_outcomes import (
     Ambiguous,
     BusinessWrite,
     Declined,
@@ -27,24 +37,14 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.ended_jobs import MONEY_RETENTION, finalize_if_ended
-from oncely.domain.errors import InvariantError, NotConfiguredError, UnavailableError
-from oncely.domain.hints import keep_hint
-from oncely.domain.jobs import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
-from oncely.domain.lifecycle import ENDING, Event
-from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.domain.proofs import misses_proof
-from oncely.flow.gate import Gate
-from oncely.ports import (
-    BusinessTable,
-    BusinessWriteConflict,
-    Clock,
-    JobStore,
-    Swapped,
-    SwapResult,
-    VersionConflict,
-)
-from oncely.run.review_alerts import ReviewAlerter
+from oncely.core.ended_jobs import MONEY_RETENTION, finalize_if_ended
+from oncely.core.errors import InvariantError, NotConfiguredError, UnavailableError
+from oncely.core.hints import keep_hint
+from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
+from oncely.core.lifecycle import ENDING, Event
+from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
+from oncely.core.proofs import misses_proof
+from oncely.gates.gate import Gate
 
 _Outcome = TypeVar("_Outcome")
 _OTHER_OWNER: Final = "the job has another owner"

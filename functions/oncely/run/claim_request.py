@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from oncely.contract import AlreadyResolved, AnyContract, Proceed
-from oncely.domain.claims import Claim
-from oncely.domain.effect_outcomes import Succeeded
-from oncely.domain.jobs import CLOCK_SKEW
-from oncely.domain.keys import JobKey, fingerprint
-from oncely.message import Message
-from oncely.ports import TableOpen
+from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
+from oncely.contracts.message import Message
+from oncely.contracts.ports import TableOpen
+from oncely.core.claims import Claim
+from oncely.core.effect_outcomes import Succeeded
+from oncely.core.job_row import CLOCK_SKEW
+from oncely.core.keys import JobKey, fingerprint
 
 
 def build_claim(  # each is part of the row

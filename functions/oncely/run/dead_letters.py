@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.due import is_stranded, mark_stranded, on_dead_letter
-from oncely.domain.errors import InvalidInputError, UnavailableError
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import JobKey
+from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.contracts.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.due import is_stranded, mark_stranded, on_dead_letter
+from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
-from oncely.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
-from oncely.registry import ContractRegistry
 from oncely.run.attempt import DecisionWriter
-from oncely.run.review_alerts import ReviewAlerter
 
 ACTOR: Final = "dead letters"
 # Each retry lost a race with another writer of the row.

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from oncely.contract import AnyContract
-from oncely.domain.decisions import wait_for_run_at
-from oncely.domain.jobs import JobRow
+from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message
+from oncely.contracts.ports import Created, ForgedRow, JobStore, Swapped
+from oncely.core.decisions import wait_for_run_at
+from oncely.core.job_row import JobRow
 from oncely.enqueue.new_row import row_from_message
-from oncely.message import Message
-from oncely.ports import Created, ForgedRow, JobStore, Swapped
 from oncely.run.outcomes import NotAttempted, Scheduled
-from oncely.run.review_alerts import ReviewAlerter
 
 _LOST_RACE: Final = "its row changed just now"
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from oncely.domain.claims import Claim, has_conflict
-from oncely.domain.decisions import on_held
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
-from oncely.flow.local_gate import Hold
-from oncely.ports import Swapped
+from oncely.contracts.ports import Swapped
+from oncely.core.claims import Claim, has_conflict
+from oncely.core.decisions import on_held
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.gates.local_gate import Hold
 from oncely.run.early_message import EarlyMessage
 from oncely.run.outcomes import Conflict, Held
 

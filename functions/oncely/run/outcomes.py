@@ -5,10 +5,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from oncely.domain.jobs import Decision, JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.ports import JobResult
+from oncely.contracts.ports import JobResult
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
 
 
 class DuplicateReason(StrEnum):

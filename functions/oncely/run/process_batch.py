@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
-from oncely.ports import Clock, MessageSource, RejectQueue
+from oncely.contracts.ports import Clock, MessageSource, RejectQueue
 from oncely.run.outcomes import (
     AwaitingResolution,
     Cancelled,

@@ -6,49 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
-from oncely.contract import AlreadyResolved, AnyContract, Mismatch, NotThereYet, Proceed
-from oncely.domain.claims import (
-    Claim,
-    ClaimFailure,
-    can_reopen,
-    classify_claim_failure,
-    on_prerequisite_not_met,
-    prerequisite_refusal,
-)
-from oncely.domain.decide import decide, guard_before_effect
-from oncely.domain.decisions import (
-    MESSAGE_GRACE,
-    MIN_ROW_WAIT,
-    escalate,
-    on_not_there_yet,
-    on_refused_message,
-    on_unusable_secret,
-)
-from oncely.domain.effect_outcomes import (
-    Anomalous,
-    BusinessWrite,
-    EffectOutcome,
-    LeaseExpired,
-    NotFound,
-    NotSent,
-    Succeeded,
-)
-from oncely.domain.errors import (
-    InvalidInputError,
-    InvariantError,
-    NotConfiguredError,
-    UnavailableError,
-)
-from oncely.domain.jobs import Decision, JobRow, known_values
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.resubmissions import ResubmissionLimit
-from oncely.domain.table_identity import may_lack_reference
-from oncely.enqueue.new_row import run_at_of_message
-from oncely.flow.gate import Gate
-from oncely.flow.local_gate import Hold
-from oncely.message import Message, encode_message
-from oncely.ports import (
+from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.contracts.contract import AlreadyResolved, AnyContract, Mismatch, NotThereYet, Proceed
+from oncely.contracts.message import Message, encode_message
+from oncely.contracts.ports import (
     Claimed,
     ClaimFailed,
     Clock,
@@ -60,7 +21,47 @@ from oncely.ports import (
     TableGuard,
     TableOpen,
 )
-from oncely.registry import ContractRegistry
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.claims import (
+    Claim,
+    ClaimFailure,
+    can_reopen,
+    classify_claim_failure,
+    on_prerequisite_not_met,
+    prerequisite_refusal,
+)
+from oncely.core.decide import decide, guard_before_effect
+from oncely.core.decisions import (
+    MESSAGE_GRACE,
+    MIN_ROW_WAIT,
+    escalate,
+    on_not_there_yet,
+    on_refused_message,
+    on_unusable_secret,
+)
+from oncely.core.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    LeaseExpired,
+    NotFound,
+    NotSent,
+    Succeeded,
+)
+from oncely.core.errors import (
+    InvalidInputError,
+    InvariantError,
+    NotConfiguredError,
+    UnavailableError,
+)
+from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.resubmissions import ResubmissionLimit
+from oncely.core.table_identity import may_lack_reference
+from oncely.enqueue.new_row import run_at_of_message
+from oncely.gates.gate import Gate
+from oncely.gates.local_gate import Hold
 from oncely.run.attempt import DecisionResult, DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.run.claim_request import build_claim
 from oncely.run.early_message import EarlyMessage
@@ -86,7 +87,6 @@ from oncely.run.outcomes import (
     Waiting,
     ready_outcome,
 )
-from oncely.run.review_alerts import ReviewAlerter
 
 ACTOR: Final = "worker"
 _LOST_RACE: Final = "lost a race to claim it"

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
-from oncely.aws.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
-from oncely.domain.effect_outcomes import NotSent
-from oncely.domain.profiles import COMMIT_BUDGET
-from oncely.message import encode_message
+from oncely.contracts.message import encode_message
+from oncely.core.effect_outcomes import NotSent
+from oncely.core.profiles import COMMIT_BUDGET
+from oncely.operate.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely.testing.digest import Digester
 from oncely.testing.in_process import InProcessSandbox, in_process_network
 from oncely.testing.interception import InterceptedObject, Interceptor

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.aws.s3_erasure_log import S3ErasureLog
-from oncely.domain.erasure import is_complete
-from oncely.domain.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
-from oncely.domain.errors import InvalidRequestError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
+from oncely.core.erasure import is_complete
+from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.history.archive import RowChange
+from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
+from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.operate.erase import Erasure
-from oncely.publish.archive_history import RowChange
 from oncely.testing.base_simulation import END_FAULTS
 from oncely.testing.simulated_services import ARCHIVE
 from oncely.testing.tasks import SimulatedProcess, Task

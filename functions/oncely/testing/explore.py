@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from oncely.contract import AnyContract
-from oncely.domain.lifecycle import ENDED
-from oncely.job_settings import JobSettings
-from oncely.provider import AnyProvider
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_settings import JobSettings
+from oncely.core.lifecycle import ENDED
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
 from oncely.testing.rows import BusinessRows

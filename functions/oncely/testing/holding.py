@@ -3,8 +3,9 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from oncely.aws.own_tables import GATES
-from oncely.domain.gate import (
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.gates.rules import (
     EndpointGroup,
     GateSnapshot,
     GateState,
@@ -14,8 +15,7 @@ from oncely.domain.gate import (
     gate_name,
     open_circuit,
 )
-from oncely.domain.jobs import JobRow
-from oncely.domain.lifecycle import Event
+from oncely.operate.own_tables import GATES
 from oncely.testing.scenario import GateClosing
 from oncely.testing.tasks import SimulatedProcess, Task
 

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.domain.history import history_line
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.table_identity import TableIdentity
-from oncely.ports import TableBlocked
-from oncely.run.table_guard import RETRY_AFTER
+from oncely.contracts.ports import TableBlocked
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.table_guard import RETRY_AFTER
+from oncely.core.table_identity import TableIdentity
+from oncely.history.lines import history_line
+from oncely.operate.own_tables import GATES, JOBS
 from oncely.testing.memory_aws.dynamodb import Item, Key
 from oncely.testing.rows import JobRows
 from oncely.testing.scenario import RestoreMode, Scenario

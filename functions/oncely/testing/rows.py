@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from oncely.aws.dynamodb_sweep_leases import LEASE_KEY_PREFIX
-from oncely.aws.job_rows import deserialize_job, deserialize_row, serialize, serialize_job
-from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey, is_job_type
-from oncely.domain.text import parse_time
-from oncely.table_schema import KeySchema, TableSchema
+from oncely.contracts.table_schema import KeySchema, TableSchema
+from oncely.core.errors import UnreadableRowError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, is_job_type
+from oncely.core.row_items import deserialize_job, deserialize_row, serialize, serialize_job
+from oncely.core.text import parse_time
+from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX
 from oncely.testing.memory_aws.dynamodb import Item, MemoryDynamo
 
 BusinessRow = dict[str, object]

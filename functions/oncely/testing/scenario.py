@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from oncely.contract import AnyContract
-from oncely.domain.alert_budget import AlertLimits
-from oncely.domain.erasure_log import Person
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey
-from oncely.domain.repairs import Repair
-from oncely.job_settings import JobSettings
-from oncely.provider import ProviderSettings
+from oncely.alerts.budget import AlertLimits
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_settings import JobSettings
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.repairs import Repair
+from oncely.history.erasure_log import Person
+from oncely.plugins.provider import ProviderSettings
 from oncely.testing.in_process import InProcessSandbox
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions

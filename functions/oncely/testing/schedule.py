@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         'oncely.testing needs the package greenlet: pip install "oncely[testing]"', name=error.name
     ) from error
 
-from oncely.domain.errors import InvariantError
+from oncely.core.errors import InvariantError
 from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
 from oncely.testing.tasks import START, SimulatedProcess, Task
 from oncely.testing.trace import format_value

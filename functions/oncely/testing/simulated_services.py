@@ -9,23 +9,23 @@ from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
-from oncely.aws.dynamodb_alert_budget import DynamoAlertBudget
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.aws.ports import AwsPorts
-from oncely.aws.s3_erasure import S3ErasableArchive
+from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.aws.sns import SnsNotifier
-from oncely.contract import AnyContract, providers_of
-from oncely.domain.ended_jobs import PROOF_RETENTION
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
-from oncely.flow.gate import SNAPSHOT_AGE, Gate
-from oncely.http.network import Network
-from oncely.job_settings import JobSettings
-from oncely.ports import Alert
-from oncely.provider import AnyProvider, Provider, ProviderSettings
-from oncely.run.table_guard import CheckedTable
-from oncely.settings import Settings, configured_providers_of
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.ports import Alert
+from oncely.contracts.settings import Settings, configured_providers_of
+from oncely.core.ended_jobs import PROOF_RETENTION
+from oncely.core.errors import NotConfiguredError
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.table_guard import CheckedTable
+from oncely.gates.gate import SNAPSHOT_AGE, Gate
+from oncely.history.s3_erasure import S3ErasableArchive
+from oncely.operate.own_tables import GATES, JOBS
+from oncely.plugins.network import Network
+from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
+from oncely.ports import AwsPorts
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
 from oncely.testing.memory_aws.account import MemoryAws

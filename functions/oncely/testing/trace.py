@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass
 
-from oncely.domain.jobs import JobRow
+from oncely.core.job_row import JobRow
 
 _MAX_LENGTH = 110
 

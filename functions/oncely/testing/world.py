@@ -7,21 +7,21 @@ from functools import partial
 from typing import Final, assert_never
 
 from oncely.app import App
-from oncely.aws.own_tables import GATES, JOBS
-from oncely.domain.ended_jobs import awaits_publishing
-from oncely.domain.erasure import holds_only_proof
-from oncely.domain.errors import InvariantError, UnavailableError
-from oncely.domain.jobs import JobRow
-from oncely.domain.keys import JobKey, is_job_type
-from oncely.domain.lifecycle import IN_REVIEW, Status
-from oncely.domain.profiles import RetryPolicy
-from oncely.domain.repairs import Repair
-from oncely.domain.schedule import latest_run_at
-from oncely.message import encode_message
+from oncely.contracts.message import encode_message
+from oncely.contracts.registry import ContractRegistry
+from oncely.core.ended_jobs import awaits_publishing
+from oncely.core.erasure import holds_only_proof
+from oncely.core.errors import InvariantError, UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, is_job_type
+from oncely.core.lifecycle import IN_REVIEW, Status
+from oncely.core.profiles import RetryPolicy
+from oncely.core.repairs import Repair
+from oncely.core.schedule import latest_run_at
+from oncely.operate.own_tables import GATES, JOBS
 from oncely.operate.repair_request import NO_VERSION, Repaired, RepairRequest
 from oncely.operate.restore_proofs import Declaration
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
-from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import (
     Conflict,

@@ -22,7 +22,7 @@ from oncely.cli.health_checks.queues import check_queues
 from oncely.cli.health_checks.retention import check_history, check_retention
 from oncely.cli.health_checks.stack import check_job_settings, check_outputs, check_stack
 from oncely.cli.health_checks.tables import check_tables
-from oncely.health import Finding
+from oncely.plugins.health import Finding
 
 Check: TypeAlias = Callable[[DeployedStack], Iterator[Finding]]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from oncely.alarm_description import AlarmDescription
+from oncely.aws.alarm_description import AlarmDescription
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.health import Finding, failed, passed, warned
+from oncely.plugins.health import Finding, failed, passed, warned
 
 _MAX_ALARM_NAMES: Final = 100  # CloudWatch's limit for one request
 _DEPLOY: Final = "deploy the stack again"

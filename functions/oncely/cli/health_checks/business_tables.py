@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.health import Finding, failed, passed, warned
-from oncely.settings import pascal_case
-from oncely.table_schema import Column, ColumnType, IndexSchema, KeySchema, TableSchema
+from oncely.contracts.settings import pascal_case
+from oncely.contracts.table_schema import Column, ColumnType, IndexSchema, KeySchema, TableSchema
+from oncely.plugins.health import Finding, failed, passed, warned
 
 # Samples: a business table may have millions of rows.
 MAX_ROWS: Final = 5_000

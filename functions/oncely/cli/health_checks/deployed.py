@@ -9,10 +9,10 @@ from typing import Any
 
 from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection
-from oncely.contract import AnyContract, providers_of
-from oncely.provider import AnyProvider
-from oncely.settings import EXISTING_TABLES_OUTPUT, pascal_case
-from oncely.table_schema import TableSchema
+from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.settings import EXISTING_TABLES_OUTPUT, pascal_case
+from oncely.contracts.table_schema import TableSchema
+from oncely.plugins.provider import AnyProvider
 
 AwsDescription = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.health import Finding, failed, passed, warned
+from oncely.plugins.health import Finding, failed, passed, warned
 
 # The queue workers have their own limits. This is for the reconciler, which resolves 10 jobs
 # concurrently, the stream, the schedule and the admin page.

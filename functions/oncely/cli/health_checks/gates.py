@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.health_checks.jobs import format_age
-from oncely.domain.actors import operator_name
-from oncely.health import Finding, passed, warned
+from oncely.core.actors import operator_name
+from oncely.plugins.health import Finding, passed, warned
 
 
 def check_gates(deployed: DeployedStack) -> Iterator[Finding]:

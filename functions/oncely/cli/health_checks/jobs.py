@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.health import Finding, failed, passed, warned
+from oncely.plugins.health import Finding, failed, passed, warned
 
 _RUNBOOK: Final = "see docs/operations.md#reconciler-failing"
 # The same as the alarm on the oldest unresolved job.

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oncely.aws.errors import AWS_ERRORS, error_code
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.stack_connection import StackConnection
-from oncely.health import Finding, failed, passed, warned
-from oncely.provider import AnyProvider, ApiKeyCheck, ProviderAccess
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.core.aws_errors import AWS_ERRORS, error_code
+from oncely.plugins.health import Finding, failed, passed, warned
+from oncely.plugins.provider import AnyProvider, ApiKeyCheck, ProviderAccess
 
 _NOT_SET: Final = "not set: its jobs cannot run"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.health import Finding, failed, passed, warned
+from oncely.plugins.health import Finding, failed, passed, warned
 
 # AWS's advice: a batch may be throttled and retried before its messages become visible again.
 VISIBILITY_FACTOR: Final = 6

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.health import Finding, failed, passed, warned
+from oncely.history.s3_reader import S3HistoryReader
+from oncely.plugins.health import Finding, failed, passed, warned
 
 
 def check_retention(deployed: DeployedStack) -> Iterator[Finding]:

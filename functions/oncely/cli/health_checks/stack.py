@@ -6,8 +6,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.health import Finding, failed, passed, warned
-from oncely.settings import describe_job_settings, job_setting_output, pascal_case
+from oncely.contracts.settings import describe_job_settings, job_setting_output, pascal_case
+from oncely.plugins.health import Finding, failed, passed, warned
 
 _DEPLOY: Final = "deploy it again (`cdk deploy`, or `make deploy` in a clone of Oncely)"
 _ROLLED_BACK: Final = "UPDATE_ROLLBACK_COMPLETE"

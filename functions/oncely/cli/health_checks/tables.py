@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from oncely.aws import dynamodb_due_index as due_index
-from oncely.aws import dynamodb_job_index as job_finder
-from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
-from oncely.domain.table_identity import blocking_reason
-from oncely.domain.text import format_minute
-from oncely.health import Finding, failed, passed, warned
-from oncely.settings import pascal_case
+from oncely.contracts.settings import pascal_case
+from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.table_identity import blocking_reason
+from oncely.core.text import format_minute
+from oncely.operate import job_index as job_finder
+from oncely.plugins.health import Finding, failed, passed, warned
+from oncely.reconcile import due_index
 
 _JOBS: Final = "jobs"
 _TTL: Final = "expires_at"

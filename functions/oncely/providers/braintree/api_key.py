@@ -1,7 +1,7 @@
 """Checks an API key at Braintree, together with the merchant accounts it is used for."""
 
-from oncely.domain.errors import NotConfiguredError
-from oncely.provider import ApiKeyCheck
+from oncely.core.errors import NotConfiguredError
+from oncely.plugins.provider import ApiKeyCheck
 from oncely.providers.braintree.plugin import BraintreeSettings
 
 

@@ -8,10 +8,10 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
-from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
-from oncely.domain.money import Money
-from oncely.domain.text import format_time, parse_time
+from oncely.core.effect_outcomes import LookupFailed
+from oncely.core.money import Money
+from oncely.core.text import format_time, parse_time
+from oncely.plugins.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
 from oncely.providers.braintree.responses import (
     REQUEST_ERRORS,
     Transaction,

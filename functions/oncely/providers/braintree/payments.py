@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -18,7 +18,7 @@ from oncely.domain.effect_outcomes import (
     Prepared,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
 from oncely.providers.braintree.refunds import BraintreeRefunds
 from oncely.providers.braintree.request_keys import proves_nothing, send_with_key, void

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.profiles import ProviderProfile
-from oncely.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
+from oncely.core.errors import NotConfiguredError
+from oncely.core.profiles import ProviderProfile
+from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:
     from oncely.providers.interfaces import RefundingPaymentProvider

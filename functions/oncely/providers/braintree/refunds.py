@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -22,8 +22,8 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey
-from oncely.domain.money import Money
+from oncely.core.keys import IdempotencyKey
+from oncely.core.money import Money
 from oncely.providers.braintree.request_keys import (
     FAILED_BEFORE,
     error_codes,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key
+from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key
 from oncely.providers.braintree.sdk import TransactionErrors
 
 NOT_ALLOWED: Final = TransactionErrors.ApiRequestKeyNotAllowed

@@ -8,7 +8,7 @@ from xml.parsers.expat import ExpatError
 
 import requests
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -20,7 +20,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.http.requests_session import was_never_sent
+from oncely.plugins.requests_session import was_never_sent
 from oncely.providers.braintree.request_keys import error_codes
 from oncely.providers.braintree.sdk import (
     AuthenticationError,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from xml.etree import ElementTree as ET  # reads the requests of our own tests
 from xml.sax.saxutils import escape
 
-from oncely.domain.money import Money
+from oncely.core.money import Money
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
 from oncely.testing.sandbox.ledger import EffectState, ProviderLedger, RecordedEffect, job_key_in

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncely.provider import ApiKeyCheck
+from oncely.plugins.provider import ApiKeyCheck
 from oncely.providers.hubspot.paths import CONTACTS
 
 _ACCEPTED: Final = frozenset({200, 429})  # HubSpot rate-limits only known keys

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from urllib3 import PoolManager, Retry, Timeout
 
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
-from oncely.http.network import INTERNET, Network
-from oncely.http.request_deadline import apply_deadline, request_deadline
-from oncely.http.request_gate import UNGATED, RequestGate
+from oncely.core.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
+from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.request_deadline import apply_deadline, request_deadline
+from oncely.plugins.request_gate import UNGATED, RequestGate
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,

@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Final
 
-from oncely.domain.facts import Fact, ProviderFacts
+from oncely.plugins.facts import Fact, ProviderFacts
 
 _READ: Final = date(2026, 11, 18)
 _TIERS: Final = "https://developers.hubspot.com/apisbytier"

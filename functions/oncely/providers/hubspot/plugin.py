@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from oncely.domain.gate import shared_limit
-from oncely.domain.profiles import ProviderProfile
-from oncely.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
+from oncely.core.profiles import ProviderProfile
+from oncely.gates.rules import shared_limit
+from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:
     from oncely.providers.interfaces import Crm

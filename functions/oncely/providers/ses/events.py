@@ -11,11 +11,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.event_records import EventMark
-from oncely.domain.hints import DropReason
-from oncely.domain.keys import JobKey, is_job_key
-from oncely.domain.provider_events import ClaimReport, EventEnvelope, EventRule, ProviderEvent
+from oncely.core.effect_outcomes import Json
+from oncely.core.event_records import EventMark
+from oncely.core.hints import DropReason
+from oncely.core.keys import JobKey, is_job_key
+from oncely.plugins.events import ClaimReport, EventEnvelope, EventRule, ProviderEvent
 
 SOURCE: Final = "aws.ses"
 KEY_TAG: Final = "oncely_key"

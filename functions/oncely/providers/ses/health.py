@@ -5,7 +5,7 @@ from email.utils import parseaddr
 from typing import Any, Final
 
 from oncely import Finding, failed, passed, warned
-from oncely.aws.errors import AWS_ERRORS, error_code
+from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely.providers.ses.events import EVENT_TYPES
 
 _PRODUCTION_ACCESS: Final = (

@@ -22,11 +22,11 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from oncely.aws.errors import error_code
-from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.http.request_deadline import request_deadline
-from oncely.http.request_gate import UNGATED, GatedResponse, RequestGate
+from oncely.core.aws_errors import error_code
+from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.plugins.request_deadline import request_deadline
+from oncely.plugins.request_gate import UNGATED, GatedResponse, RequestGate
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.events import JOB_TAG, KEY_TAG, job_tag
 from oncely.providers.ses.plugin import PROFILE

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from oncely.domain.errors import NotConfiguredError
-from oncely.domain.gate import EndpointGroup, RateLimit
-from oncely.domain.hints import DropReason
-from oncely.domain.profiles import ProviderProfile
-from oncely.domain.provider_events import EventEnvelope, EventRule, ProviderEvent
-from oncely.health import Finding
-from oncely.provider import IamGrant, Provider, ProviderAccess, ProviderSettings, StackResource
+from oncely.core.errors import NotConfiguredError
+from oncely.core.hints import DropReason
+from oncely.core.profiles import ProviderProfile
+from oncely.gates.rules import EndpointGroup, RateLimit
+from oncely.plugins.events import EventEnvelope, EventRule, ProviderEvent
+from oncely.plugins.health import Finding
+from oncely.plugins.provider import (
+    IamGrant,
+    Provider,
+    ProviderAccess,
+    ProviderSettings,
+    StackResource,
+)
 from oncely.providers.ses import events
 
 if TYPE_CHECKING:

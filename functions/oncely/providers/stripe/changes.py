@@ -5,10 +5,10 @@ from typing import Final
 
 import stripe
 
-from oncely.domain.effect_outcomes import LookupFailed, NotFound
-from oncely.domain.keys import JobKey, is_job_key
-from oncely.domain.money import Money
-from oncely.domain.provider_events import ChangeKind, EffectChange
+from oncely.core.effect_outcomes import LookupFailed, NotFound
+from oncely.core.keys import JobKey, is_job_key
+from oncely.core.money import Money
+from oncely.plugins.events import ChangeKind, EffectChange
 from oncely.providers.stripe.responses import describe_error, is_definitive, metadata_owner
 
 # More refunds than a charge has in practice.

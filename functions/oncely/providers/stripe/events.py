@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.effect_outcomes import Json
-from oncely.domain.hints import DropReason, ReportedState
-from oncely.domain.keys import JobKey, is_job_key
-from oncely.domain.provider_events import (
+from oncely.core.effect_outcomes import Json
+from oncely.core.hints import DropReason, ReportedState
+from oncely.core.keys import JobKey, is_job_key
+from oncely.plugins.events import (
     ChangedLater,
     EventEnvelope,
     EventRule,

@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Final
 
-from oncely.domain.facts import Fact, ProviderFacts, Sdk
+from oncely.plugins.facts import Fact, ProviderFacts, Sdk
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE
 
 _READ: Final = date(2026, 11, 18)

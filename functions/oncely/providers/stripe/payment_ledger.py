@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import stripe
 
-from oncely.domain.effect_outcomes import LookupFailed
-from oncely.domain.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
-from oncely.domain.money import Money
+from oncely.core.effect_outcomes import LookupFailed
+from oncely.core.money import Money
+from oncely.plugins.ledger import EntryKind, EntryState, LedgerEntry, LedgerPage, PaymentOwner
 from oncely.providers.stripe.responses import describe_error, is_definitive, metadata_owner
 
 _PAGE_SIZE: Final = 100

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import stripe
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -23,13 +23,13 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.errors import GateClosedError
-from oncely.domain.gate import EndpointGroup
-from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.http.network import INTERNET, Network
-from oncely.http.request_deadline import request_deadline
-from oncely.http.request_gate import UNGATED, RequestGate
-from oncely.http.requests_session import deadline_session
+from oncely.core.errors import GateClosedError
+from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.gates.rules import EndpointGroup
+from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.request_deadline import request_deadline
+from oncely.plugins.request_gate import UNGATED, RequestGate
+from oncely.plugins.requests_session import deadline_session
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payment_ledger import StripePaymentLedger
 from oncely.providers.stripe.plugin import PROFILE

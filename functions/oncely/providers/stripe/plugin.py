@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from oncely.domain.effect_outcomes import Json, LookupFailed, NotFound
-from oncely.domain.gate import EndpointGroup, RateLimit
-from oncely.domain.hints import DropReason
-from oncely.domain.profiles import ProviderProfile
-from oncely.domain.provider_events import (
+from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
+from oncely.core.hints import DropReason
+from oncely.core.profiles import ProviderProfile
+from oncely.gates.rules import EndpointGroup, RateLimit
+from oncely.plugins.events import (
     EffectChange,
     EventEnvelope,
     EventRule,
     ProviderEvent,
     webhook_source,
 )
-from oncely.provider import Provider, ProviderAccess, ProviderSettings
+from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.providers.stripe import events
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Final
 
 import stripe
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -17,9 +17,9 @@ from oncely.domain.effect_outcomes import (
     Pending,
     Succeeded,
 )
-from oncely.domain.keys import IdempotencyKey
-from oncely.domain.money import Money
-from oncely.domain.provider_events import EffectChange
+from oncely.core.keys import IdempotencyKey
+from oncely.core.money import Money
+from oncely.plugins.events import EffectChange
 from oncely.providers.interfaces import ChargeState, Refund, absent_refund
 from oncely.providers.stripe.changes import read_change
 from oncely.providers.stripe.responses import (

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import stripe
 
-from oncely.domain.effect_outcomes import (
+from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -18,7 +18,7 @@ from oncely.domain.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.http.requests_session import was_never_sent
+from oncely.plugins.requests_session import was_never_sent
 from oncely.providers.interfaces import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})

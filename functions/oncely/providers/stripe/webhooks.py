@@ -7,7 +7,7 @@ from typing import Final
 
 from stripe import SignatureVerificationError, WebhookSignature
 
-from oncely.domain.effect_outcomes import Json
+from oncely.core.effect_outcomes import Json
 
 # As old as Stripe's own default allows, and as far ahead: the SDK accepts any time in the future,
 # so that one request could be replayed for years. A replay is a duplicate, which changes nothing.

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, lru_cache, wraps
 from typing import Any, Final, TypeAlias
 
-from oncely.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
 from oncely.testing.memory_aws.attribute_values import (
     RefusedError,
     Value,

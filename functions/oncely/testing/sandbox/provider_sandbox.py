@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pkgutil import resolve_name
 from typing import Any, ClassVar
 
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.memory_aws.calls import MemoryClient
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import (

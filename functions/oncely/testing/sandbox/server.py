@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from oncely.provider import AnyProvider
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
 from oncely.testing.sandbox.http_messages import (
     SandboxRequest,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from botocore.exceptions import ClientError
 
-from oncely.domain.text import format_time
+from oncely.core.text import format_time
 from oncely.providers.ses.events import SET_TAG
 from oncely.providers.ses.mailer import KEY_HEADER
 from oncely.testing.memory_aws.calls import MemoryClient, client_error, operation

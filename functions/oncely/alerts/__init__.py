@@ -1,0 +1,1 @@
+"""What operators are alerted to, within a budget."""

@@ -1,0 +1,281 @@
+"""Alert texts: impact first, then what is known and unknown, and the command to run next."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.alerts.budget import (
+    AlertCause,
+    AlertDigest,
+    AlertKind,
+    kind_of_key,
+    review_kind,
+)
+from oncely.alerts.review_texts import impact, known_facts, open_question
+from oncely.contracts.ports import Alert
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
+from oncely.core.repairs import Repair
+from oncely.core.text import format_duration, format_minute, format_time, support_line
+from oncely.plugins.events import EffectChange
+
+
+def review_alert(job: JobRow, *, stack: str, can_look_up: bool = True) -> Alert:
+    """The alert for a job that needs review. `can_look_up` if the provider can be asked."""
+    lines = [
+        impact(job),
+        f"Job: {job.job_key}",
+        f"Status: {job.status.label} ({job.status})",
+        f"Reason: {support_line(job.last_error or 'no reason was recorded')}",
+        *(f"Known: {fact}" for fact in known_facts(job)),
+        f"Unknown: {open_question(job)}",
+        f"Next: {show_command(job.job_key, stack)}",
+        *([f"Then: {lookup_command(job.job_key, stack)}"] if can_look_up else []),
+    ]
+    return Alert(
+        subject=f"Oncely: {job.job_key} {job.status.label}",
+        text="\n".join(lines),
+        kind=review_kind(job),
+        names=(job.job_key,),
+    )
+
+
+def conflict_alert(key: JobKey, reason: str, *, stack: str) -> Alert:
+    """The alert for a message whose key belongs to a job with other business values."""
+    lines = [
+        "A message was rejected and nothing was sent for it. The existing job is unchanged.",
+        f"Job: {key}",
+        f"Reason: {support_line(reason)}",
+        "Known: the message is in the rejects queue, with this reason",
+        "Unknown: which of the two messages is correct",
+        f"Next: {show_command(key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: conflicting message for {key}",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.CONFLICT, key, reason),
+        names=(key,),
+        once=True,
+    )
+
+
+def orphaned_outcome_alert(key: JobKey, outcome: str, *, stack: str) -> Alert:
+    """The alert for an outcome of a job whose row was deleted."""
+    lines = [
+        "The provider reported an outcome that could not be recorded: the job's row was deleted.",
+        f"Job: {key}",
+        f"Outcome: {support_line(outcome)}",
+        "Known: no new row was created, and no business row was changed",
+        "Unknown: who deleted the row, and what the business rows should say",
+        f"Next: {show_command(key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: {key} has no row",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.ORPHANED_OUTCOME, key),
+        names=(key,),
+        once=True,
+    )
+
+
+def forged_row_alert(key: JobKey, status: str, *, stack: str) -> Alert:
+    """The alert for a row that none of our functions wrote, and that a message replaces."""
+    reason = f"a forged row was {status}"
+    lines = [
+        "Somebody tried to block this job. Nothing was sent yet, and a valid message runs it.",
+        f"Job: {key}",
+        f"Reason: {reason}",
+        "Known: no worker had claimed the row, and Oncely had not written it. Nothing of it stays",
+        "Unknown: who inserted it. Every producer of this queue can",
+        f"Next: {show_command(key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: forged row of {key}",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.FORGED_ROW, key, reason),
+        names=(key,),
+        once=True,
+    )
+
+
+def dead_letter_alert(dead_letters: Iterable[tuple[str, str]], *, stack: str) -> Alert:
+    """The alert for dead letters, each with its job key or message id and what happens to it."""
+    letters = tuple(dead_letters)
+    lines = [f"{name}: {support_line(reason)}" for name, reason in letters]
+    text = [
+        "No jobs are lost. Each is tracked in its row, and ready jobs are resent automatically.",
+        *lines,
+        "Known: the workers failed or timed out on these messages",
+        "Unknown: why the workers failed",
+        "Next: look for errors and timeouts in the log of that queue's worker",
+        f"Then: oncely redrive{_stack_option(stack)}",
+    ]
+    count = "1 dead letter" if len(lines) == 1 else f"{len(lines)} dead letters"
+    return Alert(
+        subject=f"Oncely: {count}",
+        text="\n".join(text),
+        kind=AlertKind(cause=AlertCause.DEAD_LETTER),
+        names=tuple(name for name, _ in letters),
+    )
+
+
+def later_change_alert(job: JobRow, change: EffectChange, *, stack: str) -> Alert:
+    """The alert for an effect that changed after its job had ended."""
+    deadline = change.respond_by and format_minute(change.respond_by)
+    lines = [
+        "The provider reports a change after this job ended. The customer may get the money back.",
+        *([f"Deadline: respond to the provider by {deadline}"] if deadline else []),
+        f"Job: {job.job_key}",
+        f"Reported: {support_line(change.summary)}",
+        "Known: Oncely asked the provider, and changed neither the job's status nor business rows",
+        "Unknown: whether your business rows should show it",
+        f"Next: {show_command(job.job_key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: {change.kind}: {job.job_key}",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.LATER_CHANGE, job.job_key, change.kind),
+        names=(job.job_key,),
+    )
+
+
+def ignored_run_at_alert(job: JobRow, schedule_limit: timedelta, *, stack: str) -> Alert:
+    """The alert for a job whose run time is further ahead than its contract honors."""
+    honored = f"up to {format_duration(schedule_limit)} ahead" if schedule_limit else "no time"
+    run_at = format_minute(job.run_at or job.created_at)
+    lines = [
+        "The job was not held back: it runs now, because its run time is not honored.",
+        f"Job: {job.job_key}",
+        f"Known: its row says {run_at}; {job.job_type} honors {honored}, and no message set it",
+        "Unknown: which producer inserted the row, and whether the job should have waited",
+        f"Next: {show_command(job.job_key, stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: the run time of {job.job_key} is not honored",
+        text="\n".join(lines),
+        kind=kind_of_key(AlertCause.IGNORED_RUN_AT, job.job_key),
+        names=(job.job_key,),
+        once=True,
+    )
+
+
+def audit_alert(
+    counts: Mapping[str, int], *, known: int, since: datetime, until: datetime, stack: str
+) -> Alert:
+    """The alert for new differences of payments and jobs, by kind. `known` are in an alert."""
+    period = f"{format_minute(since)} to {format_minute(until)}"
+    command = f"oncely audit payments --from {format_time(since)} --to {format_time(until)}"
+    number = sum(counts.values())
+    what = "1 payment differs" if number == 1 else f"{number} payments differ"
+    lines = [
+        "Customers may have been charged wrongly: payments at the provider differ from our jobs.",
+        f"Period: {period}",
+        *(f"Found: {number} {label}" for label, number in counts.items()),
+        *([f"Known: {known} more of this period, from an earlier alert"] if known else []),
+        "Known: the audit changed nothing, here or at the provider",
+        f"Next: {command}{_stack_option(stack)}",
+    ]
+    # Once a day, so it needs no budget.
+    return Alert(subject=f"Oncely: {what} from our jobs", text="\n".join(lines))
+
+
+def digest_alert(digest: AlertDigest, *, stack: str, archive_bucket: str) -> Alert:
+    """One alert for all of a kind that were not sent individually."""
+    kind, count = digest.kind, digest.count
+    one, many, impact_line, command = _DIGEST_TEXTS[kind.cause]
+    what = f"1 more {one}" if count == 1 else f"{count} more {many}"
+    since, until = format_minute(digest.since), format_minute(digest.until)
+    lines = [
+        impact_line,
+        f"Count: {what}, without individual alerts, from {since} to {until}",
+        *([f"Job type: {kind.job_type}"] if kind.job_type else []),
+        *([f"Reason: {support_line(kind.reason)}"] if kind.reason else []),
+        *(f"Example: {support_line(name)}" for name in sorted(digest.examples.values())),
+        "Next: " + command(digest, _stack_option(stack), archive_bucket),
+    ]
+    subject = f"Oncely: {what}" + (f" ({kind.job_type})" if kind.job_type else "")
+    return Alert(subject=subject, text="\n".join(lines), names=tuple(digest.examples.values()))
+
+
+def _list_reviews(digest: AlertDigest, stack_option: str, _: str) -> str:
+    since = format_time(digest.since)
+    return (
+        f"oncely list --status {Status.NEEDS_REVIEW} --type {digest.kind.job_type} "
+        f"--since {since} --limit {max(25, 2 * digest.count)}{stack_option}"
+    )
+
+
+def _list_rejects(digest: AlertDigest, stack_option: str, archive_bucket: str) -> str:
+    if not archive_bucket:
+        return f"oncely doctor{stack_option}"
+    return f"aws s3 ls --recursive s3://{archive_bucket}/rejects/{digest.since:%Y/%m/%d}/"
+
+
+def _list_stranded(_: AlertDigest, stack_option: str, __: str) -> str:
+    return f"oncely redrive --dry-run{stack_option}"
+
+
+def _show_first(digest: AlertDigest, stack_option: str, _: str) -> str:
+    first = min(digest.examples.values(), default="")
+    return f"oncely show '{first}'{stack_option}" if first else f"oncely doctor{stack_option}"
+
+
+_DIGEST_TEXTS: Final = {
+    AlertCause.REVIEW: (
+        "job that needs review",
+        "jobs that need review",
+        "Nothing more is sent for these jobs until an operator decides.",
+        _list_reviews,
+    ),
+    AlertCause.CONFLICT: (
+        "conflicting message",
+        "conflicting messages",
+        "Messages were rejected and nothing was sent for them. The existing jobs are unchanged.",
+        _list_rejects,
+    ),
+    AlertCause.ORPHANED_OUTCOME: (
+        "outcome without a row",
+        "outcomes without a row",
+        "The provider reported outcomes that could not be recorded: the rows were deleted.",
+        _list_rejects,
+    ),
+    AlertCause.FORGED_ROW: (
+        "forged row",
+        "forged rows",
+        "Somebody tried to block jobs. Nothing was sent yet, and valid messages run them.",
+        _show_first,
+    ),
+    AlertCause.DEAD_LETTER: (
+        "dead letter",
+        "dead letters",
+        "No jobs are lost. Each is tracked in its row, and ready jobs are resent automatically.",
+        _list_stranded,
+    ),
+    AlertCause.LATER_CHANGE: (
+        "effect that changed later",
+        "effects that changed later",
+        "Customers get money back, or may: payments were refunded or disputed at the provider.",
+        _show_first,
+    ),
+    AlertCause.IGNORED_RUN_AT: (
+        "job whose run time is not honored",
+        "jobs whose run time is not honored",
+        "The jobs were not held back: they run now, because their run times are not honored.",
+        _show_first,
+    ),
+}
+
+
+def show_command(key: JobKey, stack: str) -> str:
+    """The command that shows a job. A job key needs no shell escapes inside quotes."""
+    return f"oncely show '{key}'{_stack_option(stack)}"
+
+
+def lookup_command(key: JobKey, stack: str) -> str:
+    """The command that looks up the outcome at the provider and records it."""
+    return f"oncely repair '{key}' {Repair.LOOK_UP} --reason 'an alert'{_stack_option(stack)}"
+
+
+def _stack_option(stack: str) -> str:
+    return f" --stack {stack}" if stack else ""

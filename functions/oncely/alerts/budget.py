@@ -1,0 +1,125 @@
+"""The alert budget: the first alerts of a kind are sent individually, the rest in one digest."""
+
+import hashlib
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey, job_type_of
+from oncely.core.text import format_time
+
+# Every job type has a dot, so no job key can begin like this.
+ALERT_KEY_PREFIX: Final = "alerts:"
+# A digest waits this long after its window: a process may be about to count in it.
+DIGEST_GRACE: Final = timedelta(seconds=30)
+# The same message can return from a queue and its dead letter queue for 28 days at most.
+ALERT_ONCE_FOR: Final = timedelta(days=28)
+MAX_EXAMPLES: Final = 5
+# Enough to tell two reasons apart. What follows is often a provider's own text.
+_MAX_REASON_WORDS: Final = 10
+_PUNCTUATION: Final = ".,;:!?'\"()[]{}<>"
+_ID: Final = "…"
+
+
+class AlertCause(StrEnum):
+    """What an alert reports. The values are stored."""
+
+    REVIEW = "review"
+    CONFLICT = "conflict"
+    ORPHANED_OUTCOME = "orphaned_outcome"
+    DEAD_LETTER = "dead_letter"
+    FORGED_ROW = "forged_row"
+    LATER_CHANGE = "later_change"
+    IGNORED_RUN_AT = "ignored_run_at"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertKind:
+    """The alerts that share one budget: the same cause, job type, and reason without ids."""
+
+    cause: AlertCause
+    job_type: str = ""
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of its current window."""
+        reason = hashlib.sha256(self.reason.encode()).hexdigest()[:12]
+        return f"{ALERT_KEY_PREFIX}{self.cause}:{self.job_type}:{reason}"
+
+    def key_of_job(self, name: str) -> str:
+        """The key of the reservation that keeps an alert of one job from being repeated."""
+        return f"{self.key}:{name}"
+
+    def key_of_digest(self, until: datetime) -> str:
+        """The key of the digest of the window that ends then."""
+        return f"{self.key}:{format_time(until)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertLimits:
+    """How many alerts of one kind are sent individually in a window."""
+
+    max_alerts: int = 10
+    window: timedelta = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertDigest:
+    """The alerts of one window that were not sent individually."""
+
+    kind: AlertKind
+    since: datetime
+    until: datetime
+    count: int = 0
+    examples: Mapping[int, str] = field(default_factory=dict)  # by slot
+    due_at: datetime | None = None  # None after it was sent
+
+    @property
+    def key(self) -> str:
+        """The key under which a sweep finds it."""
+        return self.kind.key_of_digest(self.until)
+
+
+def examples_by_slot(names: Sequence[str]) -> dict[int, str]:
+    """A few of the names. Each has a fixed slot, so a store can add one without reading."""
+    return {zlib.crc32(name.encode()) % MAX_EXAMPLES: name for name in names}
+
+
+def is_digest_key(key: str) -> bool:
+    """Whether a due entry is a digest, not a job."""
+    return key.startswith(ALERT_KEY_PREFIX)
+
+
+def review_kind(job: JobRow) -> AlertKind:
+    """The kind of a review's alert."""
+    values = (str(value) for value in job.message.values())
+    ids = {*_ids(job.job_key), *values, job.subject, job.customer_id, job.provider_ref}
+    reason = without_ids(job.last_error or "", ids)
+    return AlertKind(cause=AlertCause.REVIEW, job_type=job.job_type, reason=reason)
+
+
+def kind_of_key(cause: AlertCause, key: JobKey, reason: str = "") -> AlertKind:
+    """The kind of an alert about a job whose row was not read."""
+    return AlertKind(cause=cause, job_type=job_type_of(key), reason=without_ids(reason, _ids(key)))
+
+
+def without_ids(reason: str, ids: Collection[str | None]) -> str:
+    """The reason without ids, numbers and addresses, so that equal causes have equal text."""
+    words: list[str] = []
+    for word in reason.split():
+        bare = word.strip(_PUNCTUATION)
+        is_id = bare in ids or "@" in bare or any(letter.isdigit() for letter in bare)
+        if not is_id or words[-1:] != [_ID]:
+            words.append(_ID if is_id else word)
+    return " ".join(words[:_MAX_REASON_WORDS])
+
+
+def _ids(key: JobKey) -> set[str]:
+    """The business ids of a key: of `payment.charge:order_abc`, `order_abc` and `abc`."""
+    parts = key.split(":")[1:]
+    return {key, *parts, *(part.partition("_")[2] for part in parts)} - {""}

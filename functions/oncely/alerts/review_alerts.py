@@ -1,0 +1,142 @@
+"""Alerts operators about a job that needs review, once, however many processes try."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from oncely.alerts import alert_texts
+from oncely.contracts.ports import (
+    AlreadyExists,
+    Clock,
+    Created,
+    ForgedRow,
+    JobStore,
+    Notifier,
+    Swapped,
+    VersionConflict,
+)
+from oncely.core.due import (
+    SweepStep,
+    alert_reservation_valid,
+    hold_for_sweep,
+    mark_alerted,
+    sweep_step,
+)
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import JobKey
+
+# Each retry lost a race with a writer that added evidence; such races are rare.
+_MAX_CAS_RETRIES: Final = 5
+
+
+class AlertDelivery(StrEnum):
+    """The result of an alert."""
+
+    DELIVERED = "delivered"
+    NOT_DUE = "not due"  # already delivered, or reserved by another process
+    FAILED = "not delivered"  # the job stays due, and a later sweep retries
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return self is not AlertDelivery.FAILED
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewAlerter:
+    """Reserves an alert with a conditional write before sending it.
+
+    The reservation is the due time: a review that is due can be reserved, one that is due later
+    is already reserved. It expires, so after a crash a later sweep sends the alert.
+    """
+
+    store: JobStore
+    notifier: Callable[[], Notifier]  # alerts are rare, so it is not built in the init phase
+    clock: Clock
+    actor: str
+    stack: str = ""  # the stack in the commands of alerts
+    can_look_up: Callable[[str], bool] = lambda _: True  # by job type
+    jitter: Callable[[], float] = lambda: 0.0  # needed where several processes may reserve at once
+
+    def alert_if_due(self, key: JobKey) -> AlertDelivery:
+        """Reserve and send the alert of a job that is due for one."""
+        now = self.clock.now()
+        row = self.store.get(key)
+        if row is None or sweep_step(row, now) is not SweepStep.ALERT:
+            return AlertDelivery.NOT_DUE
+        swap_result = self.store.compare_and_swap(
+            row, hold_for_sweep(row, now, jitter=self.jitter())
+        )
+        return (
+            self.deliver(swap_result.job)
+            if isinstance(swap_result, Swapped)
+            else AlertDelivery.NOT_DUE
+        )
+
+    def deliver(self, review: JobRow) -> AlertDelivery:
+        """Send the alert of a job whose row we reserved."""
+        if not alert_reservation_valid(review, self.clock.now()):
+            return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
+        alert = alert_texts.review_alert(
+            review, stack=self.stack, can_look_up=self.can_look_up(review.job_type)
+        )
+        if not self.notifier().notify(alert):
+            return AlertDelivery.FAILED
+        self._record(review)
+        return AlertDelivery.DELIVERED
+
+    def alert_orphaned_outcome(self, key: JobKey, outcome: str) -> bool:
+        """Alert about an outcome whose row is gone. Nothing retries this alert."""
+        return self.notifier().notify(
+            alert_texts.orphaned_outcome_alert(key, outcome, stack=self.stack)
+        )
+
+    def alert_conflict(self, key: JobKey, reason: str) -> bool:
+        """Alert about a message that conflicts with its job."""
+        return self.notifier().notify(alert_texts.conflict_alert(key, reason, stack=self.stack))
+
+    def alert_ignored_run_at(self, job: JobRow, schedule_limit: timedelta) -> bool:
+        """Alert about a run time that is not honored. The job runs, so nothing retries this."""
+        return self.notifier().notify(
+            alert_texts.ignored_run_at_alert(job, schedule_limit, stack=self.stack)
+        )
+
+    def create_row(self, job: JobRow, forged: ForgedRow | None = None) -> Created | AlreadyExists:
+        """Write a new row, also in place of a forged one, if it was found. The alert comes first.
+
+        Raises UnavailableError if it cannot be delivered now: a crash must not lose it.
+        """
+        result = forged or self.store.create(job)
+        if isinstance(result, ForgedRow):
+            alert = alert_texts.forged_row_alert(job.job_key, result.status, stack=self.stack)
+            if not self.notifier().notify(alert):
+                raise UnavailableError(
+                    f"no alert was delivered that the row of {job.job_key} is not ours; "
+                    "it is retried later"
+                )
+            first, *later = job.evidence
+            reason = f"{first.reason}; it replaces a forged row, which was {result.status}"
+            job = replace(job, evidence=(replace(first, reason=reason), *later))
+            result = self.store.create(job, replacing=result)
+        if isinstance(result, ForgedRow):
+            raise UnavailableError(f"the row of {job.job_key} kept changing; it is retried later")
+        return result
+
+    def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
+        """Send one alert for the dead letters of a batch."""
+        return self.notifier().notify(alert_texts.dead_letter_alert(entries, stack=self.stack))
+
+    def _record(self, review: JobRow) -> None:
+        """Clear the due time. Evidence added since then stays."""
+        for _ in range(_MAX_CAS_RETRIES):
+            after = mark_alerted().apply_to(review, now=self.clock.now(), actor=self.actor)
+            match self.store.compare_and_swap(review, after):
+                case VersionConflict(row=JobRow() as row) if (
+                    review.same_owner_and_status_as(row) and row.due_at == review.due_at
+                ):
+                    review = row
+                case _:
+                    return

@@ -1,0 +1,1 @@
+"""What a job type declares, and what it may use."""

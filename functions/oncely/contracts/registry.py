@@ -1,0 +1,274 @@
+"""The registry of contracts, which parses messages and explains why one is invalid."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Final, NoReturn, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import MAX_MESSAGE_BYTES, Message, encode_message
+from oncely.core.errors import InvalidMessageError, InvariantError
+from oncely.core.job_row import JobRow
+from oncely.core.keys import is_job_type
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.schedule import MAX_SCHEDULE_LIMIT
+from oncely.plugins.provider import AnyProvider
+
+
+class ContractRegistry:
+    """Contracts by job type: those of one queue for its worker, all of them for a producer."""
+
+    def __init__(self, contracts: Iterable[type[AnyContract]]) -> None:
+        self._by_type = {contract.job_type: contract for contract in _validate_contracts(contracts)}
+
+    def __iter__(self) -> Iterator[type[AnyContract]]:
+        return iter(self._by_type.values())
+
+    def for_queue(self, queue: str) -> "ContractRegistry":
+        return ContractRegistry(contract for contract in self if contract.resources.queue == queue)
+
+    def contract(self, job_type: str) -> type[AnyContract]:
+        try:
+            return self._by_type[job_type]
+        except KeyError:
+            known = ", ".join(sorted(self._by_type)) or "none"
+            _raise_invalid_message(f"unknown job type {job_type[:80]!r}; known job types: {known}")
+
+    def can_look_up(self, job_type: str) -> bool:
+        """Whether an alert may suggest a lookup. A job type of another version may have one."""
+        types = [one for one in self if one.job_type == job_type]
+        return all(policy.can_look_up for one in types for policy in one.all_policies())
+
+    def parse_body(self, body: str) -> tuple[type[AnyContract], Message]:
+        """Parse a queue message into its contract and message, or raise InvalidMessageError."""
+        size = len(body.encode(errors="surrogatepass"))
+        if size > MAX_MESSAGE_BYTES:
+            _raise_invalid_message(f"the message has {size} bytes, {MAX_MESSAGE_BYTES} are allowed")
+        contract = self.contract(_job_type(body))
+        try:
+            return contract, contract.message.model_validate_json(body)
+        except ValidationError as error:
+            _raise_invalid_message(_describe_errors(contract.job_type, error))
+
+    def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
+        try:
+            body = encode_message(message)
+        except (TypeError, ValueError, RecursionError) as error:
+            name = type(message).__name__
+            reason = f"the message, a {name}, cannot be encoded as a JSON object: {error}"
+            _raise_invalid_message(reason)
+        return self.parse_body(body)
+
+    def parse_row(self, job: JobRow) -> tuple[type[AnyContract], Message]:
+        """Parse the message of a row. It must be the message of this job.
+
+        Permissions are limited by key. A row that could carry another job's message would give its
+        writer the rights of that job type.
+        """
+        contract, message = self.parse_mapping(job.message)
+        if (key := contract.key(message)) != job.job_key or contract.job_type != job.job_type:
+            _raise_invalid_message(f"the row of {job.job_key} holds the message of {key}")
+        if message.run_at is not None:
+            _raise_invalid_message(f"the message in the row of {job.job_key} holds a time")
+        return contract, message
+
+
+def _job_type(body: str) -> str:
+    try:
+        decoded = json.loads(
+            body,
+            object_pairs_hook=_parse_object,
+            parse_constant=_reject_constant,
+            parse_float=_parse_float,
+            parse_int=_parse_integer,
+        )
+    except (ValueError, RecursionError) as error:
+        _raise_invalid_message(f"the message is not JSON: {str(error)[:200]}")
+    if is_too_deep(decoded):
+        _raise_invalid_message(
+            f"the message is nested more than {MAX_DEPTH} levels deep, so it cannot be stored"
+        )
+    if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
+        _raise_invalid_message(
+            'the message is not a JSON object with a "job", such as {"job": "payment.charge", …}'
+        )
+    return str(decoded["job"])
+
+
+def _reject_constant(name: str) -> NoReturn:
+    # Python accepts NaN and Infinity, JSON does not, and no row can store them.
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_float(text: str) -> float:
+    _check_number(text)
+    number = float(text)
+    _check_number(repr(number))  # rounding can exceed the limit
+    return number
+
+
+def _parse_integer(text: str) -> int:
+    _check_number(text)
+    return int(text)
+
+
+def _check_number(text: str) -> None:
+    # A job with a number that no row can store would fail and alert in every run.
+    if fault := number_fault(text):
+        _raise_invalid_message(f"the number {text[:40]} {fault}")
+
+
+def _parse_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if "" in members:
+        _raise_invalid_message("the message cannot be stored: an object has an empty name")
+    if len(members) != len(pairs):  # parsers differ in which of the two values they use
+        raise ValueError("an object has a duplicate name")
+    return members
+
+
+def _describe_errors(job_type: str, error: ValidationError) -> str:
+    # Leave out the values: a secret or hostile one must not reach a log.
+    faults = (
+        f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'} {_describe_error(fault)}"
+        for fault in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+    return f"not a valid {job_type} message: {'; '.join(faults)}"[:500]
+
+
+def _describe_error(fault: ErrorDetails) -> str:
+    match fault["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is not a field of this message"
+        case _:  # "Input should be 1", "String should have at most 128 characters"
+            text = fault["msg"].removeprefix("Value error, ")
+            _, should, rest = text.partition(" should ")
+            return f"should {rest}" if should else f"is invalid: {text}"
+
+
+def _raise_invalid_message(reason: str) -> NoReturn:
+    # The reason can quote the producer's text, which may not be printable.
+    raise InvalidMessageError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in reason))
+
+
+def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
+    # Report a contract author's mistake at import, not at the first message.
+    checked: dict[str, type[AnyContract]] = {}
+    plugins: dict[str, type[AnyProvider]] = {}
+    for contract in contracts:
+        name = contract.job_type
+        fault = None
+        if not is_job_type(name):
+            fault = f"job_type {name!r} must have the form 'payment.charge'"
+        elif name in checked:
+            fault = f"{name} is registered twice"
+        elif get_args(contract.message.model_fields["job"].annotation) != (name,):
+            fault = f"the field job of its message must be Literal[{name!r}]"
+        else:
+            faults = (
+                _personal_data_fault(contract),
+                _schedule_fault(contract),
+                *map(_profile_fault, contract.all_policies()),
+                *(_provider_fault(one, plugins) for one in contract.resources.providers),
+            )
+            fault = next(filter(None, faults), None)
+        if fault is not None:
+            raise InvariantError(f"contract {contract.__name__}: {fault}")
+        checked[name] = contract
+    return list(checked.values())
+
+
+# Field names that almost always hold personal data.
+_PERSONAL_NAMES: Final = frozenset(
+    {"address", "customer_id", "email", "first_name", "full_name", "last_name", "phone"}
+)
+
+
+def _personal_data_fault(contract: type[AnyContract]) -> str | None:
+    """Why `oncely erase` could not find personal data in the rows of a contract."""
+    names, declared = set(contract.message.model_fields), set(contract.personal_fields)
+    if unknown := declared - names:
+        return f"personal_fields lists {', '.join(sorted(unknown))}, which its message lacks"
+    if missing := (names & _PERSONAL_NAMES) - declared:
+        return f"name {', '.join(sorted(missing))} of its message in personal_fields"
+    if declared and contract.owner is None:
+        return "its rows hold personal data: set `owner` to say whose, such as DataOwner.CUSTOMER"
+    return None
+
+
+def _schedule_fault(contract: type[AnyContract]) -> str | None:
+    """Why its `schedule_limit` cannot be added to a time."""
+    if timedelta(0) <= contract.effective_schedule_limit() <= MAX_SCHEDULE_LIMIT:
+        return None
+    return f"schedule_limit must be between 0 and {MAX_SCHEDULE_LIMIT.days} days"
+
+
+def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) -> str | None:
+    """Why a plug-in would get the client and API key of another one with the same name."""
+    other = known.setdefault(plugin.name, type(plugin))
+    if other is type(plugin):
+        return None
+    return (
+        f"{type(plugin).__name__} has the name {plugin.name!r}, as {other.__name__} does: give "
+        "each provider its own name"
+    )
+
+
+def _profile_fault(policy: RetryPolicy) -> str | None:
+    profile = policy.profile
+    if policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
+        return f"a keyed effect needs a key_ttl in the {profile.name} profile"
+    if policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
+        return f"a lookup effect needs a lookup_lag in the {profile.name} profile"
+    return None
+
+
+# DynamoDB's limits for one number and for one attribute.
+MAX_DIGITS: Final = 38
+MAX_EXPONENT: Final = 125  # up to 9.9999999999999999999999999999999999999E+125
+MIN_EXPONENT: Final = -130  # from 1E-130
+MAX_DEPTH: Final = 32
+
+_TOO_LARGE: Final = f"is too large to be stored (at most 9.99E+{MAX_EXPONENT})"
+_TOO_SMALL: Final = f"is too close to zero to be stored (at least 1E{MIN_EXPONENT})"
+
+
+def number_fault(text: str) -> str | None:
+    """Return why a JSON number cannot be stored. Returns None if it can be."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent beyond those of Python's decimals
+        return _TOO_SMALL if "e-" in text.lower() else _TOO_LARGE
+    if not number.is_zero() and number.adjusted() > MAX_EXPONENT:
+        return _TOO_LARGE
+    if not number.is_zero() and number.adjusted() < MIN_EXPONENT:
+        return _TOO_SMALL
+    if len(number.as_tuple().digits) > MAX_DIGITS:
+        return f"has more than {MAX_DIGITS} digits, so it cannot be stored exactly"
+    return None
+
+
+def is_too_deep(document: object) -> bool:
+    """Return whether objects and lists are nested too deep for a row. The outermost is level 1."""
+    level = [document]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: object) -> list[object]:
+    match value:  # an empty object or list counts as a level too
+        case dict():
+            return [*value.values()] or [None]
+        case list():
+            return [*value] or [None]
+        case _:
+            return []

@@ -1,0 +1,1 @@
+"""What the promise rests on: the row, its life cycle, decisions and the store."""

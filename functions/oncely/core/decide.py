@@ -1,0 +1,302 @@
+"""Decides the next transition of a job from the outcome of its effect or lookup."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from oncely.core.claims import Claim
+from oncely.core.closing import close_later, hand_over_to_close
+from oncely.core.decisions import (
+    ENDED_FIELDS,
+    MAX_BACKOFF,
+    MAX_REDELIVERY_DELAY,
+    MAX_RETRY_AFTER,
+    PENDING_RECHECK_INTERVAL,
+    UNREACHABLE_BACKOFF,
+    absence_conclusive_at,
+    add_paused_seconds,
+    backoff,
+    continue_later,
+    escalate,
+    fail,
+    keeps_key,
+    mark_unknown,
+    next_key,
+    recheck_at,
+    recheck_pending,
+    requeue,
+    retry_delay,
+)
+from oncely.core.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    IndefiniteOutcome,
+    InProgress,
+    LeaseExpired,
+    LookupFailed,
+    LookupUnsupported,
+    NotFound,
+    NotSent,
+    Pending,
+    StillOpen,
+    Succeeded,
+)
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.text import single_line
+
+_UNANSWERED: Final = "but an earlier request had no answer, and its key is no longer safe"
+
+
+def guard_before_effect(
+    job: JobRow,
+    policy: RetryPolicy,
+    claim: Claim,
+    *,
+    now: datetime,
+    held_time: Callable[[], timedelta] = timedelta,
+) -> Decision | None:
+    """Why the owner must not perform the effect. Returns None if it may.
+
+    `held_time` is how long the gate held the job, which does not count as age.
+    """
+    if escalation := escalate_if_other_deployment(job, policy, claim.deployment):
+        return escalation
+    if job.provider != claim.provider:
+        names = f"its row names the provider {job.provider}, its business rows {claim.provider}"
+        return escalate(names)
+    if any(event.proves for event in job.provider_events):
+        return escalate("a provider event proves that an earlier claim sent it")
+    # This claim is already counted, so the last allowed attempt is `attempts`, not one less.
+    if job.attempts > policy.limits.max_attempts:
+        return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
+    max_age = policy.limits.max_age
+    if job.past_max_age(max_age, now) and (reason := job.past_max_age(max_age + held_time(), now)):
+        return escalate(reason)
+    if job.closing is not None:
+        return None  # closing is safe to repeat, and needs no key
+    if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=claim.key_scope, now=now):
+        return escalate("an earlier send is still open and its key is no longer safe")
+    return None
+
+
+def escalate_if_other_deployment(
+    job: JobRow, policy: RetryPolicy, deployment: str | None
+) -> Decision | None:
+    """Escalate a row of another deployment, such as one of a copied table.
+
+    The other deployment may run it as well, and one effect would then end two jobs. Only a natural
+    effect may be repeated. Returns None if the row is ours.
+    """
+    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
+        return None
+    return escalate("its row belongs to another deployment, which may run it as well")
+
+
+def decide(
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: EffectOutcome,
+    *,
+    now: datetime,
+    key_scope: str = "",
+    jitter: float = 0.0,
+) -> Decision:
+    """The decision for a job whose effect was attempted or looked up.
+
+    `jitter` is drawn by the caller from [0, 1), so that many jobs do not retry at once.
+    """
+    match outcome:
+        case Succeeded():
+            return _finish(job, outcome)
+        case Declined(code=code) if code in policy.limits.review_codes:
+            return escalate(outcome.reason, result=outcome.result or None)
+        case Declined():
+            return fail(job, outcome)
+        case StillOpen() if job.allows(Event.RELEASE):
+            return close_later(job, outcome, now, jitter)
+        case StillOpen():
+            return hand_over_to_close(job, policy, outcome, now)
+        case Anomalous():
+            return escalate(
+                outcome.reason,
+                provider_ref=outcome.ref or job.provider_ref,
+                result=outcome.result or None,
+            )
+        case indefinite if job.allows(Event.RELEASE):
+            return _after_effect(job, policy, indefinite, now, jitter)
+        case indefinite:
+            return _after_lookup(job, policy, indefinite, now, key_scope, jitter)
+
+
+def _after_effect(
+    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+) -> Decision:
+    match outcome:
+        case NotSent():
+            return _release_unsent(job, outcome, now, jitter)
+        case InProgress():
+            return continue_later(job, outcome, now)
+        case Pending() if policy.safety is RetrySafety.NATURAL:
+            return requeue(Event.RELEASE, outcome.reason, run_at=now + PENDING_RECHECK_INTERVAL)
+        case Pending():
+            delay = PENDING_RECHECK_INTERVAL
+            pause = add_paused_seconds(job, delay)
+            return mark_unknown(outcome.reason, now, due_at=now + delay, **pause)
+        case uncertain if policy.safety is RetrySafety.NATURAL:
+            return _retry_natural(job, policy, uncertain, now, jitter)
+        case LeaseExpired():
+            # Keep the lease: the owner may have sent until its end.
+            return Decision(
+                event=Event.MARK_UNKNOWN,
+                reason=outcome.reason,
+                changes={"due_at": now, "last_error": single_line(outcome.reason)},
+            )
+        case Ambiguous(replayed=True):
+            changes = {"timeouts": job.timeouts + 1, "key_answered": True}
+            return mark_unknown(outcome.reason, now, due_at=now, **changes)
+        case Ambiguous() | NotFound() | LookupFailed() | LookupUnsupported():
+            return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _after_lookup(  # noqa: PLR0917  # every one of them decides
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: IndefiniteOutcome,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
+) -> Decision:
+    match outcome:
+        case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
+            safe = _can_resend(job, policy, key_scope=key_scope, now=now)
+            if keeps_key(job, policy, outcome) and not safe:
+                return escalate(f"{outcome.reason}; {_UNANSWERED}")
+            key = next_key(job, policy, outcome)
+            return _requeue_within_limits(job, policy, outcome.reason, now, jitter, **key)
+        case NotFound():
+            return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
+        case LookupUnsupported():
+            return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
+        case Pending():
+            return recheck_pending(job, policy, outcome, now, jitter)
+        case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
+            return escalate(f"{reason}; the last lookup: {unresolved.reason}")
+        case LookupFailed(retry_after=timedelta() as retry_after):
+            delay = _retry_after_delay(retry_after, jitter)
+            return recheck_at(outcome.reason, due_at=now + delay, **add_paused_seconds(job, delay))
+        case LookupFailed() | NotSent() | Ambiguous() | InProgress() | LeaseExpired():
+            times = job.unreachable + 1
+            delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+            return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: LookupUnsupported,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
+) -> Decision:
+    due_at = absence_conclusive_at(job, policy) + outcome.event_wait
+    if now < due_at:
+        # Operators need to read what went wrong, not that there is no lookup.
+        return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
+    if policy.safety is RetrySafety.NATURAL:
+        return _requeue_within_limits(job, policy, "safe to run again", now, jitter)
+    if _can_resend(job, policy, key_scope=key_scope, now=now):
+        reason = "resent under the same key, which the provider still remembers"
+        return _requeue_within_limits(job, policy, reason, now, jitter)
+    return escalate(f"it may have happened: {job.last_error or 'no response'}; {outcome.reason}")
+
+
+def _can_resend(job: JobRow, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
+    if policy.safety is RetrySafety.NATURAL:
+        return True
+    window = policy.profile.key_ttl
+    if policy.safety is not RetrySafety.KEYED or window is None or job.first_sent_at is None:
+        return False
+    safe_until = job.first_sent_at + window - policy.profile.key_ttl_margin
+    return job.key_scope == key_scope and now + policy.profile.max_run_time < safe_until
+
+
+def _release_unsent(job: JobRow, outcome: NotSent, now: datetime, jitter: float) -> Decision:
+    """Nothing was sent, so return the attempt and the key's first use."""
+    times = job.unreachable + (outcome.held_until is None)
+    changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
+    if outcome.held_until is not None:
+        delay = max(outcome.held_until - now, timedelta(0))
+    elif outcome.retry_after is None:
+        delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+    else:
+        delay = _retry_after_delay(outcome.retry_after, jitter)
+        changes |= add_paused_seconds(job, delay)
+    if not job.has_ambiguous_send:
+        changes |= {"first_sent_at": None, "key_scope": None}
+    row_resends = delay > MAX_REDELIVERY_DELAY or outcome.held_until is not None
+    if row_resends:
+        changes["due_at"] = now + delay
+    released = requeue(Event.RELEASE, outcome.reason, run_at=now + delay, **changes)
+    return replace(
+        released, credentials_rejected=outcome.credentials_rejected, resend_when_due=row_resends
+    )
+
+
+def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
+    """The wait that the provider asks for, with jitter if many jobs would resume together."""
+    delay = min(retry_after, MAX_RETRY_AFTER)
+    return delay + MAX_BACKOFF * jitter if delay > MAX_REDELIVERY_DELAY else delay
+
+
+def _retry_natural(
+    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+) -> Decision:
+    """Run a natural effect again instead of looking it up."""
+    timeouts = job.timeouts + isinstance(outcome, Ambiguous)
+    if timeouts >= policy.limits.max_consecutive_timeouts:
+        return escalate(f"{timeouts} timeouts in a row; the last: {outcome.reason}")
+    delay = retry_delay(timeouts, jitter)
+    return requeue(Event.RELEASE, outcome.reason, run_at=now + delay, timeouts=timeouts)
+
+
+def _requeue_within_limits(
+    job: JobRow, policy: RetryPolicy, reason: str, now: datetime, jitter: float, **key: object
+) -> Decision:
+    """Requeue, unless a limit is reached. `key` has the fields of a new key."""
+    if policy.safety is RetrySafety.AT_MOST_ONCE:
+        return escalate(f"it may have happened: {job.last_error or 'no response'}; now: {reason}")
+    if job.timeouts >= policy.limits.max_consecutive_timeouts:
+        return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
+    if job.attempts >= policy.limits.max_attempts:
+        return escalate(f"{job.attempts} attempts were made; now: {reason}")
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
+        return escalate(f"{age_reason}; now: {reason}")
+    changes: dict[str, object] = {"unreachable": 0, **key}
+    delay = retry_delay(job.timeouts, jitter)
+    if delay:
+        # Longer than SQS can delay a message, so the row resends it when due.
+        changes["due_at"] = now + delay
+    return requeue(Event.REQUEUE, reason, run_at=now + delay, **changes)
+
+
+def _finish(job: JobRow, outcome: Succeeded) -> Decision:
+    """Mark the job finished, with its result."""
+    return Decision(
+        event=Event.CONFIRM,
+        reason=outcome.reason,
+        changes={
+            "provider_ref": outcome.ref or job.provider_ref,
+            "result": dict(outcome.result),
+            **ENDED_FIELDS,
+            "last_error": None,
+        },
+    )

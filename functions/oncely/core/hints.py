@@ -1,0 +1,115 @@
+"""Hints: provider events that bring a lookup forward. They never decide the outcome.
+
+Events can be late, repeated, out of order, forged, or of another deployment. So a hint can
+only bring a lookup forward, and the lookup decides.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+from oncely.core.effect_outcomes import Anomalous, EffectOutcome
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.text import single_line
+
+
+class ReportedState(StrEnum):
+    """The result of an effect, according to an event."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PROCESSING = "processing"
+
+
+class HintAction(StrEnum):
+    """What to do about an event."""
+
+    ASK_NOW = "lookup brought forward"
+    CHECK_END = "end checked"  # it contradicts the recorded result, so the provider is asked
+    KEEP = "kept on the row"
+    RECORD = "change recorded"  # of an effect that had succeeded
+    WAIT = "worker still runs"  # the event stays in the queue until the worker is done
+
+
+class DropReason(StrEnum):
+    """Why an event is dropped. Each is counted under this name."""
+
+    UNREADABLE = "unreadable"
+    OTHER_SOURCE = "other source"
+    OTHER_ACCOUNT = "other account"
+    OTHER_DEPLOYMENT = "other deployment"
+    OTHER_OBJECT = "other object"  # not the one in the job's row
+    UNKNOWN_TYPE = "unknown type"
+    NO_JOB = "no job"  # or the event arrived before its job
+    NOT_NEEDED = "not needed"  # a duplicate, a late event, or one that agrees with the row
+
+
+def action_for_hint(
+    row: JobRow | None, reported: ReportedState, *, deployment: str | None, object_id: str
+) -> HintAction | DropReason:
+    """What to do about an event of an object at the provider.
+
+    A ready job is not sent early, and one in review raises no second alert. A running
+    worker gets the outcome itself, or leaves the job unknown.
+    """
+    if row is None:
+        return DropReason.NO_JOB
+    if row.deployment != deployment:
+        return DropReason.OTHER_DEPLOYMENT
+    if row.provider_ref not in {None, object_id}:
+        return DropReason.OTHER_OBJECT
+    if row.allows(Event.RECHECK):
+        return HintAction.ASK_NOW
+    if row.allows(Event.MARK_UNKNOWN):
+        return HintAction.WAIT
+    not_done = row.status.is_failed or row.status.is_cancelled
+    contradicts = (row.status.is_finished and reported is ReportedState.FAILED) or (
+        not_done and reported is ReportedState.SUCCEEDED
+    )
+    return HintAction.CHECK_END if contradicts else DropReason.NOT_NEEDED
+
+
+def on_undecided_end(
+    row: JobRow, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
+) -> Decision | None:
+    """Escalate an end that an event contradicts, if the lookup does not decide it.
+
+    The order may have changed or be gone, so that nothing can be compared. Returns None for a
+    payment that succeeded: a late failure of an earlier try is common, and means nothing.
+    """
+    succeeded = row.status.is_finished and not may_fail_later
+    if not isinstance(outcome, Anomalous) or succeeded:
+        return None
+    reason = f"an event of the provider says {reported}, and a lookup does not decide it"
+    reason = f"it is {row.status}, but {reason}: {outcome.reason}"
+    changes = {"expires_at": None, "last_error": single_line(reason)}
+    return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
+
+
+def apply_hint(row: JobRow, *, deployment: str | None, now: datetime) -> JobRow | None:
+    """The row after a hint: due now, and nothing else. Returns None if it stays as it is.
+
+    Version and history do not change, so no process loses its write to a hint. Stores do exactly
+    this, atomically.
+    """
+    if not row.allows(Event.RECHECK) or row.deployment != deployment:
+        return None
+    if row.hinted_at is not None and row.hinted_at >= now:
+        return None
+    return replace(row, hinted_at=now, due_at=now)
+
+
+def keep_hint(decision: Decision, *, seen: JobRow, row: JobRow) -> Decision:
+    """The decision for a row with a newer hint: its wait ends no later than the hint."""
+    due_at = decision.changes.get("due_at")
+    unseen = row.hinted_at if row.hinted_at != seen.hinted_at else None
+    if decision.event is not Event.RECHECK or unseen is None or not isinstance(due_at, datetime):
+        return decision
+    return replace(decision, changes={**decision.changes, "due_at": min(due_at, unseen)})
+
+
+def misses_hint(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
+    """Whether a write would move the due time past a hint that its process has not seen."""
+    waits = after.allows(Event.RECHECK) and after.due_at != before.due_at
+    return waits and row.hinted_at != before.hinted_at

@@ -1,0 +1,399 @@
+"""The record of one job, and how a decision changes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.core.actors import operator_name
+from oncely.core.effect_outcomes import Json
+from oncely.core.event_records import EventRecord
+from oncely.core.evidence import EvidenceEntry, append_evidence, insert_claim
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import (
+    ENDED,
+    LISTED,
+    NO_ROW,
+    TRANSITIONS,
+    UNRESOLVED,
+    Event,
+    Status,
+    next_status,
+)
+from oncely.core.schedule import latest_run_at
+from oncely.core.text import reason_line, truncate_to_milliseconds
+
+# Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
+CLOCK_SKEW: Final = timedelta(seconds=2)
+# Raised by a release whose rows an older engine would misread. Older engines skip such rows.
+ENGINE_NUMBER: Final = 1
+# What a row or a history line without a number has, whatever the number of this engine is.
+FIRST_ENGINE: Final = 1
+# Codes in the result of a job that an operator ended. They are stored.
+RESOLVED_BY_OPERATOR: Final = "resolved_by_operator"  # and the provider confirmed it
+MARKED_BY_OPERATOR: Final = "marked_by_operator"  # the provider could not be asked
+UNCONFIRMED: Final = "unconfirmed"  # the business rows alone say that the money moved
+NO_PROVIDER: Final = "no provider confirmed it"  # the end of the reason of such a job
+CANCELLED_BY_OPERATOR: Final = "cancelled_by_operator"  # before anything was done
+
+# They outlive an erasure: without them, texts would claim that the provider confirmed it.
+NOT_CONFIRMED: Final = (MARKED_BY_OPERATOR, UNCONFIRMED)
+
+# Every row that left `ready` without a claim holds at least one of these, also when it was erased
+# or restored. Only our functions may write them: no producer can insert one.
+OUR_MARKS: Final = ("result", "last_error", "deployment", "erasure_requested_at")
+
+# Events that change nothing about what the job does next.
+_REMARKS: Final = frozenset({Event.NOTE, Event.REFUSE, Event.ERASE})
+CLAIMS: Final = frozenset({Event.CLAIM, Event.CLAIM_REVIEW})
+RESOLVED: Final = frozenset({Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRow:
+    """A job as its row holds it. `apply` returns the next version, and a store swaps them."""
+
+    job_key: JobKey
+    job_type: str
+    status: Status
+    message: Mapping[str, Json]
+    created_at: datetime
+    updated_at: datetime
+    owner: str | None = None
+    fence: int = 0  # claims so far
+    version: int = 1  # writes so far
+    min_engine: int = ENGINE_NUMBER  # the lowest engine number that may claim it
+    attempts: int = 0  # claims that may have called the provider; one that sent nothing is returned
+    timeouts: int = 0  # ambiguous outcomes in a row
+    unreachable: int = 0  # times in a row that the provider could not be reached
+    paused_seconds: int = 0  # how long providers asked us to wait, which is not age
+    key_number: int = 1  # raised only when absence is proved
+    key_answered: bool = False  # a stored answer was replayed under this key number
+    key_scope: str | None = None
+    deployment: str | None = None  # the identity of the deployment that first claimed it
+    provider: str | None = None  # chosen by the first claim, if its business rows specify one
+    first_sent_at: datetime | None = None  # first send under this key number that is still open
+    claimed_at: datetime | None = None
+    lease_until: datetime | None = None
+    due_at: datetime | None = None
+    hinted_at: datetime | None = None  # when an event last brought its lookup forward
+    run_at: datetime | None = None  # no worker claims it before this time, if it is honored
+    fingerprint: str | None = None
+    since: datetime | None = None  # when it entered a status that operators act on
+    subject: str | None = None  # the business id that people search by
+    customer_id: str | None = None
+    amount: int | None = None  # in minor units of `currency`
+    currency: str | None = None
+    provider_ref: str | None = None
+    result: Mapping[str, Json] | None = None
+    # Set if the provider declined but something is still open: the next run only closes that.
+    closing: Mapping[str, Json] | None = None
+    progress: Mapping[str, Json] | None = None  # how far a long job got
+    last_error: str | None = None
+    stranded_fence: int | None = None  # the fence when its message was last dead-lettered
+    stranded_since: datetime | None = None  # and since when no worker has claimed it
+    # When this job and those before it were resubmitted, as far back as the limit counts.
+    resubmissions: tuple[datetime, ...] = ()
+    reopened_at: datetime | None = None  # when it left a review: its age restarts
+    # Set by the review of a job that no worker ever claimed: a valid message may claim it.
+    nothing_sent: bool = False
+    pending_repair: Mapping[str, Json] | None = None  # waits for a second operator
+    evidence: tuple[EvidenceEntry, ...] = field(default=())
+    provider_events: tuple[EventRecord, ...] = field(default=())
+    expires_at: datetime | None = None
+    erasure_requested_at: datetime | None = None  # never removed: the data stays erased
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is finished, failed or cancelled."""
+        return self.status in ENDED
+
+    @property
+    def marked_by(self) -> str | None:
+        """The operator who marked it as ended. Returns None if the provider confirmed it."""
+        if not self.ended or (self.result or {}).get("code") != MARKED_BY_OPERATOR:
+            return None
+        actors = (entry.actor for entry in reversed(self.evidence) if entry.event in RESOLVED)
+        return operator_name(next(actors, None))
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether it is finished because its business rows say so: no provider confirmed it."""
+        return self.status.is_finished and (self.result or {}).get("code") == UNCONFIRMED
+
+    @property
+    def proofs(self) -> tuple[EventRecord, ...]:
+        """The events that prove its effect."""
+        return tuple(event for event in self.provider_events if event.proves)
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether workers or the reconciler still have to end it."""
+        return self.status in UNRESOLVED
+
+    @property
+    def was_claimed(self) -> bool:
+        """Whether any worker ever claimed it."""
+        return self.fence > 0
+
+    @property
+    def is_forged(self) -> bool:
+        """Whether none of our functions wrote its status. A producer may insert any."""
+        is_unmarked = all(getattr(self, name) is None for name in OUR_MARKS)
+        return is_unmarked and not self.was_claimed and not self.allows(Event.CLAIM)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its business rows were not there yet at the last precheck."""
+        decisive = (e.event for e in reversed(self.evidence) if e.event not in _REMARKS)
+        return self.allows(Event.WAIT) and next(decisive, None) is Event.WAIT
+
+    @property
+    def takes_other_message(self) -> bool:
+        """Whether a message with other values may still become the job's message."""
+        return not self.was_claimed and (self.allows(Event.CLAIM) or self.nothing_sent)
+
+    @property
+    def awaits_second_operator(self) -> bool:
+        """Whether an operator asked to send it, and nobody has run or ended it since."""
+        changes = [entry.event for entry in self.evidence if entry.from_status != entry.to_status]
+        return not self.was_claimed and changes[-1:] == [Event.REQUEST]
+
+    @property
+    def awaits_message(self) -> bool:
+        """Whether no message is underway, and a valid one would run the job."""
+        return self.is_waiting or self.nothing_sent
+
+    def began_at(self, now: datetime) -> datetime:
+        """When it could first run. Reopening restarts this, and a run time that has come moves it.
+
+        A run time in the future does not: either it is not honored, or nobody needs the age yet.
+        """
+        began = self.reopened_at or self.created_at
+        return began if self.run_at is None or now < self.run_at else max(began, self.run_at)
+
+    def age_starts_at(self, now: datetime) -> datetime:
+        """The start of its age, moved by the pauses that providers requested."""
+        return self.began_at(now) + timedelta(seconds=self.paused_seconds)
+
+    def runs_at(self, now: datetime, schedule_limit: timedelta) -> datetime:
+        """When it may run: at its run time, if that is to come and honored, and otherwise now."""
+        run_at = self.run_at or now
+        return run_at if now < run_at <= latest_run_at(now, schedule_limit) else now
+
+    def runs_later(self, now: datetime, schedule_limit: timedelta) -> bool:
+        """Whether its run time is in the future, and its contract honors it."""
+        return self.runs_at(now, schedule_limit) > now
+
+    def ignores_run_at(self, now: datetime, schedule_limit: timedelta) -> bool:
+        """Whether its run time is further ahead than its contract honors: it may run now."""
+        return self.run_at is not None and self.run_at > latest_run_at(now, schedule_limit)
+
+    @property
+    def status_since(self) -> datetime:
+        """When it entered its status, as far as the row tells."""
+        if self.allows(Event.CHECKPOINT) and self.claimed_at is not None:
+            return self.claimed_at
+        moves = [
+            entry.at
+            for entry in self.evidence
+            if entry.from_status != entry.to_status == self.status
+        ]
+        return self.since or (moves[-1] if moves else self.updated_at)
+
+    @property
+    def has_ambiguous_send(self) -> bool:
+        """Whether an earlier send under the same key has an open outcome."""
+        return (
+            self.first_sent_at is not None
+            and self.claimed_at is not None
+            and self.first_sent_at < self.claimed_at
+        )
+
+    @property
+    def needs_newer_engine(self) -> str | None:
+        """Why this engine may not touch it. Returns None if it may."""
+        if self.min_engine <= ENGINE_NUMBER:
+            return None
+        return (
+            f"the row of {self.job_key} needs engine {self.min_engine}, and this is engine "
+            f"{ENGINE_NUMBER}: deploy the newer version again"
+        )
+
+    def allows(self, event: Event) -> bool:
+        """Whether the life cycle allows `event` now."""
+        return self.status.allows(event)
+
+    def past_max_age(self, max_age: timedelta, now: datetime) -> str | None:
+        """Why the job is past its age limit. Returns None if it is not."""
+        if now - self.age_starts_at(now) < max_age:
+            return None
+        return f"the job is older than {max_age}"
+
+    def lease_expired(self, now: datetime) -> bool:
+        """Whether the owner is certainly gone. Allows lookups, never effects."""
+        return self.lease_until is None or now >= self.lease_until
+
+    @property
+    def unrecorded_claim(self) -> EvidenceEntry | None:
+        """The last claim, if the evidence does not have it yet: a claim writes no evidence."""
+        claims = [entry for entry in self.evidence if entry.event in CLAIMS]
+        if self.claimed_at is None or any(
+            self.claimed_at in {entry.at, entry.last_at} for entry in claims
+        ):
+            return None
+        enqueued = bool(self.evidence) and self.evidence[0].event is Event.ENQUEUE
+        return EvidenceEntry(
+            at=self.claimed_at,
+            event=Event.CLAIM,
+            from_status=Status.READY if enqueued or self.fence > 1 else NO_ROW,
+            to_status=Status.STARTED,
+            reason=f"run {self.fence}",
+            actor="worker",
+        )
+
+    def apply(
+        self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
+    ) -> "JobRow":
+        """The job after `event`: the next version, with one more evidence entry."""
+        status = next_status(self.status, event)
+        entry = EvidenceEntry(
+            at=now,
+            event=event,
+            from_status=self.status,
+            to_status=status,
+            reason=reason_line(reason),
+            actor=actor,
+        )
+        changed = {
+            "status": status,
+            "version": self.version + 1,
+            "min_engine": ENGINE_NUMBER,
+            "updated_at": now,
+            "evidence": self._evidence_with(entry),
+            "since": self._since(status, now),
+            # Only the write that makes a review may mark it.
+            "nothing_sent": self.nothing_sent and status is self.status,
+            # Whatever changes may change the decision of the second operator.
+            "pending_repair": None,
+            **{name: _as_stored(name, value) for name, value in changes.items()},
+        }
+        return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
+
+    def _evidence_with(self, entry: EvidenceEntry) -> tuple[EvidenceEntry, ...]:
+        """Add an entry. If another claim may follow, record the last one before it is hidden."""
+        claim = self.unrecorded_claim
+        if claim is None or (entry.to_status, Event.CLAIM) not in TRANSITIONS:
+            return append_evidence(self.evidence, entry)
+        match self.evidence:
+            # The same run again, such as one of many while a provider is down.
+            case (*before, EvidenceEntry(event=Event.CLAIM) as run, end) if (
+                entry.equals_except_time(end)
+            ):
+                runs = replace(run.repeated_at(claim.at), reason=f"up to {claim.reason}")
+                return (*before, runs, end.repeated_at(entry.at))
+        return append_evidence(insert_claim(self.evidence, claim), entry)
+
+    def _since(self, status: Status, now: datetime) -> datetime | None:
+        if status is self.status:
+            return self.since
+        return now if status in LISTED else None
+
+    def same_owner_and_status_as(self, row: "JobRow") -> bool:
+        """Whether `row` has the same owner and status, so that others only added evidence."""
+        return row.owner == self.owner and row.status is self.status
+
+
+def _as_stored(name: str, value: object) -> object:
+    """Round times to the row's milliseconds, and remove ARNs from errors."""
+    if name == "last_error" and isinstance(value, str):
+        return reason_line(value)
+    return truncate_to_milliseconds(value) if isinstance(value, datetime) else value
+
+
+def new_job(
+    job_key: JobKey,
+    job_type: str,
+    message: Mapping[str, Json],
+    *,
+    now: datetime,
+    due_at: datetime,
+    actor: str,
+    reason: str,
+    owner: str | None = None,
+    subject: str | None = None,
+    run_at: datetime | None = None,
+) -> JobRow:
+    """The row that a producer or the reconciler writes before it sends the message.
+
+    `owner` is a fresh token, so that a producer recognizes its own row after a lost response.
+    """
+    status = next_status(NO_ROW, Event.ENQUEUE)
+    entry = EvidenceEntry(
+        at=now,
+        event=Event.ENQUEUE,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason,
+        actor=actor,
+    )
+    return JobRow(
+        job_key=job_key,
+        job_type=job_type,
+        status=status,
+        message=message,
+        created_at=now,
+        updated_at=now,
+        due_at=due_at,
+        subject=subject,
+        owner=owner,
+        run_at=run_at,
+        evidence=(entry,),
+    )
+
+
+def known_values(job: JobRow) -> dict[str, Json]:
+    """The values of a job by the names that messages use: of its message, and of its claim."""
+    resolved = {name: getattr(job, name) for name in ("amount", "currency", "customer_id")}
+    return {**{name: v for name, v in resolved.items() if v is not None}, **job.message}
+
+
+def is_our_write(row: JobRow, *, before: JobRow, write: JobRow) -> bool:
+    """Whether `row` shows that our write over `before` was applied: its response was lost."""
+    if row.owner != write.owner or row.version < write.version:
+        return False
+    if row == write:
+        return True
+    # Others may have added evidence since, but what we changed must still be there. Our entry, too:
+    # two operators may decide the same, and only one of them wrote it.
+    if not all(entry in row.evidence for entry in write.evidence[-1:]):
+        return False
+    bookkeeping = {"version", "updated_at", "evidence"}
+    changed = {
+        name
+        for name in write.__dataclass_fields__
+        if name not in bookkeeping and getattr(write, name) != getattr(before, name)
+    }
+    if not changed:
+        return bool(write.evidence)
+    return all(getattr(row, name) == getattr(write, name) for name in changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A transition, with the fields it changes."""
+
+    event: Event
+    reason: str
+    changes: Mapping[str, object] = field(default_factory=dict)
+    alert: bool = False  # operators are alerted about this job
+    credentials_rejected: bool = False  # affects every job of the provider: one alarm, not many
+    resend_when_due: bool = False  # the wait is long: the row becomes due and resends the message
+    send_new_message: bool = False  # a long job continues with a new message
+    run_at: datetime | None = None  # when a job that returns to ready may be retried
+
+    def apply_to(self, job: JobRow, *, now: datetime, actor: str) -> JobRow:
+        """The job after this decision. If it needs an alert, it is due until one is delivered."""
+        alert_changes = {"due_at": now} if self.alert else {}
+        changes = {**self.changes, **alert_changes}
+        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)

@@ -1,1 +1,0 @@
-"""The pure core: no clock, no environment, no SDK."""

@@ -1,1 +1,0 @@
-"""Flow control: rates, circuit breakers and pauses."""

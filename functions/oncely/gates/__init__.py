@@ -1,0 +1,1 @@
+"""Rates, circuits and pauses of providers. A gate can only delay."""

@@ -1,0 +1,1 @@
+"""What jobs went through: lines in S3, gaps, erasure and restore."""

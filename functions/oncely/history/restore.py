@@ -1,0 +1,172 @@
+"""Restores rows from the history, so that no effect can happen twice."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from oncely.core.decisions import escalate
+from oncely.core.effect_outcomes import Json
+from oncely.core.ended_jobs import MONEY_RETENTION, expiry_time
+from oncely.core.event_records import EventRecord
+from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status
+from oncely.core.text import single_line
+from oncely.history.lines import HistoryLine, HistoryRecordType
+
+RESTORE_ACTOR: Final = "restore"
+
+_STATUSES: Final = {str(status): status for status in Status}
+# Copied from a history line.
+_COPIED_FIELDS: Final = (
+    *("fence", "attempts", "key_number", "key_scope", "deployment", "provider", "fingerprint"),
+    *("first_sent_at", "provider_ref", "amount", "currency", "customer_id", "subject", "run_at"),
+)
+
+
+def is_unreadable(line: HistoryLine) -> bool:
+    """Whether only a newer version can restore this row."""
+    if (line.min_engine or FIRST_ENGINE) > ENGINE_NUMBER:
+        return line.record is not HistoryRecordType.EXPIRED
+    return line.record is HistoryRecordType.UNREADABLE or (
+        line.record is not HistoryRecordType.EXPIRED and _status(line) is None
+    )
+
+
+def restore_row(
+    row: JobRow | None, line: HistoryLine | None, *, deployment: str, now: datetime
+) -> JobRow | None:
+    """The row of a replacement table. Returns None if it stays unchanged.
+
+    A job that has not ended becomes unknown, so that the reconciler looks it up.
+    """
+    row = None if row is not None and row.is_forged else row  # a message replaces it
+    newer = line is not None and _is_newer(line, row)
+    image = _image(line, row, now) if newer and line is not None else None
+    job = image or row
+    if job is None or (image is None and _is_restored(job)):
+        return None
+    if not job.unresolved:
+        # A claim may be lost, so it is no longer certain that nothing was sent.
+        return job.apply(
+            Event.NOTE,
+            now=now,
+            actor=RESTORE_ACTOR,
+            reason="restored from the history",
+            nothing_sent=False,
+            # A line has no error, and an erased one no result. A row without any mark is forged.
+            deployment=job.deployment or deployment,
+        )
+    if image is not None and line is not None and _lacks_message(line, row):
+        decision = escalate(
+            "restored from the history, which lacks a part of its message: check the provider, "
+            "then mark it as done or failed"
+        )
+        return decision.apply_to(job, now=now, actor=RESTORE_ACTOR)
+    reason = f"the job table was restored; it was {job.status}, so its outcome is looked up"
+    return job.apply(
+        Event.RESTORE,
+        now=now,
+        actor=RESTORE_ACTOR,
+        reason=reason,
+        owner=None,
+        # A row without a known claim belongs to this deployment as well.
+        deployment=job.deployment or deployment,
+        lease_until=now,
+        due_at=now,
+        # The time without the table does not count as age.
+        reopened_at=now,
+        last_error=single_line(reason),
+    )
+
+
+def park_copied_row(row: JobRow, *, now: datetime) -> JobRow | None:
+    """The row of a copied table. The original deployment continues what is open.
+
+    Returns None if it stays unchanged.
+    """
+    if row.unresolved:
+        decision = escalate("this table is a copy: the original deployment continues this job")
+        # The operator who declares a copy needs no alert for each row.
+        return replace(decision.apply_to(row, now=now, actor=RESTORE_ACTOR), due_at=None)
+    if row.due_at is None:
+        return None
+    reason = "this table is a copy: the original deployment publishes this job"
+    # Nothing is published here, so set the expiry now. Its contract may be unknown.
+    expires_at = expiry_time(row, MONEY_RETENTION, now=now) if row.ended else None
+    return row.apply(
+        Event.NOTE, now=now, actor=RESTORE_ACTOR, reason=reason, due_at=None, expires_at=expires_at
+    )
+
+
+def _is_restored(row: JobRow) -> bool:
+    """Whether an interrupted restore already changed it, or there is nothing to change."""
+    if row.nothing_sent:
+        return False
+    return not row.unresolved or bool(row.evidence and row.evidence[-1].event is Event.RESTORE)
+
+
+def _is_newer(line: HistoryLine, row: JobRow | None) -> bool:
+    if row is None:
+        return True
+    # A new row after an expired one starts at version 1 again.
+    return (line.created_at or row.created_at, line.version or 0) > (row.created_at, row.version)
+
+
+def _image(line: HistoryLine, row: JobRow | None, now: datetime) -> JobRow | None:
+    """The row of a history line. Returns None if it had expired."""
+    status = _status(line)
+    if line.record is HistoryRecordType.EXPIRED or status is None:
+        return None
+    copied: Mapping[str, Any] = {
+        name: value for name in _COPIED_FIELDS if (value := getattr(line, name)) is not None
+    }
+    keeps_message = _keeps_message(line, row)
+    job = JobRow(
+        job_key=JobKey(line.job_key),
+        job_type=line.job_type,
+        status=status,
+        message=row.message if row and keeps_message else dict(line.message or {}),
+        created_at=line.created_at or line.at,
+        updated_at=line.updated_at or line.at,
+        version=line.version or 1,
+        since=line.at,
+        result=None if line.result is None else dict(line.result),
+        evidence=row.evidence if row is not None else (),
+        provider_events=_kept_events(line, row),
+        closing=_closing(line),
+        **copied,
+    )
+    if not job.ended:
+        return replace(job, due_at=now)
+    # An ended row without an expiry was not published yet; publishing twice is harmless.
+    return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
+
+
+def _kept_events(line: HistoryLine, row: JobRow | None) -> tuple[EventRecord, ...]:
+    """The events of the row, which no line holds. Those of an earlier run prove nothing."""
+    same_run = row is not None and row.created_at == line.created_at
+    return row.provider_events if row is not None and same_run else ()
+
+
+def _keeps_message(line: HistoryLine, row: JobRow | None) -> bool:
+    """Whether the row has the message that the line leaves out: neither changes once set."""
+    return row is not None and "message" in line.left_out and row.fingerprint == line.fingerprint
+
+
+def _lacks_message(line: HistoryLine, row: JobRow | None) -> bool:
+    return "message" in line.left_out and not _keeps_message(line, row)
+
+
+def _closing(line: HistoryLine) -> dict[str, Json] | None:
+    """The mark of a job whose next run only closes what is open."""
+    if line.closing is None:
+        return None
+    return {"reason": "closed after a restore", "code": line.closing, "result": {}}
+
+
+def _status(line: HistoryLine) -> Status | None:
+    """The status of the row, or the last one of a deleted row."""
+    last = line.old_status if line.record is HistoryRecordType.DELETED else line.status
+    return _STATUSES.get(last or "")

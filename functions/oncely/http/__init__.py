@@ -1,1 +1,0 @@
-"""HTTP clients for providers: deadlines, fresh connections, rate limits."""

@@ -1,0 +1,164 @@
+"""Second operator: above an amount, one operator requests an effect and another confirms it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from oncely.core.effect_outcomes import Json
+from oncely.core.errors import InvalidMoneyError
+from oncely.core.evidence import EvidenceEntry
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.lifecycle import NO_ROW, Event, next_status
+from oncely.core.money import Money
+from oncely.core.repairs import Repair
+from oncely.core.text import format_minute, format_time, parse_time, reason_line
+
+# The other operator may be on the next shift.
+REQUEST_VALIDITY: Final = timedelta(hours=24)
+# These do not decide the outcome.
+_HARMLESS: Final = frozenset({Repair.LOOK_UP, Repair.RESEND})
+
+
+@dataclass(frozen=True)
+class SecondOperatorRule:
+    """Amounts in minor units, by currency. Above one, an operator needs a second operator.
+
+    A currency that is not listed has no amount to stay below, so it always needs one. Without any
+    amounts, the rule is off.
+    """
+
+    above: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `eur:50000,usd:60000`. Raises ValueError."""
+        above: dict[str, int] = {}
+        for part in filter(None, text.split(",")):
+            currency, _, amount = part.partition(":")
+            if not amount.isascii() or not amount.isdecimal():
+                raise ValueError(_EXPECTED_FORM)
+            try:
+                # An amount of money is above 0, but 0 is a limit.
+                above[Money.parse(int(amount) or 1, currency.strip()).currency] = int(amount)
+            except InvalidMoneyError:
+                raise ValueError(_EXPECTED_FORM) from None
+        return cls(above)
+
+    def applies_to(self, repair: Repair, amounts: Iterable[Money], *, moves_money: bool) -> bool:
+        """Whether the repair needs a second operator. An unknown amount may be above."""
+        if not self.above or repair in _HARMLESS:
+            return False
+        known = tuple(amounts)
+        if not known:
+            return moves_money
+        return any(money.amount > self.above.get(money.currency, 0) for money in known)
+
+
+def check_amounts(text: str) -> str:
+    """Return the text of a setting if it can be parsed. Raises ValueError."""
+    SecondOperatorRule.parse(text)
+    return text
+
+
+_EXPECTED_FORM: Final = (
+    "second_operator_above lists amounts in minor units by currency, such as eur:50000,usd:60000"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingRepair:
+    """A repair that one operator requested, as the row holds it."""
+
+    repair: Repair
+    reference: str | None  # or the new run time
+    operator: str  # the name that the evidence shows
+    identity: str  # who signed in; an operator can choose the name, but not this
+    until: datetime
+    version: int  # of the row that holds it: any later write voids the request
+
+    def to_row(self) -> dict[str, Json]:
+        """The request as the row holds it."""
+        return {
+            "repair": self.repair,
+            "reference": self.reference,
+            "operator": self.operator,
+            "identity": self.identity,
+            "until": format_time(self.until),
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_row(cls, job: JobRow, now: datetime) -> Self | None:
+        """The request that is still valid. Returns None if there is none."""
+        held = job.pending_repair
+        try:
+            found = held and cls(
+                repair=Repair(str(held["repair"])),
+                reference=None if held["reference"] is None else str(held["reference"]),
+                operator=str(held["operator"]),
+                identity=str(held["identity"]),
+                until=parse_time(held["until"]),
+                version=int(str(held["version"])),
+            )
+        except (KeyError, ValueError):
+            return None  # edited by hand
+        return found if found and found.version == job.version and now < found.until else None
+
+    def objection_to(
+        self, repair: Repair, reference: str | None, identity: str, *, same_message: bool = True
+    ) -> str | None:
+        """Why this operator's repair does not confirm the request. Returns None if it does."""
+        if (repair, reference) != (self.repair, self.reference) or not same_message:
+            return f"{self}. Confirm exactly that, or look the job up: this voids the request"
+        if identity.casefold() == self.identity.casefold():
+            return f"you requested it yourself: another operator confirms it, until {self._end}"
+        return None
+
+    @property
+    def _end(self) -> str:
+        return format_minute(self.until)
+
+    def __str__(self) -> str:
+        word = "to" if self.repair is Repair.RESCHEDULE else "with reference"
+        named = f" {word} {self.reference}" if self.reference else ""
+        return f"{self.operator} requested {self.repair}{named}, valid until {self._end}"
+
+
+def request_second_operator(requested: PendingRepair, *, reason: str) -> Decision:
+    """Record the request. It changes nothing else about the job."""
+    return Decision(
+        event=Event.NOTE,
+        reason=f"requested {requested.repair}: {reason}",
+        changes={"pending_repair": requested.to_row()},
+    )
+
+
+def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: str) -> JobRow:
+    """The row of a job that an operator asked to send: in review, until another one reopens it.
+
+    It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until
+    the request ends there is nothing to alert about, and nothing is sent.
+    """
+    status = next_status(NO_ROW, Event.REQUEST)
+    entry = EvidenceEntry(
+        at=job.created_at,
+        event=Event.REQUEST,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason_line(reason),
+        actor=actor,
+    )
+    return replace(
+        job,
+        status=status,
+        since=job.created_at,
+        due_at=requested.until,
+        last_error=reason_line(
+            f"{requested.operator} asked to send it, and a second operator must confirm that: "
+            "return the job to ready"
+        ),
+        nothing_sent=True,
+        pending_repair=requested.to_row(),
+        evidence=(entry,),
+    )

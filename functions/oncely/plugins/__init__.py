@@ -1,0 +1,1 @@
+"""What a provider declares, and how its requests are sent."""

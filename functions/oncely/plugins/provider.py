@@ -1,0 +1,227 @@
+"""The plug-in of a provider: one object that engine, CLI, constructs and local stack read."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
+from oncely.core.hints import DropReason
+from oncely.core.profiles import ProviderProfile
+from oncely.gates.rules import EndpointGroup, RateLimit, check_rate
+from oncely.plugins.events import EffectChange, EventEnvelope, EventRule, ProviderEvent
+from oncely.plugins.health import Finding
+from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.request_gate import UNGATED, RequestGate
+
+
+class ProviderSettings(BaseModel):
+    """Settings of one provider. The field `api_base` of `acme` is read from ACME_API_BASE."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    # Instead of the limits of the profile; "inf" for none. All functions share the gate.
+    effects_per_second: Annotated[float, AfterValidator(check_rate)] | None = None
+    lookups_per_second: Annotated[float, AfterValidator(check_rate)] | None = None
+    max_in_flight: Annotated[int, Field(ge=1)] | None = None  # requests of this function
+
+    def rate_limit(self, group: EndpointGroup, default: RateLimit | None) -> RateLimit:
+        """Return the limit of an endpoint group: the stage's, or else the profile's."""
+        known = default or RateLimit()
+        given = {
+            EndpointGroup.EFFECTS: self.effects_per_second,
+            EndpointGroup.LOOKUPS: self.lookups_per_second,
+        }[group]
+        rate = given or known.per_second
+        return RateLimit(
+            per_second=None if rate == math.inf else rate,
+            max_in_flight=self.max_in_flight or known.max_in_flight,
+        )
+
+
+T_co = TypeVar("T_co", covariant=True)
+S = TypeVar("S", bound=ProviderSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderAccess(Generic[S]):
+    """What a plug-in builds its client from."""
+
+    settings: S
+    api_key: str = ""  # empty if the provider has none
+    gate: RequestGate = field(default=UNGATED)  # around each request
+    network: Network = INTERNET
+    # Creates a client of an AWS service, for providers that are one: (service, config).
+    new_aws_client: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKeyCheck:
+    """Whether a provider accepts an API key; None if the check failed."""
+
+    accepted: bool | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IamGrant:
+    """Actions that a worker needs beyond its API key, with the narrowest condition."""
+
+    actions: tuple[str, ...]
+    service: str
+    resource: str  # such as `identity/*`
+    string_equals: Mapping[str, str]
+    reason: str  # why the resource has a wildcard, if it has one, for cdk-nag
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackResource:
+    """An AWS resource that the stack creates for a provider, in CloudFormation's terms."""
+
+    id: str  # unique in its plug-in
+    type: str
+    properties: Mapping[str, Any]
+    setting: str | None = None  # the field of the plug-in's settings that gets its name
+
+
+class Provider(ABC, Generic[T_co, S]):
+    """A plug-in: everything that differs between two providers, and the client that jobs call."""
+
+    name: ClassVar[str]  # such as `acme`: names its secret and settings
+    profile: ClassVar[ProviderProfile]
+    settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
+    has_api_key: ClassVar[bool] = True
+    secret: ClassVar[str | None] = None  # the short name of its secret, if that is not `name`
+    api_key_prefixes: ClassVar[tuple[str, ...]] = ("",)
+    test_key_prefixes: ClassVar[tuple[str, ...]] = ()
+    # The layer with its SDK: layer-<name>.txt in the pins of `oncely_cdk`. None if it needs none.
+    layer: ClassVar[str | None] = None
+    # Modules that the first call imports; loaded at start where the provider is used.
+    preload: ClassVar[tuple[str, ...]] = ()
+    # Its model, a `ProviderSandbox` of `oncely.testing.sandbox`: for tests, the explorer and the
+    # local stack only, as "module:attribute", so that no function loads it.
+    sandbox: ClassVar[str | None] = None
+    # What it documents, a `ProviderFacts` for the docs only, in the same form.
+    facts: ClassVar[str | None] = None
+    webhook_header: ClassVar[str] = ""  # in lower case, with the signature of an event
+    # The environment variable that botocore reads its address from, if it is an AWS service.
+    endpoint_env_var: ClassVar[str | None] = None
+
+    @abstractmethod
+    def connect(self, access: ProviderAccess[S]) -> T_co:
+        """Build the client. Called again when the API key was rotated."""
+
+    def is_configured(self, settings: S) -> bool:
+        """Return whether its optional settings are present. Without them its jobs do nothing."""
+        del settings
+        return True
+
+    def responds(self, client: Any) -> bool | None:  # noqa: ANN401  # its own client
+        """Return whether the provider responds to one read, after an outage.
+
+        Returns None if there is no such read. Then one job is the probe.
+        """
+        del client
+        return None
+
+    def check_api_key(self, api_key: str, settings: S) -> ApiKeyCheck | None:
+        """Check an API key at the provider. Returns None if the provider has no such check."""
+        del api_key, settings
+        return None
+
+    def check_health(self, access: ProviderAccess[S], *, is_production: bool) -> Iterator[Finding]:
+        """Yield findings for `oncely doctor` beyond the API key."""
+        del access, is_production
+        yield from ()
+
+    def iam_grants(self, settings: S) -> tuple[IamGrant, ...]:
+        """Return the AWS permissions of a worker that calls it."""
+        del settings
+        return ()
+
+    def stack_resources(
+        self, settings: S, *, name: str, event_bus: str
+    ) -> tuple[StackResource, ...]:
+        """Return the AWS resources that the stack creates for it, each after those before it.
+
+        `name` is unique in the account and its region, `event_bus` the ARN of the default bus.
+        """
+        del settings, name, event_bus
+        return ()
+
+    def console_url(
+        self, reference: str, *, key_scope: str, settings: S, is_dispute: bool = False
+    ) -> str | None:
+        """Return the URL of an object in the provider's console. Returns None if it has none.
+
+        Do not trust the id: a row may have been edited.
+        """
+        del reference, key_scope, settings, is_dispute
+        return None
+
+    def event_rules(self, settings: S) -> tuple[EventRule, ...]:
+        """Return which events reach Oncely through EventBridge. None if they are off."""
+        del settings
+        return ()
+
+    def webhook_rules(self, settings: S) -> tuple[EventRule, ...]:
+        """Return which events reach Oncely through an HTTPS endpoint. None if it is off."""
+        del settings
+        return ()
+
+    def verify_webhook(
+        self, body: str, headers: Mapping[str, str], *, secrets: Sequence[str]
+    ) -> Mapping[str, Json] | None:
+        """Return the event in a request, if one of the signing secrets signed it just now.
+
+        `headers` have lower-case names. Returns None for anything else.
+        """
+        del body, headers, secrets
+        return None
+
+    def all_event_rules(self, settings: S) -> tuple[EventRule, ...]:
+        """Return the rules of both ways."""
+        return (*self.event_rules(settings), *self.webhook_rules(settings))
+
+    def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
+        """Read an event of its rules, or return why it is dropped. Stores and asks nothing."""
+        del envelope
+        return DropReason.UNKNOWN_TYPE
+
+    def read_change(
+        self,
+        client: Any,  # noqa: ANN401  # its own client
+        event: ProviderEvent,
+    ) -> EffectChange | NotFound | LookupFailed:
+        """Ask the provider what an event with `ChangedLater` is about. Read-only."""
+        del client
+        return NotFound(f"{event.object_id} cannot be looked up")
+
+    @property
+    def secret_name(self) -> str | None:
+        """The short name of the secret with its API key."""
+        return (self.secret or self.name) if self.has_api_key else None
+
+    @property
+    def webhook_secret_name(self) -> str:
+        """The short name of the secret with the signing secrets of its HTTPS endpoint."""
+        return f"{self.name}_webhook"
+
+    def env_var(self, field: str) -> str:
+        """Return the environment variable of a setting."""
+        return f"{self.name}_{field}".upper()
+
+    def read_settings(self, environ: Mapping[str, str]) -> ProviderSettings:
+        """Parse its settings, or raise pydantic's ValidationError."""
+        values = {
+            field: environ.get(self.env_var(field)) for field in self.settings_type.model_fields
+        }
+        return self.settings_type.model_validate(
+            {field: value for field, value in values.items() if value}
+        )
+
+
+AnyProvider: TypeAlias = Provider[Any, Any]
