@@ -19,16 +19,16 @@ OWN_STACK: Final = "ShopJobs-local"
 WAYS: Final = ("ShopConstruct-local", OWN_STACK, "ShopFunction-local")
 
 
-def check_deployments(project: Path, oncely: Path, *, first: Path, newer: Path, ways: Path) -> None:
-    """Deploy the first wheel, a newer engine over it, and then the three ways, in one engine."""
+def check_deployments(project: Path, oncely: Path, *, newer: Path, ways: Path) -> None:
+    """Deploy this wheel, a newer engine over it, and then the three ways, in one engine."""
     with (
         running_provider() as (provider, address),
         running_engine(project / "engine.log") as engine,
     ):
         aws = LocalAws(engine.url, address, project)
-        with step("deploy the first wheel, and leave jobs unfinished"):
-            aws.bootstrap(first)
-            aws.deploy(first, OWN_STACK)
+        with step("deploy this wheel, and leave jobs unfinished"):
+            aws.bootstrap(ways)
+            aws.deploy(ways, OWN_STACK)
             shop = DeployedShop(aws, OWN_STACK, oncely=oncely)
             shop.set_up()
             _leave_unfinished(shop, provider)
@@ -51,7 +51,6 @@ def _leave_unfinished(shop: DeployedShop, provider: VoucherServer) -> None:
     provider.busy_with.add("busy")
     provider.slow_with.add("slow")
     for voucher_id in UNFINISHED:
-        # Not with the command, which is of this version and wants its outputs.
         shop.send_to_queue(voucher_id, CAMPAIGNS.get(voucher_id, CAMPAIGN))
     shop.wait_for("early", status="ready")
     shop.wait_for("unknown", status="unknown")

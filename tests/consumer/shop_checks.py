@@ -1,19 +1,14 @@
 """A shop with its own job and provider: what it is refused, how it upgrades, and the three ways."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
-
-from hatchling import build
 
 from oncely.core.job_row import ENGINE_NUMBER
 from tests.consumer.deployments import NEWER_ENGINE, check_deployments
 from tests.consumer.oldest_versions import check_oldest_versions
 from tests.consumer.refusals import check_refusals
-from tests.consumer.shell import REPOSITORY, expect, install_wheel, step, synthesize
+from tests.consumer.shell import expect, install_wheel, step, synthesize
 
 SHOP: Final = Path(__file__).with_name("shop")
 PYPROJECT: Final = """\
@@ -24,18 +19,14 @@ version = "0"
 [tool.oncely]
 jobs = ["shop_jobs.voucher_issue:VoucherIssue"]
 """
-# The first commit whose wheel a test used from a repository of its own.
-FIRST_WHEEL: Final = "b9784d7b224e"
 
 
 def check_shop(folder: Path, python: Path, wheel: Path) -> None:
     """Check the shop in the environment that has this wheel, and leave it there."""
     project = folder / "voucher_shop"
     extras = ("cdk", "command")
-    with step("synthesize a shop with the first wheel, and with a newer engine"):
+    with step("synthesize a shop with a newer engine"):
         _write_shop(project)
-        install_wheel(folder, python, _build_first_wheel(folder), extras)
-        first = synthesize(project, python, "own_stack.py", "first.out")
         install_wheel(folder, python, _build_newer_wheel(folder, wheel), extras)
         newer = synthesize(project, python, "own_stack.py", "newer.out")
         install_wheel(folder, python, wheel, extras)
@@ -44,24 +35,7 @@ def check_shop(folder: Path, python: Path, wheel: Path) -> None:
     with step("refuse the mistakes of a team"):
         check_refusals(project, python)
     check_oldest_versions(folder, project, wheel, uv=python.with_name("uv"), ways=ways)
-    check_deployments(project, python.with_name("oncely"), first=first, newer=newer, ways=ways)
-
-
-def _build_first_wheel(folder: Path) -> Path:
-    """Build the wheel of an old commit, from the history of this repository."""
-    sources = folder / "first"
-    sources.mkdir()
-    packed = subprocess.run(
-        ["git", "archive", FIRST_WHEEL],  # noqa: S607  # wherever it is installed
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    if packed.returncode:
-        sys.exit(f"this clone lacks the commit {FIRST_WHEEL}: run `git fetch --unshallow`")
-    subprocess.run(["tar", "-x"], cwd=sources, input=packed.stdout, check=True)  # noqa: S607  # as above
-    os.chdir(sources)
-    return sources / build.build_wheel(str(sources))
+    check_deployments(project, python.with_name("oncely"), newer=newer, ways=ways)
 
 
 def _build_newer_wheel(folder: Path, wheel: Path) -> Path:
