@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from oncely.app import App as App
+    from oncely.aws.business_tables import BusinessTable as BusinessTable
+    from oncely.aws.sqs import MessageSender as MessageSender
     from oncely.contracts.contract import AlreadyResolved as AlreadyResolved
     from oncely.contracts.contract import AnyContract as AnyContract
     from oncely.contracts.contract import Contract as Contract
@@ -17,14 +19,12 @@ if TYPE_CHECKING:
     from oncely.contracts.contract import NotThereYet as NotThereYet
     from oncely.contracts.contract import PrecheckResult as PrecheckResult
     from oncely.contracts.contract import Proceed as Proceed
+    from oncely.contracts.dependencies import Dependencies as Dependencies
     from oncely.contracts.description import Description as Description
     from oncely.contracts.job_settings import JobSettings as JobSettings
     from oncely.contracts.message import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
     from oncely.contracts.message import Message as Message
     from oncely.contracts.message import encode_message as encode_message
-    from oncely.contracts.ports import BusinessTable as BusinessTable
-    from oncely.contracts.ports import Dependencies as Dependencies
-    from oncely.contracts.ports import MessageSender as MessageSender
     from oncely.contracts.registry import ContractRegistry as ContractRegistry
     from oncely.contracts.resources import Resources as Resources
     from oncely.contracts.table_schema import Column as Column
@@ -120,7 +120,9 @@ _PUBLIC_NAMES: Final = {
     "oncely.contracts.job_settings": "JobSettings",
     "oncely.contracts.message": "MAX_MESSAGE_BYTES Message encode_message",
     "oncely.handlers.own_function": "worker",
-    "oncely.contracts.ports": "BusinessTable Dependencies MessageSender",
+    "oncely.aws.business_tables": "BusinessTable",
+    "oncely.aws.sqs": "MessageSender",
+    "oncely.contracts.dependencies": "Dependencies",
     "oncely.producer": "create_producer",
     "oncely.plugins.provider": "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings",
     "oncely.contracts.registry": "ContractRegistry",

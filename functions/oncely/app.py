@@ -1,14 +1,18 @@
 """The composition root: builds every service from settings, job types and ports."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oncely.app_ports import Ports
-from oncely.contracts.contract import providers_of
+from oncely.aws.clients import AwsClients
+from oncely.aws.code_stamp import check_engine_stamp, check_job_stamp
+from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
+from oncely.ports import Ports
 
 if TYPE_CHECKING:
     from oncely.alerts.budgeted_notifier import BudgetedNotifier
@@ -414,3 +418,18 @@ class App:
             can_look_up=self.registry.can_look_up,
             jitter=self.ports.jitter,
         )
+
+
+def app_from_env(
+    environ: Mapping[str, str],
+    jobs: Iterable[type[AnyContract]] = (),
+    *,
+    clients: AwsClients | None = None,
+) -> App:
+    """The app on AWS with the settings of this environment."""
+    jobs = tuple(jobs)
+    settings = Settings.from_env(environ, jobs)
+    check_engine_stamp(settings.engine_stamp)
+    code = Path(environ.get("LAMBDA_TASK_ROOT", ""))
+    check_job_stamp(settings.job_stamp, code=code, modules=(one.__module__ for one in jobs))
+    return App(settings, ContractRegistry(jobs), Ports(settings, clients))

@@ -2,38 +2,33 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property, lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.code_stamp import check_engine_stamp, check_job_stamp
 from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
-from oncely.contracts.contract import AnyContract
 from oncely.contracts.job_settings import JobSettings
-from oncely.contracts.ports import Clock
-from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
-from oncely.core.store import DynamoJobStore
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 from oncely.plugins.network import INTERNET
 from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
 
 if TYPE_CHECKING:
     from oncely.alerts.budget_table import DynamoAlertBudget
-    from oncely.aws.business_tables import DynamoBusinessTable
-    from oncely.aws.sns import SnsNotifier
-    from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
+    from oncely.alerts.sns import SnsNotifier
+    from oncely.aws.business_tables import BusinessTable
+    from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
     from oncely.core.deployment_identity import DynamoTableIdentity
-    from oncely.core.inserter import DynamoJobInserter
-    from oncely.core.table_guard import CheckedTable
+    from oncely.core.inserter import JobInserter
+    from oncely.core.table_guard import TableGuard
     from oncely.gates.gate import Gate
-    from oncely.gates.table import DynamoGateTable
-    from oncely.history.row_scan import DynamoRowScan
+    from oncely.gates.table import GateTable
+    from oncely.history.row_scan import RowScan
     from oncely.history.s3_erasure import S3ErasableArchive
     from oncely.history.s3_erasure_log import S3ErasureLog
     from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
@@ -41,21 +36,21 @@ if TYPE_CHECKING:
     from oncely.history.table_generation import TableGenerationReader
     from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
     from oncely.operate.cognito_users import CognitoUserDirectory
-    from oncely.operate.job_index import DynamoJobIndex
+    from oncely.operate.job_index import JobIndex
     from oncely.operate.s3_audits import S3AuditReports
     from oncely.operate.s3_bulk_runs import S3BulkRuns
     from oncely.operate.s3_rejects import S3Archive
     from oncely.operate.sqs_depths import SqsQueueDepths
-    from oncely.publish.event_bridge import EventBridgeBus
-    from oncely.reconcile.due_index import DynamoDueIndex
-    from oncely.reconcile.step_functions import StepFunctionsSweeps
-    from oncely.reconcile.sweep_leases import DynamoSweepLeases
+    from oncely.publish.event_bridge import EventBus
+    from oncely.reconcile.due_index import DueIndex
+    from oncely.reconcile.step_functions import Sweeps
+    from oncely.reconcile.sweep_leases import SweepLeases
 
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
 
 
-class AwsPorts:
+class Ports:
     """The ports of one function or command; safe to share between threads.
 
     An adapter is imported with its first use: a function pays only for what it needs. Its setting
@@ -84,14 +79,14 @@ class AwsPorts:
 
     # What contracts use.
 
-    def job_store(self) -> DynamoJobStore:
+    def job_store(self) -> JobStore:
         return self._job_store
 
-    def table(self, name: str) -> "DynamoBusinessTable":
-        from oncely.aws.business_tables import DynamoBusinessTable
+    def table(self, name: str) -> "BusinessTable":
+        from oncely.aws.business_tables import BusinessTable
 
         self.settings.require(f"tables.{name}")
-        return DynamoBusinessTable(
+        return BusinessTable(
             self.clients.dynamodb,
             self.settings.tables[name],
             name,
@@ -103,13 +98,13 @@ class AwsPorts:
         self.settings.require(f"table_retention_days.{table}")
         return timedelta(days=self.settings.table_retention_days[table])
 
-    def message_sender(self, queue: str) -> "SqsMessageSender":
-        from oncely.aws.sqs import SqsMessageSender
+    def message_sender(self, queue: str) -> "MessageSender":
+        from oncely.aws.sqs import MessageSender
 
         if queue == self.settings.queue_name:
-            return SqsMessageSender(clients=self.clients, queue_url=self._get("queue_url"))
+            return MessageSender(clients=self.clients, queue_url=self._get("queue_url"))
         self.settings.require(f"queues.{queue}")
-        return SqsMessageSender(clients=self.clients, queue_url=self.settings.queues[queue])
+        return MessageSender(clients=self.clients, queue_url=self.settings.queues[queue])
 
     def secret(self, name: str) -> str:
         self.settings.require(f"secrets.{name}")
@@ -130,10 +125,10 @@ class AwsPorts:
     # What services use.
 
     @cached_property
-    def table_guard(self) -> "CheckedTable":
-        from oncely.core.table_guard import CheckedTable
+    def table_guard(self) -> "TableGuard":
+        from oncely.core.table_guard import TableGuard
 
-        return CheckedTable(self.table_identity, self.clock)
+        return TableGuard(self.table_identity, self.clock)
 
     @cached_property
     def gate(self) -> "Gate":
@@ -142,10 +137,10 @@ class AwsPorts:
         return Gate(table=self.gate_table, clock=self.clock, settings=self.settings.providers)
 
     @cached_property
-    def gate_table(self) -> "DynamoGateTable":
-        from oncely.gates.table import DynamoGateTable
+    def gate_table(self) -> "GateTable":
+        from oncely.gates.table import GateTable
 
-        return DynamoGateTable(table=self._get("gates_table"), client=self.clients.dynamodb)
+        return GateTable(table=self._get("gates_table"), client=self.clients.dynamodb)
 
     @cached_property
     def table_identity(self) -> "DynamoTableIdentity":
@@ -161,7 +156,7 @@ class AwsPorts:
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
-        from oncely.aws.sns import SnsNotifier
+        from oncely.alerts.sns import SnsNotifier
 
         return SnsNotifier(self.clients, self._get("alert_topic_arn"))
 
@@ -177,61 +172,59 @@ class AwsPorts:
         )
 
     @cached_property
-    def message_source(self) -> "SqsMessageSource":
-        from oncely.aws.sqs import SqsMessageSource
+    def message_source(self) -> "MessageSource":
+        from oncely.aws.sqs import MessageSource
 
-        return SqsMessageSource(clients=self.clients, queue_url=self._get("queue_url"))
+        return MessageSource(clients=self.clients, queue_url=self._get("queue_url"))
 
     @cached_property
-    def reject_queue(self) -> "SqsRejectQueue":
-        from oncely.aws.sqs import SqsRejectQueue
+    def reject_queue(self) -> "RejectQueue":
+        from oncely.aws.sqs import RejectQueue
 
         rejects_url = self._get("rejects_queue_url")
         # Operators know the short name of a worker's queue.
         source = self.settings.queue_name or self._get("queue_url").rsplit("/", 1)[-1]
-        return SqsRejectQueue(clients=self.clients, rejects_url=rejects_url, source=source)
+        return RejectQueue(clients=self.clients, rejects_url=rejects_url, source=source)
 
     @cached_property
-    def event_bus(self) -> "EventBridgeBus":
-        from oncely.publish.event_bridge import EventBridgeBus
+    def event_bus(self) -> "EventBus":
+        from oncely.publish.event_bridge import EventBus
 
-        return EventBridgeBus(name=self._get("event_bus_name"), client=self.clients.events)
+        return EventBus(name=self._get("event_bus_name"), client=self.clients.events)
 
     @cached_property
-    def due_index(self) -> "DynamoDueIndex":
-        from oncely.reconcile.due_index import DynamoDueIndex
+    def due_index(self) -> "DueIndex":
+        from oncely.reconcile.due_index import DueIndex
 
-        return DynamoDueIndex(
+        return DueIndex(
             table=self._get("jobs_table"),
             client=self.clients.dynamodb,
             shards=self.settings.due_shards,
         )
 
     @cached_property
-    def sweep_leases(self) -> "DynamoSweepLeases":
-        from oncely.reconcile.sweep_leases import DynamoSweepLeases
+    def sweep_leases(self) -> "SweepLeases":
+        from oncely.reconcile.sweep_leases import SweepLeases
 
-        return DynamoSweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
-
-    @cached_property
-    def sweeps(self) -> "StepFunctionsSweeps":
-        from oncely.reconcile.step_functions import StepFunctionsSweeps
-
-        return StepFunctionsSweeps(
-            machine_arn=self._get("reconciler_arn"), client=self.clients.states
-        )
+        return SweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
-    def job_inserter(self) -> "DynamoJobInserter":
-        from oncely.core.inserter import DynamoJobInserter
+    def sweeps(self) -> "Sweeps":
+        from oncely.reconcile.step_functions import Sweeps
 
-        return DynamoJobInserter(job_store=self._job_store, client=self.clients.dynamodb)
+        return Sweeps(machine_arn=self._get("reconciler_arn"), client=self.clients.states)
 
     @cached_property
-    def job_index(self) -> "DynamoJobIndex":
-        from oncely.operate.job_index import DynamoJobIndex
+    def job_inserter(self) -> "JobInserter":
+        from oncely.core.inserter import JobInserter
 
-        return DynamoJobIndex(table=self._get("jobs_table"), client=self.clients.dynamodb)
+        return JobInserter(job_store=self._job_store, client=self.clients.dynamodb)
+
+    @cached_property
+    def job_index(self) -> "JobIndex":
+        from oncely.operate.job_index import JobIndex
+
+        return JobIndex(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def finished_jobs(self) -> "HistoryFinishedJobs":
@@ -263,7 +256,7 @@ class AwsPorts:
 
         return S3ErasableArchive(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
-    def erasable_table(self, name: str) -> "DynamoBusinessTable":
+    def erasable_table(self, name: str) -> "BusinessTable":
         return self.table(name)
 
     @cached_property
@@ -319,14 +312,14 @@ class AwsPorts:
         return S3BulkRuns(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
     @cached_property
-    def row_scan(self) -> "DynamoRowScan":
-        from oncely.history.row_scan import DynamoRowScan
+    def row_scan(self) -> "RowScan":
+        from oncely.history.row_scan import RowScan
 
-        return DynamoRowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
+        return RowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
-    def _job_store(self) -> DynamoJobStore:
-        return DynamoJobStore(
+    def _job_store(self) -> JobStore:
+        return JobStore(
             table=self._get("jobs_table"),
             client=self.clients.dynamodb,
             tables=self.settings.tables,
@@ -364,18 +357,3 @@ class AwsPorts:
     def _get(self, field: str) -> str:
         self.settings.require(field)
         return str(getattr(self.settings, field))
-
-
-def app_from_env(
-    environ: Mapping[str, str],
-    jobs: Iterable[type[AnyContract]] = (),
-    *,
-    clients: AwsClients | None = None,
-) -> App:
-    """The app on AWS with the settings of this environment."""
-    jobs = tuple(jobs)
-    settings = Settings.from_env(environ, jobs)
-    check_engine_stamp(settings.engine_stamp)
-    code = Path(environ.get("LAMBDA_TASK_ROOT", ""))
-    check_job_stamp(settings.job_stamp, code=code, modules=(one.__module__ for one in jobs))
-    return App(settings, ContractRegistry(jobs), AwsPorts(settings, clients))

@@ -10,7 +10,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings
 from oncely.enqueue.enqueuer import Enqueuer
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 
 if TYPE_CHECKING:
     import boto3
@@ -31,5 +31,5 @@ def create_producer(
     settings = Settings.from_env(os.environ, jobs)
     given = {"jobs_table": jobs_table, "queues": queue_urls}
     settings = settings.model_copy(update={name: one for name, one in given.items() if one})
-    ports = AwsPorts(settings, AwsClients(session))
+    ports = Ports(settings, AwsClients(session))
     return App(settings, ContractRegistry(jobs), ports).enqueuer

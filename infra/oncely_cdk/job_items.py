@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from oncely.alerts.budget import ALERT_KEY_PREFIX
-from oncely.contracts.ports import UniqueWindow
 from oncely.core.deployment_identity import IDENTITY_KEY
-from oncely.core.inserter import WINDOW_KEY_PREFIX, window_values
+from oncely.core.inserter import WINDOW_KEY_PREFIX, UniqueWindow, window_values
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.row_items import serialize_job

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from oncely.core.lifecycle import Status
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.history.s3_reader import S3HistoryReader
 from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
@@ -79,7 +79,7 @@ class Observer:
     def paused(self) -> list[str]:
         """What was paused from another terminal."""
         client = self.stack.account.client("dynamodb")
-        pauses = DynamoGateTable(client, self.stack.outputs["GatesTableName"]).read().pauses
+        pauses = GateTable(client, self.stack.outputs["GatesTableName"]).read().pauses
         return [one.target for one in pauses.values() if one.current is not None]
 
     def ledger_totals(self) -> LedgerTotals:

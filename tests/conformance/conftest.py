@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.ports import JobStore
+from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.memory_aws.account import MemoryAws

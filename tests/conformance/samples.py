@@ -6,13 +6,14 @@ from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
 
 from oncely.aws.system import new_owner_token
-from oncely.contracts.ports import Claimed, JobStore
 from oncely.core.claims import Claim, apply_claim
 from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.job_row import ENGINE_NUMBER, JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import Claimed
+from oncely.core.store import JobStore
 from tests.support.fakes import START
 from tests.unit.samples import make_entry
 

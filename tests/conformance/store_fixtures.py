@@ -5,17 +5,13 @@ from dataclasses import dataclass
 
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.budgeted_notifier import AlertBudget
-from oncely.contracts.ports import (
-    DueIndex,
-    GateTable,
-    JobInserter,
-    JobStore,
-    SweepLeases,
-)
-from oncely.contracts.search_ports import JobIndex
+from oncely.core.inserter import JobInserter
 from oncely.core.keys import JobKey
-from oncely.reconcile.due_index import DynamoDueIndex
-from oncely.reconcile.sweep_leases import DynamoSweepLeases
+from oncely.core.store import JobStore
+from oncely.gates.table import GateTable
+from oncely.operate.job_index import JobIndex
+from oncely.reconcile.due_index import DueIndex
+from oncely.reconcile.sweep_leases import SweepLeases
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
 from tests.support.in_memory_stack import BusinessTables
@@ -42,8 +38,8 @@ def store_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
         store=tables.store(),
         inserter=tables.inserter(),
         finder=tables.finder(),
-        due=DynamoDueIndex(tables.client, tables.jobs_table),
-        leases=DynamoSweepLeases(tables.client, tables.jobs_table),
+        due=DueIndex(tables.client, tables.jobs_table),
+        leases=SweepLeases(tables.client, tables.jobs_table),
         budget=DynamoAlertBudget(tables.client, tables.jobs_table),
         gates=tables.gates(),
         rows=tables.rows(),

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from oncely.alerts.budget import AlertCause, AlertKind, AlertLimits
 from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.aws.business_tables import DynamoBusinessTable
-from oncely.contracts.ports import ForgedRow, UniqueWindow
+from oncely.aws.business_tables import BusinessTable
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.inserter import DynamoJobInserter
+from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import TRANSITIONS, Event, Status
-from oncely.core.store import DynamoJobStore
+from oncely.core.results import ForgedRow
+from oncely.core.store import JobStore
 from oncely.gates.rules import (
     GateState,
     Pause,
@@ -31,10 +31,10 @@ from oncely.gates.rules import (
     open_circuit,
     take_probe,
 )
-from oncely.gates.table import DynamoGateTable
-from oncely.operate.job_index import DynamoJobIndex
-from oncely.reconcile.due_index import DynamoDueIndex
-from oncely.reconcile.sweep_leases import DynamoSweepLeases
+from oncely.gates.table import GateTable
+from oncely.operate.job_index import JobIndex
+from oncely.reconcile.due_index import DueIndex
+from oncely.reconcile.sweep_leases import SweepLeases
 from tests.conformance.samples import make_claim, make_ready_job, paid_order_write, time_at
 from tests.conformance.twin import TABLES, Twin
 from tests.support.dynamo import DynamoFixture
@@ -64,17 +64,15 @@ class Play:
     def __init__(self, twin: Twin, draw: Random) -> None:
         self.draw, client = draw, twin.client
         tables = {"orders": ORDERS}
-        self.store = DynamoJobStore(
-            client=client, table=JOBS, tables=tables, sleep=lambda _seconds: None
-        )
-        self.inserter = DynamoJobInserter(client, self.store)
-        self.due = DynamoDueIndex(client, JOBS)
-        self.finder = DynamoJobIndex(client, JOBS)
-        self.leases = DynamoSweepLeases(client, JOBS)
+        self.store = JobStore(client=client, table=JOBS, tables=tables, sleep=lambda _seconds: None)
+        self.inserter = JobInserter(client, self.store)
+        self.due = DueIndex(client, JOBS)
+        self.finder = JobIndex(client, JOBS)
+        self.leases = SweepLeases(client, JOBS)
         self.budget = DynamoAlertBudget(client, JOBS, AlertLimits(max_alerts=2))
-        self.gates = DynamoGateTable(client, GATES)
-        self.orders = DynamoBusinessTable(client, ORDERS, "orders")
-        self.events = DynamoBusinessTable(client, EVENTS, "import_events")
+        self.gates = GateTable(client, GATES)
+        self.orders = BusinessTable(client, ORDERS, "orders")
+        self.events = BusinessTable(client, EVENTS, "import_events")
         self.twin = twin
         self.step = 0
         self.seen: dict[JobKey, list[JobRow]] = {key: [] for key in KEYS}

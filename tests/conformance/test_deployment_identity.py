@@ -15,7 +15,7 @@ from oncely.core.keys import job_key
 from oncely.core.lifecycle import Status
 from oncely.core.table_identity import TableIdentity, blocking_reason
 from oncely.operate.set_up_table import SetupResult
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import COMPLETE_ENGINES, EngineKind
 
@@ -130,7 +130,7 @@ def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:
 
     assert list(finder.by_status(tuple(Status))) == []
     assert finder.count(tuple(Status), since=None, limit=10) == 0
-    index = DynamoDueIndex(dynamo.client, dynamo.jobs_table)
+    index = DueIndex(dynamo.client, dynamo.jobs_table)
     for action in DueAction:
         for shard in range(index.shards):
             assert list(index.due(action, shard, since=None, until=FAR)) == []

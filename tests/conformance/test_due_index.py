@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.contracts.ports import DueEntry, Swapped
 from oncely.core.due import DUE_SHARDS, DueAction, due_shard
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import Swapped
+from oncely.reconcile.due_index import DueEntry
 from tests.conformance.samples import (
     KEY,
     apply_event,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import Swapped
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.erasure import holds_only_proof, request_erasure
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
+from oncely.core.results import Swapped
 from oncely.history.erasure_log import ErasureEntry
 from oncely.history.s3_erasure import S3ErasableArchive
 from oncely.history.s3_erasure_log import S3ErasureLog

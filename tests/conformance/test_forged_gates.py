@@ -7,7 +7,7 @@ import pytest
 from oncely.core.errors import UnavailableError
 from oncely.core.row_items import serialize
 from oncely.gates.rules import SLOT_LEAD, Pause, PauseAction, PauseEntry, Slots
-from oncely.gates.table import PAUSE_KEY_PREFIX, DynamoGateTable
+from oncely.gates.table import PAUSE_KEY_PREFIX, GateTable
 from tests.conformance.samples import time_at
 from tests.support.dynamo import DynamoFixture
 
@@ -16,7 +16,7 @@ INTERVAL = timedelta(milliseconds=40)
 ENTRY = {"at": "2026-11-16T03:00:00.000Z", "action": "pause", "actor": "ada", "reason": "prices"}
 
 
-def put(dynamo: DynamoFixture, name: str, **fields: object) -> DynamoGateTable:
+def put(dynamo: DynamoFixture, name: str, **fields: object) -> GateTable:
     table = dynamo.gates()
     item = {"gate": serialize(name)} | {name: serialize(value) for name, value in fields.items()}
     table.client.put_item(TableName=table.table, Item=item)

@@ -11,7 +11,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryLine, HistoryRecordType, backfill_line
-from oncely.history.row_scan import DynamoRowScan
+from oncely.history.row_scan import RowScan
 from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
 from oncely.history.s3_store import S3HistoryStore
 from tests.conformance.archive_harness import ArchiveHarness
@@ -155,7 +155,7 @@ def test_backfill_progress_is_saved(history: S3History) -> None:
 
 
 def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> None:
-    store, scan = dynamo.store(), DynamoRowScan(dynamo.client, dynamo.jobs_table)
+    store, scan = dynamo.store(), RowScan(dynamo.client, dynamo.jobs_table)
     keys = {JobKey(f"payment.charge:order_{number}") for number in range(5)}
     for key in keys:
         store.create(make_job(job_key=key))

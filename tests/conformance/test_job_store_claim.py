@@ -6,13 +6,14 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.contracts.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from oncely.core.claims import ClaimFailure, apply_claim, classify_claim_failure
 from oncely.core.errors import UnavailableError, UnreadableRowError
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import Claimed, ClaimFailed, PrerequisiteNotMet
 from oncely.core.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
+from oncely.core.store import JobStore
 from tests.conformance.samples import (
     KEY,
     LEASE,

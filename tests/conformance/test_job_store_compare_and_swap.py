@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contracts.ports import JobStore, Swapped, VersionConflict
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.expressions import compare_and_swap_update
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import Swapped, VersionConflict
+from oncely.core.store import JobStore
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

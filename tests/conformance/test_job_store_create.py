@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from oncely.contracts.ports import AlreadyExists, Created, JobStore
 from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
+from oncely.core.results import AlreadyExists, Created
+from oncely.core.store import JobStore
 from oncely.core.text import MAX_REASON_LENGTH
 from tests.conformance.samples import (
     EVIDENCE,

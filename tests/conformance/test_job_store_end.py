@@ -4,11 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contracts.ports import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
 from oncely.core.effect_outcomes import Precondition
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import (
+    BusinessWriteConflict,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

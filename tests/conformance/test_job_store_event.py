@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contracts.ports import JobStore, Swapped, VersionConflict
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
+from oncely.core.results import Swapped, VersionConflict
+from oncely.core.store import JobStore
 from tests.conformance.samples import KEY, apply_event, claim_job, finish_job, time_at
 
 SENT = EventRecord(

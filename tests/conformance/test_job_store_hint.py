@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from oncely.contracts.ports import JobStore, Swapped, VersionConflict
 from oncely.core.lifecycle import Event
+from oncely.core.results import Swapped, VersionConflict
+from oncely.core.store import JobStore
 from tests.conformance.samples import KEY, apply_event, claim_job, finish_job, time_at
 
 

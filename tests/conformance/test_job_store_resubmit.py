@@ -6,10 +6,11 @@ from typing import Final
 
 import pytest
 
-from oncely.contracts.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from oncely.core.claims import Claim
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import Claimed, ClaimFailed, PrerequisiteNotMet
+from oncely.core.store import JobStore
 from tests.conformance.samples import (
     KEY,
     RESUBMITTED_KEY,

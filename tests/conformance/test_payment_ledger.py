@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.contracts.search_ports import HasLedger
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.keys import JobKey
 from oncely.core.money import Money
-from oncely.plugins.ledger import EntryKind, LedgerEntry, PaymentOwner
+from oncely.plugins.ledger import EntryKind, HasLedger, LedgerEntry, PaymentOwner
 from oncely.providers.braintree import BRAINTREE
 from tests.conformance.payment_harnesses import (
     PaymentHarness,

@@ -6,15 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.store import DynamoJobStore
-from oncely.core.table_guard import CheckedTable
-from oncely.core.table_identity import MAX_INVOCATION_TIME
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import MAX_INVOCATION_TIME, TableBlocked, TableOpen
 from oncely.history.lines import history_line
-from oncely.history.row_scan import DynamoRowScan
+from oncely.history.row_scan import RowScan
 from oncely.operate.restore_proofs import Declaration
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock
@@ -53,7 +52,7 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     name = restore_table(dynamo)
     table = DynamoTableIdentity(dynamo.client, name)
     clock = FakeClock(LATER)
-    assert isinstance(CheckedTable(table, clock).check(), TableBlocked)
+    assert isinstance(TableGuard(table, clock).check(), TableBlocked)
 
     world = InMemoryStack(clock=clock)
     ended = [
@@ -70,8 +69,8 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     ]
     lines = [history_line(None, job, generation="T1", at=NOW) for job in ended]
     world.history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
-    store = DynamoJobStore(client=dynamo.client, table=name, tables={})
-    scan = DynamoRowScan(dynamo.client, name)
+    store = JobStore(client=dynamo.client, table=name, tables={})
+    scan = RowScan(dynamo.client, name)
     service = world.app(store=store, table_identity=table, row_scan=scan).proof_restorer
 
     done = service.replace_table(replays_for=timedelta(days=18))
@@ -88,7 +87,7 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -
     assert (still.status, still.due_at, still.owner) == (Status.UNKNOWN, LATER, None)
     due = dynamo.admin.scan(TableName=name, IndexName="due").get("Items", [])
     assert [row["job_key"]["S"] for row in due] == [OPEN]
-    guard = CheckedTable(table, clock)
+    guard = TableGuard(table, clock)
     assert isinstance(guard.check(), TableBlocked), "workers from before may still run"
     clock.time += MAX_INVOCATION_TIME + timedelta(minutes=1)
     assert guard.check() == TableOpen(

@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
+from oncely.alerts.budget import Alert
 from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.alerts.sns import SnsNotifier
+from oncely.aws.business_tables import BusinessTable
 from oncely.aws.clients import AwsClients
 from oncely.aws.secrets_manager import cached_secret_reader
-from oncely.aws.sns import SnsNotifier
-from oncely.aws.sqs import SqsMessageSender, SqsMessageSource, SqsRejectQueue
-from oncely.contracts.ports import Alert, Created, UniqueWindow
+from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
 from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.errors import NotConfiguredError, UnavailableError
-from oncely.core.inserter import DynamoJobInserter
-from oncely.core.store import DynamoJobStore
+from oncely.core.inserter import JobInserter, UniqueWindow
+from oncely.core.results import Created
+from oncely.core.store import JobStore
 from oncely.core.throttles import THROTTLED_REQUESTS
-from oncely.gates.table import DynamoGateTable
-from oncely.history.row_scan import DynamoRowScan
+from oncely.gates.table import GateTable
+from oncely.history.row_scan import RowScan
 from oncely.history.s3_erasure import S3ErasableArchive
 from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.history.s3_reader import S3HistoryReader
@@ -30,17 +31,17 @@ from oncely.history.table_generation import TableGenerationReader
 from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
 from oncely.operate.cognito_users import CognitoUserDirectory
 from oncely.operate.daily_audit import StoredAudit
-from oncely.operate.job_index import DynamoJobIndex
+from oncely.operate.job_index import JobIndex
 from oncely.operate.overview import HOUR, QueuedMessages
 from oncely.operate.own_tables import JOBS
 from oncely.operate.s3_audits import S3AuditReports
 from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.operate.s3_rejects import S3Archive
 from oncely.operate.sqs_depths import SqsQueueDepths
-from oncely.publish.event_bridge import EventBridgeBus
-from oncely.reconcile.due_index import DynamoDueIndex
-from oncely.reconcile.step_functions import StepFunctionsSweeps
-from oncely.reconcile.sweep_leases import DynamoSweepLeases
+from oncely.publish.event_bridge import EventBus
+from oncely.reconcile.due_index import DueIndex
+from oncely.reconcile.step_functions import Sweeps
+from oncely.reconcile.sweep_leases import SweepLeases
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_response
 from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue
@@ -98,7 +99,7 @@ def throttled(call: AwsCall) -> Exception:
 
 def send_and_hand_back(clients: AwsClients, account: MemoryAws) -> None:
     queue, long = account.sqs.queues[URL], "é" * 200_000
-    sent = SqsMessageSender(clients=clients, queue_url=URL).send(
+    sent = MessageSender(clients=clients, queue_url=URL).send(
         ["one", long, "\x00"], groups=["customer_1"]
     )
     assert sent == [True, True, False]
@@ -106,7 +107,7 @@ def send_and_hand_back(clients: AwsClients, account: MemoryAws) -> None:
     assert queue.messages[0].group is not None
 
     (message,) = queue.receive(at=START, limit=1)
-    source = SqsMessageSource(clients=clients, queue_url=URL)
+    source = MessageSource(clients=clients, queue_url=URL)
     source.redeliver_after(message.receipt, delay=timedelta(seconds=1.2))
     assert message.visible_at == START + timedelta(seconds=2)
     with pytest.raises(NotConfiguredError, match="ReceiptHandleIsInvalid"):
@@ -114,7 +115,7 @@ def send_and_hand_back(clients: AwsClients, account: MemoryAws) -> None:
 
 
 def reject(clients: AwsClients, account: MemoryAws) -> None:
-    rejects = SqsRejectQueue(clients=clients, rejects_url=URL, source="payments")
+    rejects = RejectQueue(clients=clients, rejects_url=URL, source="payments")
     rejects.reject("\x00é", reason="no", message_id="m-1", job_key="payment.charge:1")
     (message,) = account.sqs.queues[URL].messages
     assert message.body == "\\x00é"
@@ -128,7 +129,7 @@ def reject(clients: AwsClients, account: MemoryAws) -> None:
 
 
 def count_messages(clients: AwsClients, account: MemoryAws) -> None:
-    SqsMessageSender(clients=clients, queue_url=URL).send(["a", "b", "c"])
+    MessageSender(clients=clients, queue_url=URL).send(["a", "b", "c"])
     account.sqs.queues[URL].receive(at=START, limit=1)
     found = SqsQueueDepths(clients.sqs, {"payments": URL}).depths()
     assert found == [QueuedMessages(queue="payments", waiting=2, in_flight=1, delayed=0)]
@@ -142,17 +143,17 @@ def alert(clients: AwsClients, account: MemoryAws) -> None:
 
 
 def publish_event(clients: AwsClients, account: MemoryAws) -> None:
-    EventBridgeBus(clients.events, "bus").publish(make_job())
+    EventBus(clients.events, "bus").publish(make_job())
     (event,) = account.events.events
     assert event["Source"] == "oncely"
     assert json.loads(event["Detail"])["job_key"] == make_job().job_key
 
 
 def start_sweep(clients: AwsClients, account: MemoryAws) -> None:
-    StepFunctionsSweeps(clients.states, MACHINE).start({"shard": 1})
+    Sweeps(clients.states, MACHINE).start({"shard": 1})
     assert account.states.executions == [(MACHINE, '{"shard": 1}')]
     with pytest.raises(NotConfiguredError, match="StateMachineDoesNotExist"):
-        StepFunctionsSweeps(clients.states, f"{MACHINE}-2").start({})
+        Sweeps(clients.states, f"{MACHINE}-2").start({})
 
 
 def save_audit(clients: AwsClients, account: MemoryAws) -> None:
@@ -176,21 +177,21 @@ def read_generation(clients: AwsClients, account: MemoryAws) -> None:
 
 RoundTrip = Callable[[AwsClients, MemoryAws], None]
 ROUND_TRIPS: dict[type, RoundTrip] = {
-    SqsMessageSender: send_and_hand_back,
-    SqsMessageSource: send_and_hand_back,
-    SqsRejectQueue: reject,
+    MessageSender: send_and_hand_back,
+    MessageSource: send_and_hand_back,
+    RejectQueue: reject,
     SqsQueueDepths: count_messages,
     SnsNotifier: alert,
-    EventBridgeBus: publish_event,
-    StepFunctionsSweeps: start_sweep,
+    EventBus: publish_event,
+    Sweeps: start_sweep,
     S3AuditReports: save_audit,
     TableGenerationReader: read_generation,
 }
 # Their own suites run on both.
 IN_SUITES = {
     *(S3Archive, S3BulkRuns, S3ErasableArchive, S3ErasureLog, S3HistoryReader, S3HistoryStore),
-    *(DynamoAlertBudget, DynamoBusinessTable, DynamoDueIndex, DynamoGateTable, DynamoJobIndex),
-    *(DynamoJobInserter, DynamoJobStore, DynamoRowScan, DynamoSweepLeases, DynamoTableIdentity),
+    *(DynamoAlertBudget, BusinessTable, DueIndex, GateTable, JobIndex),
+    *(JobInserter, JobStore, RowScan, SweepLeases, DynamoTableIdentity),
 }
 # Botocore's Stubber is enough for their unit tests: no schedule reads a metric or a user.
 STUBBED = {CloudWatchHourlyMetrics, CognitoUserDirectory}
@@ -218,7 +219,7 @@ def test_failed_entry_is_not_taken_as_published(clients: AwsClients, account: Me
     failed = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "InternalFailure"}]}
     account.intercept = lambda _call, _perform: failed  # type: ignore[assignment]  # as EventBridge responds
     with pytest.raises(UnavailableError):
-        EventBridgeBus(clients.events, "bus").publish(make_job())
+        EventBus(clients.events, "bus").publish(make_job())
     assert account.events.events == []
 
 
@@ -227,7 +228,7 @@ def test_sdk_repeats_failed_call(
     wire: WireClients, account: MemoryAws, fault: Callable[[AwsCall], Exception]
 ) -> None:
     calls = fail_times(account, 2, fault)
-    StepFunctionsSweeps(wire.states, MACHINE).start({})
+    Sweeps(wire.states, MACHINE).start({})
     assert calls == ["stepfunctions.start_execution"] * 3
     assert len(account.states.executions) == 3
 
@@ -238,16 +239,16 @@ def test_last_attempt_is_translated(
 ) -> None:
     fail_times(account, 3, fault)
     with pytest.raises(UnavailableError):
-        StepFunctionsSweeps(clients.states, MACHINE).start({})
+        Sweeps(clients.states, MACHINE).start({})
 
 
 def test_sdk_repeats_transaction_with_its_token(wire: WireClients, account: MemoryAws) -> None:
     """The insert of a window has no token of ours, so the second attempt would find its own row."""
-    store = DynamoJobStore(client=wire.dynamodb, table=JOBS, tables={})
+    store = JobStore(client=wire.dynamodb, table=JOBS, tables={})
     window = UniqueWindow(name="hubspot", now=START, until=START + HOUR)
     calls = fail_times(account, 1, no_response)
 
-    inserted = DynamoJobInserter(wire.dynamodb, store).insert_unique(make_job(), window)
+    inserted = JobInserter(wire.dynamodb, store).insert_unique(make_job(), window)
 
     assert inserted == Created(make_job())
     assert calls == ["dynamodb.execute_transaction"] * 2

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.contracts.ports import Clock
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotFound, Succeeded
+from oncely.core.schedule import Clock
 from oncely.testing import build_scenario
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule

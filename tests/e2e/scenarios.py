@@ -13,7 +13,7 @@ from oncely import create_producer
 from oncely.core.claims import Claim
 from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.keys import JobKey
-from oncely.core.store import DynamoJobStore
+from oncely.core.store import JobStore
 from oncely.core.table_identity import TableIdentity
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
@@ -215,7 +215,7 @@ def claim_as_other_worker(
     stack: StackClient, key: str, message: Mapping[str, object], *, lease: timedelta
 ) -> None:
     now = datetime.now(tz=UTC)
-    store = DynamoJobStore(
+    store = JobStore(
         client=stack.client("dynamodb"), table=stack.outputs["JobsTableName"], tables={}
     )
     store.claim(

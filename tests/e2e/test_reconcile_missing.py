@@ -11,7 +11,7 @@ from oncely.core.decisions import MAX_BACKOFF
 from oncely.core.job_row import new_job
 from oncely.core.keys import JobKey, job_key
 from oncely.core.lifecycle import Status
-from oncely.core.store import DynamoJobStore
+from oncely.core.store import JobStore
 from oncely.core.text import format_time
 from oncely.testing.sandbox import FaultKind
 from tests.e2e.deployed_stack import StackClient, wait_for
@@ -148,7 +148,7 @@ def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> 
     assert deployment.alerts_about(doubtful.key) == []
 
 
-def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
+def _enqueue(jobs: JobStore, order_id: str, at: datetime) -> None:
     jobs.create(
         new_job(
             job_key("payment.charge", order_id, prefix="order_"),

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.contracts.ports import Created
 from oncely.core.effect_outcomes import Prepared
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
-from oncely.core.store import DynamoJobStore
+from oncely.core.results import Created
+from oncely.core.store import JobStore
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from tests.e2e.deployed_stack import StackClient
@@ -122,8 +122,8 @@ def _stripe_payments(stack: StackClient) -> StripePayments:
     return StripePayments.from_api_key(API_KEY, api_base=stack.sandbox.url)
 
 
-def job_store(stack: StackClient) -> DynamoJobStore:
-    return DynamoJobStore(
+def job_store(stack: StackClient) -> JobStore:
+    return JobStore(
         client=stack.client("dynamodb"),
         table=stack.outputs["JobsTableName"],
         tables={"orders": stack.outputs["OrdersTableName"]},

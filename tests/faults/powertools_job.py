@@ -19,7 +19,7 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.contracts.ports import BusinessTable
+from oncely.aws.business_tables import BusinessTable
 from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 
 

@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.idempotency import base
 from aws_lambda_powertools.utilities.idempotency.persistence import base as persistence
 from aws_lambda_powertools.utilities.idempotency.persistence import datarecord, dynamodb
 
-from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.business_tables import BusinessTable
 from oncely.contracts.table_schema import KeySchema, TableSchema
 from oncely.providers.stripe.payments import stripe_client
 from oncely.testing.base_simulation import END_FAULTS, BaseSimulation
@@ -84,7 +84,7 @@ class PowertoolsSimulation(BaseSimulation):
         function = ChargeFunction(
             variant=self.variant,
             client=self.client,
-            orders=DynamoBusinessTable(self.client, "orders", "orders"),
+            orders=BusinessTable(self.client, "orders", "orders"),
             payments=self.payments,
             record_ttl=ROW_RETENTION,
             on_reply=answers.append,

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 from oncely.contracts.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
-from oncely.contracts.ports import Clock
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -19,6 +18,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.core.schedule import Clock
 from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.testing import Scenario, build_scenario
 from oncely.testing.scenario import RestoreMode

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import pytest
 
-from oncely.aws.sqs import SqsMessageSource, SqsRejectQueue
+from oncely.aws.sqs import MessageSource, RejectQueue
 from oncely.history.table_generation import TableGenerationReader
 from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
 from oncely.operate.cognito_users import CognitoUserDirectory
@@ -15,7 +15,7 @@ from oncely.operate.s3_audits import S3AuditReports
 from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.operate.s3_rejects import S3Archive
 from oncely.operate.sqs_depths import SqsQueueDepths
-from oncely.reconcile.step_functions import StepFunctionsSweeps
+from oncely.reconcile.step_functions import Sweeps
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
 from oncely.testing.memory_aws.calls import AwsCall, MemoryClient
@@ -40,7 +40,7 @@ SCHEDULES: Final = (
 # starts sweeps itself.
 NOT_EXPLORED: Final = {
     *(CloudWatchHourlyMetrics, CognitoUserDirectory, S3Archive, S3AuditReports, S3BulkRuns),
-    *(SqsMessageSource, SqsQueueDepths, SqsRejectQueue, StepFunctionsSweeps),
+    *(MessageSource, SqsQueueDepths, RejectQueue, Sweeps),
     TableGenerationReader,
 }
 NOT_SENT: Final = {

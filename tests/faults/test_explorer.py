@@ -20,7 +20,7 @@ from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_publ
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.core.store import DynamoJobStore
+from oncely.core.store import JobStore
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.run import attempt
@@ -303,13 +303,13 @@ def test_script_round_trips() -> None:
 
 
 def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    compare_and_swap = DynamoJobStore.compare_and_swap
+    compare_and_swap = JobStore.compare_and_swap
 
-    def swap(self: DynamoJobStore, before: JobRow, after: JobRow, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
+    def swap(self: JobStore, before: JobRow, after: JobRow, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
         row = self.get(before.job_key) or before
         return compare_and_swap(self, row, after, **business_writes)
 
-    monkeypatch.setattr(DynamoJobStore, "compare_and_swap", swap)
+    monkeypatch.setattr(JobStore, "compare_and_swap", swap)
 
     script = first_violation(BY_NAME["sync.contact"], SearchLimits(injections=1))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.sqs import SqsMessageSource
+from oncely.aws.sqs import MessageSource
 from oncely.run.outcomes import LeasedElsewhere, NotStarted
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -22,7 +22,7 @@ ROUNDED_UP = timedelta(seconds=1)
 def batch(rig: WorkerHarness) -> BatchHarness:
     world = InMemoryStack(clock=FakeClock(datetime.now(UTC)))
     world.add_order()
-    source = SqsMessageSource(clients=AwsClients(), queue_url=rig.queue)
+    source = MessageSource(clients=AwsClients(), queue_url=rig.queue)
     return BatchHarness(world=world, inbox=source)
 
 

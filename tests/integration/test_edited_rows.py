@@ -5,7 +5,7 @@ import pytest
 from oncely.core.due import DueAction, due_shard
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
 from tests.unit.samples import make_job
@@ -14,7 +14,7 @@ EDITED, OTHER, THIRD = (JobKey(f"payment.charge:order_{number}") for number in (
 
 
 def test_invalid_due_time_hides_no_other_row(dynamo: DynamoFixture) -> None:
-    index = DynamoDueIndex(dynamo.client, dynamo.jobs_table, shards=1)
+    index = DueIndex(dynamo.client, dynamo.jobs_table, shards=1)
     for key in (EDITED, OTHER):
         dynamo.store().create(make_job(job_key=key, status=Status.UNKNOWN, due_at=START))
     for key in (EDITED, OTHER):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import TableBlocked
-from oncely.contracts.search_ports import RowPage
 from oncely.core.decide import decide
 from oncely.core.effect_outcomes import Declined, Succeeded
 from oncely.core.errors import InvalidRequestError
@@ -17,8 +17,10 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
+from oncely.core.table_identity import TableBlocked
 from oncely.enqueue.new_row import row_from_message
 from oncely.history.erasure_log import Person
+from oncely.history.row_scan import RowPage
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration
@@ -327,11 +329,8 @@ def test_backfill_does_not_bring_data_back(used: ErasableStack) -> None:
     erase_own_orders(used)
     page = RowPage(jobs=tuple(backup.values()), unreadable=(), after=None)
 
-    class OldRows:
-        def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
-            del after
-            yield page
+    old_rows: Any = SimpleNamespace(pages=lambda **_: iter((page,)))
 
-    replace(used.app.backfill, scan=OldRows()).run(generation="table-1")
+    replace(used.app.backfill, scan=old_rows).run(generation="table-1")
 
     assert used.places_of(*MARKS) == set()

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.business_tables import BusinessTable
 from oncely.aws.clients import AwsClients
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import BusinessWrite, Precondition
@@ -17,7 +17,7 @@ from oncely.core.row_items import deserialize_row, serialize
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.tables import REQUESTED_INDEX
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.outcomes import Finished, Waiting
 from tests.support.dynamo import DynamoFixture
@@ -46,7 +46,7 @@ KEY: Final = {"id": "18452"}
 class MappedRows:
     """The business rows of a stack through the ports that AWS functions have."""
 
-    ports: AwsPorts
+    ports: Ports
 
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None:
         raise NotImplementedError
@@ -75,7 +75,7 @@ class MappedRows:
         )
 
 
-def ports_for(dynamo: DynamoFixture, table: str, **variables: str) -> AwsPorts:
+def ports_for(dynamo: DynamoFixture, table: str, **variables: str) -> Ports:
     environ = {
         "JOBS_TABLE": dynamo.jobs_table,
         "ORDERS_TABLE": table,
@@ -85,7 +85,7 @@ def ports_for(dynamo: DynamoFixture, table: str, **variables: str) -> AwsPorts:
     }
     clients = AwsClients()
     clients.dynamodb = dynamo.client
-    return AwsPorts(Settings.from_env(environ, [PaymentCharge, PaymentRefund]), clients)
+    return Ports(Settings.from_env(environ, [PaymentCharge, PaymentRefund]), clients)
 
 
 def create_orders(dynamo: DynamoFixture, *, with_index: bool = False) -> str:
@@ -249,7 +249,7 @@ def test_partition_is_deleted_through_mapped_key(dynamo: DynamoFixture) -> None:
     for key in (("7", "a"), ("7", "b"), ("8", "a")):
         item = dict(zip(columns.values(), map(serialize, key), strict=True))
         dynamo.admin.put_item(TableName=name, Item=item)
-    table = DynamoBusinessTable(dynamo.client, name, "import_events", columns=columns)
+    table = BusinessTable(dynamo.client, name, "import_events", columns=columns)
 
     assert table.delete_partition({"record_id": "7"}, sort="event_id", dry_run=False) == 2
     assert dynamo.admin.scan(TableName=name)["Count"] == 1

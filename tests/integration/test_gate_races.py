@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry, open_circuit, take_probe
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.jobs.payment_charge import PaymentCharge
 from tests.bench.gate_overhead import measure
 from tests.conformance.samples import time_at
@@ -19,7 +19,7 @@ INTERVAL = timedelta(milliseconds=40)
 SLOTS = 5
 
 
-def gate_tables(dynamo: DynamoFixture) -> list[DynamoGateTable]:
+def gate_tables(dynamo: DynamoFixture) -> list[GateTable]:
     return [dynamo.gates(dynamo.separate_client(config=PATIENT)) for _ in range(WORKERS)]
 
 

@@ -24,7 +24,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.row_items import Attributes, serialize_job
 from oncely.core.text import format_time
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.find_due_work import SweepItem
 from oncely_cdk.job_items import new_row_attributes, window_attributes
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
@@ -220,7 +220,7 @@ def run(rig: WorkerHarness, body: str) -> None:
 
 
 def sweep(rig: WorkerHarness, app: App) -> None:
-    index = DynamoDueIndex(rig.dynamo.client, rig.dynamo.jobs_table)
+    index = DueIndex(rig.dynamo.client, rig.dynamo.jobs_table)
     now = app.ports.clock.now()
     due = (index.due(action, n, since=None, until=now) for action in DueAction for n in range(8))
     items = [SweepItem(key=entry.job_key) for entry in chain.from_iterable(due)]

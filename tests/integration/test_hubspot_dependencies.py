@@ -9,7 +9,7 @@ from oncely.aws.clients import AwsClients
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import Succeeded
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import Crm, CrmRecord
@@ -31,7 +31,7 @@ def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsCl
 def crm(sandbox: ShippedSandbox, clients: AwsClients, **more: str) -> Crm:
     environment = {"GATES_TABLE": "gates", "HUBSPOT_SECRET": SECRET, **more}
     environment["HUBSPOT_API_BASE"] = sandbox.url
-    return AwsPorts(Settings.from_env(environment, SHIPPED_JOBS), clients).provider(HUBSPOT)
+    return Ports(Settings.from_env(environment, SHIPPED_JOBS), clients).provider(HUBSPOT)
 
 
 def test_crm_reads_configured_properties(sandbox: ShippedSandbox, clients: AwsClients) -> None:
@@ -69,5 +69,5 @@ def test_crm_pushes_by_id_property_of_env(sandbox: ShippedSandbox, clients: AwsC
 def test_crm_client_is_reused(sandbox: ShippedSandbox, clients: AwsClients) -> None:
     environment = {"GATES_TABLE": "gates", "HUBSPOT_SECRET": SECRET}
     environment["HUBSPOT_API_BASE"] = sandbox.url
-    ports = AwsPorts(Settings.from_env(environment, SHIPPED_JOBS), clients)
+    ports = Ports(Settings.from_env(environment, SHIPPED_JOBS), clients)
     assert ports.provider(HUBSPOT) is ports.provider(HUBSPOT)

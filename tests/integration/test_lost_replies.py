@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from oncely.contracts.ports import (
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event
+from oncely.core.results import (
     AlreadyExists,
     Claimed,
     ClaimFailed,
@@ -13,9 +16,6 @@ from oncely.contracts.ports import (
     SwapResult,
     VersionConflict,
 )
-from oncely.core.errors import UnavailableError
-from oncely.core.job_row import JobRow
-from oncely.core.lifecycle import Event
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely.contracts.ports import BusinessWriteConflict, Swapped
 from oncely.core.errors import NotConfiguredError
 from oncely.core.lifecycle import Event
-from oncely.core.store import DynamoJobStore
+from oncely.core.results import BusinessWriteConflict, Swapped
+from oncely.core.store import JobStore
 from oncely.run.outcomes import NeedsReview
 from tests.conformance.samples import (
     KEY,
@@ -26,7 +26,7 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 A_JOB = apply_event(make_ready_job(), Event.RESEND)
 
-Use = Callable[[DynamoJobStore], object]
+Use = Callable[[JobStore], object]
 USES: dict[str, Use] = {
     "get": lambda store: store.get(KEY),
     "create": lambda store: store.create(make_ready_job()),

@@ -18,9 +18,10 @@ from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.review_alerts import AlertDelivery
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
-from oncely.contracts.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.core.inserter import UniqueWindow, WindowTaken
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.results import Claimed, ClaimFailed, Created
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
 from oncely.run.run_job import JobRunner
@@ -152,7 +153,7 @@ def test_exactly_one_concurrent_claim_wins(dynamo: DynamoFixture) -> None:
 
 @pytest.mark.mass
 def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: DynamoFixture) -> None:
-    outbox = FakeMessageSender()
+    outbox: Any = FakeMessageSender()
     producers = [
         replace(dynamo.app(client).enqueuer, sender_for_queue=lambda _queue: outbox)
         for client in [dynamo.separate_client(config=PATIENT) for _ in range(ENQUEUERS)]

@@ -18,7 +18,7 @@ from oncely.core.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.core.lifecycle import Status
 from oncely.handlers.telemetry import signal_for
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.providers.interfaces import Email, Mailer
 from oncely.providers.ses import SES
 from oncely.providers.ses.events import job_tag
@@ -261,7 +261,7 @@ def test_mailer_uses_boto3_endpoint(
 
 def test_mailer_is_not_configured_without_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    ports = AwsPorts(Settings.from_env({"GATES_TABLE": "gates"}, SHIPPED_JOBS))
+    ports = Ports(Settings.from_env({"GATES_TABLE": "gates"}, SHIPPED_JOBS))
     assert not ports.is_configured(SES)
     with pytest.raises(NotConfiguredError, match="SES_SENDER_ADDRESS"):
         ports.provider(SES)
@@ -269,4 +269,4 @@ def test_mailer_is_not_configured_without_sender(monkeypatch: pytest.MonkeyPatch
 
 def mailer_from_env() -> Mailer:
     environ = {"GATES_TABLE": "gates", "SES_SENDER_ADDRESS": SENDER}
-    return AwsPorts(Settings.from_env(environ, SHIPPED_JOBS)).provider(SES)
+    return Ports(Settings.from_env(environ, SHIPPED_JOBS)).provider(SES)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from oncely.core.due import DueAction
 from oncely.core.keys import job_key
 from oncely.core.lifecycle import Status
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from tests.support.bulk_rows import add_archived_jobs, add_due_jobs, count_items_read
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
@@ -39,7 +39,7 @@ def test_lookup_query_does_not_read_rows_due_for_send(dynamo: DynamoFixture) -> 
     client.meta.events.register(
         "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
     )
-    index = DynamoDueIndex(client, dynamo.jobs_table)
+    index = DueIndex(client, dynamo.jobs_table)
 
     found = [
         one

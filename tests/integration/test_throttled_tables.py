@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import (
+from oncely.core.errors import UnavailableError
+from oncely.core.job_row import JobRow
+from oncely.core.results import (
     BusinessWriteConflict,
     Claimed,
     Created,
@@ -13,9 +15,7 @@ from oncely.contracts.ports import (
     SwapResult,
     VersionConflict,
 )
-from oncely.core.errors import UnavailableError
-from oncely.core.job_row import JobRow
-from oncely.core.store import DynamoJobStore
+from oncely.core.store import JobStore
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,
@@ -55,7 +55,7 @@ class ThrottledTables:
     def __init__(self, dynamo: DynamoFixture) -> None:
         self.dynamo = dynamo
         self.pauses: list[float] = []
-        self.store: DynamoJobStore = dynamo.store(sleep=self.pauses.append)
+        self.store: JobStore = dynamo.store(sleep=self.pauses.append)
         dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
         self.before = claim_job(self.store)
         self.after = finish_job(self.before)

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.aws.clients import AwsClients
 from oncely.cli.main import app as command
 from oncely.contracts.contract import providers_of
@@ -33,7 +33,6 @@ from oncely.core.money import Money
 from oncely.history.lines import HistoryLine, backfill_line
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.plugins.ledger import DifferenceKind
-from oncely.ports import app_from_env
 from oncely.providers.braintree.sandbox import SUBMITTED, RecordedTransaction
 from oncely.providers.stripe.sandbox.model import (
     Charge,

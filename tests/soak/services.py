@@ -18,7 +18,7 @@ from oncely.core.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
 from oncely.run.outcomes import Failed, Finished
@@ -86,7 +86,7 @@ class SoakServices:
 
     def _new_app(self, more: Mapping[str, str]) -> App:
         settings = Settings.from_env({**os.environ, **more}, SHIPPED_JOBS)
-        ports: Any = AwsPorts(settings)
+        ports: Any = Ports(settings)
         ports.clock = self.clock
         return App(settings, ContractRegistry(SHIPPED_JOBS), ports)
 

@@ -10,7 +10,7 @@ from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import job_key
 from oncely.core.lifecycle import Status
 from oncely.core.row_items import Attributes, serialize_job
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.find_due_work import SweepRequest
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
@@ -37,7 +37,7 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
     finder = replace(
-        world.finder(), store=dynamo.store(), index=DynamoDueIndex(client, dynamo.jobs_table)
+        world.finder(), store=dynamo.store(), index=DueIndex(client, dynamo.jobs_table)
     )
     return len(finder.find(SweepRequest.parse({"job_type": "payment.charge"})).items), sum(read)
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from oncely.contracts.ports import Clock
 from oncely.core.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
+from oncely.core.schedule import Clock
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import DEFAULT_ID_PROPERTY, DEFAULT_PROPERTIES, HubSpotCrm
 from oncely.providers.hubspot.responses import parse_record

@@ -15,22 +15,22 @@ import boto3
 from botocore.config import Config
 
 from oncely.app import App
-from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.business_tables import BusinessTable
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.clients import AwsClients
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings, pascal_case
 from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.inserter import DynamoJobInserter
+from oncely.core.inserter import JobInserter
 from oncely.core.keys import JobKey
 from oncely.core.row_items import Attributes, serialize, serialize_field
-from oncely.core.store import DynamoJobStore
-from oncely.gates.table import DynamoGateTable
+from oncely.core.store import JobStore
+from oncely.gates.table import GateTable
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.operate.job_index import DynamoJobIndex
+from oncely.operate.job_index import JobIndex
 from oncely.operate.own_tables import JOBS, TTL_ATTRIBUTE
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.wire import WireClients
@@ -146,8 +146,8 @@ class DynamoBusinessRows:
     ) -> int:
         return self._table(table).delete_partition(partition, sort=sort, dry_run=dry_run)
 
-    def _table(self, name: str) -> DynamoBusinessTable:
-        return DynamoBusinessTable(self.reader, self.tables[name], name)
+    def _table(self, name: str) -> BusinessTable:
+        return BusinessTable(self.reader, self.tables[name], name)
 
 
 class DynamoFixture:
@@ -181,9 +181,9 @@ class DynamoFixture:
 
     def store(
         self, client: "DynamoDBClient | None" = None, *, sleep: Callable[[float], None] = time.sleep
-    ) -> DynamoJobStore:
+    ) -> JobStore:
         """The shipped store, with the counted client by default."""
-        return DynamoJobStore(
+        return JobStore(
             client=client or self.client, table=self.jobs_table, tables=self.tables, sleep=sleep
         )
 
@@ -194,16 +194,16 @@ class DynamoFixture:
         )
         clients = AwsClients()
         clients.dynamodb = client or self.client
-        return App(settings, ContractRegistry(SHIPPED_JOBS), AwsPorts(settings, clients))
+        return App(settings, ContractRegistry(SHIPPED_JOBS), Ports(settings, clients))
 
-    def inserter(self, client: "DynamoDBClient | None" = None) -> DynamoJobInserter:
-        return DynamoJobInserter(client or self.client, self.store(client))
+    def inserter(self, client: "DynamoDBClient | None" = None) -> JobInserter:
+        return JobInserter(client or self.client, self.store(client))
 
-    def finder(self, client: "DynamoDBClient | None" = None) -> DynamoJobIndex:
-        return DynamoJobIndex(client or self.client, self.jobs_table)
+    def finder(self, client: "DynamoDBClient | None" = None) -> JobIndex:
+        return JobIndex(client or self.client, self.jobs_table)
 
-    def gates(self, client: "DynamoDBClient | None" = None) -> DynamoGateTable:
-        return DynamoGateTable(client or self.client, self.tables["gates"])
+    def gates(self, client: "DynamoDBClient | None" = None) -> GateTable:
+        return GateTable(client or self.client, self.tables["gates"])
 
     def rows(self, client: "DynamoDBClient | None" = None) -> DynamoBusinessRows:
         return DynamoBusinessRows(

@@ -13,7 +13,7 @@ from oncely.app import App
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, Person
-from oncely.history.row_scan import DynamoRowScan
+from oncely.history.row_scan import RowScan
 from oncely.history.s3_erasure import S3ErasableArchive
 from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.history.s3_reader import S3HistoryReader
@@ -21,7 +21,7 @@ from oncely.history.s3_store import S3HistoryStore
 from oncely.history.stream_records import batch_name, row_changes
 from oncely.operate.erase import Erasure
 from oncely.operate.s3_rejects import S3Archive
-from oncely.reconcile.due_index import DynamoDueIndex
+from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import stream_record
@@ -70,8 +70,8 @@ class ErasableStack:
         s3, bucket, dynamo = self.s3, self.bucket, self.dynamo
         return self.world.app(
             job_index=dynamo.finder(),
-            due_index=DynamoDueIndex(dynamo.client, dynamo.jobs_table),
-            row_scan=DynamoRowScan(dynamo.client, dynamo.jobs_table),
+            due_index=DueIndex(dynamo.client, dynamo.jobs_table),
+            row_scan=RowScan(dynamo.client, dynamo.jobs_table),
             history_store=S3HistoryStore(s3, bucket),
             history_reader=S3HistoryReader(s3, bucket),
             erasure_log=S3ErasureLog(s3, bucket),
@@ -93,7 +93,7 @@ class ErasableStack:
         return sent
 
     def jobs(self) -> dict[JobKey, JobRow]:
-        pages = DynamoRowScan(self.dynamo.admin, self.dynamo.jobs_table).pages()
+        pages = RowScan(self.dynamo.admin, self.dynamo.jobs_table).pages()
         return {job.job_key: job for page in pages for job in page.jobs}
 
     def queue_changes(self) -> None:

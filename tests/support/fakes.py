@@ -7,11 +7,12 @@ from itertools import count
 
 from botocore.exceptions import EndpointConnectionError
 
-from oncely.contracts.ports import Alert, TableOpen, TableState
+from oncely.alerts.budget import Alert
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.table_identity import TableFacts, TableIdentity
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableFacts, TableIdentity, TableOpen, TableState
 from oncely.operate.overview import QueuedMessages, Series
 from oncely.operate.rejects import StoredReject
 from oncely.plugins.events import EffectChange
@@ -99,9 +100,9 @@ class FakeBus:
         self.on_change()
 
 
-@dataclass
-class FakeTableGuard:
-    state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
+class FakeTableGuard(TableGuard):
+    def __init__(self, state: TableState = TableOpen(deployment=None)) -> None:  # noqa: B008  # never changes
+        self.state = state
 
     def check(self) -> TableState:
         return self.state

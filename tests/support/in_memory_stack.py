@@ -11,28 +11,26 @@ from typing import Any, Protocol, TypeVar
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
+from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.job_settings import JobSettings
-from oncely.contracts.ports import (
-    JobStore,
-    MessageSender,
-    TableGuard,
-    TableOpen,
-)
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableOpen
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.gates.gate import Gate
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.operate.repairer import Repairer
 from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
@@ -137,7 +135,7 @@ class _Table:
         return self.rows.delete_partition(self.name, partition, sort=sort, dry_run=dry_run)
 
 
-class InMemoryPorts(AwsPorts):
+class InMemoryPorts(Ports):
     """The ports that are deployed, over AWS in memory, except those that a test provides."""
 
     def __init__(
@@ -208,7 +206,7 @@ class InMemoryStack:
         self.store = self.store or InspectableStore(self.aws)
         self.rows = self.rows or StoredRows(self.aws.dynamodb)
         clients = self.aws.clients
-        self.gates = DynamoGateTable(clients.dynamodb, GATES)
+        self.gates = GateTable(clients.dynamodb, GATES)
         self.budget: Any = DynamoAlertBudget(clients.dynamodb, JOBS)
         self.history = StoredHistory(clients.s3, ARCHIVE)
         self.erasure_log = StoredErasureLog(clients.s3, ARCHIVE)

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from oncely.app import app_from_env
 from oncely.core import profiles
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.ports import app_from_env
 from oncely.providers.stripe import STRIPE
 from oncely.run import attempt, claim_request
 from tests.support.crash_points import InterruptingPort

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.ports import Swapped, SwapResult
 from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.store import DynamoJobStore
+from oncely.core.results import Swapped, SwapResult
+from oncely.core.store import JobStore
 from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.history.s3_reader import S3HistoryReader
 from oncely.history.s3_store import S3HistoryStore
@@ -84,7 +84,7 @@ class StoredJobs(MutableMapping[JobKey, JobRow]):
         return repr(self._rows.all())
 
 
-class InspectableStore(DynamoJobStore):
+class InspectableStore(JobStore):
     """The shipped store over DynamoDB in memory, whose rows a test sees and edits."""
 
     def __init__(self, aws: MemoryAws | None = None) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.effect_outcomes import LookupUnsupported, Succeeded
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.job_row import new_job
@@ -14,6 +13,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import Repair
+from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.history.lines import history_line
 from oncely.history.restore import restore_row
 from oncely.operate.repair_request import (

@@ -7,6 +7,7 @@ import pytest
 from oncely.alerts.budget import (
     DIGEST_GRACE,
     MAX_EXAMPLES,
+    Alert,
     AlertCause,
     AlertKind,
     AlertLimits,
@@ -15,7 +16,6 @@ from oncely.alerts.budget import (
     without_ids,
 )
 from oncely.alerts.review_alerts import AlertDelivery
-from oncely.contracts.ports import Alert
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey

@@ -11,12 +11,12 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
-from oncely.contracts.ports import Alert, UniqueWindow
+from oncely.alerts.budget import Alert, AlertCause, AlertDigest, AlertKind
 from oncely.contracts.settings import Settings
 from oncely.core.due import DueAction
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.inserter import UniqueWindow
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.table_identity import TableFacts, TableIdentity
@@ -26,7 +26,7 @@ from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.operate.bulk_runs import BulkRun, SelectedJob
 from oncely.operate.daily_audit import StoredAudit
 from oncely.plugins.events import ChangeKind, EffectChange
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely_cdk.paths import REPOSITORY
 from tests.conformance.samples import KEY, add_note, make_claim, make_ready_job, paid_order_write
 from tests.unit.samples import NOW
@@ -222,26 +222,26 @@ class FailingClient:
         raise self.error
 
 
-def ports_failing_with(error: Exception, settings: Settings = SETTINGS) -> AwsPorts:
+def ports_failing_with(error: Exception, settings: Settings = SETTINGS) -> Ports:
     clients: Any = FailingClient(error)
-    ports = AwsPorts(settings, clients)
+    ports = Ports(settings, clients)
     ports._job_store = replace(ports.job_store(), sleep=lambda _: None)  # noqa: SLF001  # no pauses
     return ports
 
 
-def port(ports: AwsPorts, name: str) -> object:
+def port(ports: Ports, name: str) -> object:
     arguments = {"table": ["orders"], "message_sender": ["payments"], "job_store": []}
     found = getattr(ports, name)
     return found(*arguments[name]) if name in arguments else found
 
 
-def call(ports: AwsPorts, name: str) -> object:
+def call(ports: Ports, name: str) -> object:
     return CALLS[name](port(ports, name.partition(".")[0]))
 
 
 def test_every_method_of_every_port_is_called() -> None:
     ports = ports_failing_with(REFUSALS[0])
-    lazy = [name for name, value in vars(AwsPorts).items() if isinstance(value, cached_property)]
+    lazy = [name for name, value in vars(Ports).items() if isinstance(value, cached_property)]
     names = {"job_store", "message_sender", "table", *lazy} - {"gate", "table_guard"}
     methods = {
         f"{name}.{method}"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.search_ports import RowPage
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.history.archive import Backfill, BackfillResult
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryRecordType
+from oncely.history.row_scan import RowPage
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import StoredHistory

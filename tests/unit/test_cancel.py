@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.ports import TableOpen
 from oncely.core.actors import operator_actor
 from oncely.core.cancellation import check_cancel
 from oncely.core.decisions import on_late_outcome
@@ -16,6 +15,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair
+from oncely.core.table_identity import TableOpen
 from oncely.operate.charges import ChargeSummary
 from oncely.operate.repair_request import (
     NO_VERSION,

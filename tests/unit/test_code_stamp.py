@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from oncely.app import app_from_env
 from oncely.aws.code_stamp import STAMP_FILE, check_engine_stamp, check_job_stamp, digest_modules
 from oncely.core.errors import NotConfiguredError
-from oncely.ports import app_from_env
 
 STAMP = "a" * 64
 OTHER = "b" * 64

@@ -14,7 +14,7 @@ from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely_cdk.paths import PACKAGE, REPOSITORY
 from tests.support.in_memory_stack import SETTINGS
 
@@ -53,7 +53,7 @@ def test_service_is_built_on_aws(service: str) -> None:
     names = ("archive_bucket", "event_account", "event_bus_name", "reconciler_arn")
     settings = SETTINGS.model_copy(update={"queue_name": "payments", **{one: one for one in names}})
     session: Any = FakeSession()
-    ports = AwsPorts(settings, AwsClients(session))
+    ports = Ports(settings, AwsClients(session))
     app = App(settings, ContractRegistry(SHIPPED_JOBS), ports)
 
     assert type(getattr(app, service)).__name__ in service_classes()
@@ -64,11 +64,11 @@ class NoClients:
         raise AssertionError(f"a client of {service} was built before its setting was read")
 
 
-@pytest.mark.parametrize("port", cached_names(AwsPorts))
+@pytest.mark.parametrize("port", cached_names(Ports))
 def test_missing_setting_of_port_is_named(port: str) -> None:
     clients: Any = NoClients()
     with pytest.raises(NotConfiguredError, match=r"\([A-Z_]+: missing\)"):
-        getattr(AwsPorts(Settings(), clients), port)
+        getattr(Ports(Settings(), clients), port)
 
 
 def test_command_has_settings_of_stack_and_own_provider_address() -> None:

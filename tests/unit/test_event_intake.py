@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contracts.ports import TableBlocked
 from oncely.core.effect_outcomes import Anomalous, Json, NotFound
 from oncely.core.hints import DropReason, HintAction, ReportedState, on_undecided_end
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.table_identity import TableBlocked
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.plugins.events import EventEnvelope, EventRule, webhook_source
 from oncely.providers.stripe.plugin import STRIPE

@@ -10,7 +10,7 @@ from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepa
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.gates.gate import Gate
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from tests.support.fakes import FakeClock
@@ -39,7 +39,7 @@ def executor(
         contract=contract,
         writer=writer,
         deadline=NOW + left,
-        gate=Gate(table=DynamoGateTable(store.client, GATES), clock=writer.clock),
+        gate=Gate(table=GateTable(store.client, GATES), clock=writer.clock),
     )
 
 

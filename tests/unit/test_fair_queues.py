@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.sqs import SqsMessageSender
+from oncely.aws.sqs import MessageSender
 from oncely.core.effect_outcomes import Json
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
@@ -96,7 +96,7 @@ def test_group_of_any_tenant_is_valid_in_sqs() -> None:
         "before-parameter-build.sqs.SendMessageBatch",
         lambda params, **_: entries.extend(params["Entries"]),
     )
-    sender = SqsMessageSender(clients=clients, queue_url=url)
+    sender = MessageSender(clients=clients, queue_url=url)
 
     assert sender.send(["a", "b", "c"], groups=["ada@example.com", None, "ü " * 200]) == [True] * 3
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import JobStore
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import InvalidMessageError
 from oncely.core.keys import JobKey, job_key
 from oncely.core.lifecycle import Status
+from oncely.core.store import JobStore
 from oncely.jobs.tables import CHARGE_SHARDS, charge_shard
 from oncely.reconcile.find_due_work import (
     MAX_LOOKUPS,

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from oncely.core.effect_outcomes import Json
 from oncely.operate.own_tables import JOBS
 from oncely.reconcile.resolve_group import SweepFinisher
-from oncely.reconcile.sweep_leases import DynamoSweepLeases
+from oncely.reconcile.sweep_leases import SweepLeases
 from tests.support.stored_rows import new_account
 from tests.unit.samples import NOW
 
@@ -27,8 +27,8 @@ class FakeSweeps:
         self.started.append(sweep)
 
 
-def new_leases() -> DynamoSweepLeases:
-    return DynamoSweepLeases(new_account().clients.dynamodb, JOBS)
+def new_leases() -> SweepLeases:
+    return SweepLeases(new_account().clients.dynamodb, JOBS)
 
 
 def make_sweep(**changes: object) -> dict[str, Any]:
@@ -37,9 +37,9 @@ def make_sweep(**changes: object) -> dict[str, Any]:
 
 
 def finish_sweep(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
-    sweeps = FakeSweeps()
+    sweeps: Any = FakeSweeps()
     SweepFinisher(leases=new_leases(), sweeps=sweeps).finish(sweep, results)
-    return sweeps.started
+    return list(sweeps.started)
 
 
 def test_finish_releases_own_leases_only() -> None:
@@ -47,7 +47,7 @@ def test_finish_releases_own_leases_only() -> None:
     for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
         leases.acquire(shard, holder=holder, now=NOW, until=NOW + LEASE)
 
-    SweepFinisher(leases=leases, sweeps=FakeSweeps()).finish(make_sweep(), [MOVED])
+    SweepFinisher(leases=leases, sweeps=cast("Any", FakeSweeps())).finish(make_sweep(), [MOVED])
 
     lease: Any = {"holder": "three", "now": NOW, "until": NOW + LEASE}
     assert [leases.acquire(shard, **lease) for shard in (0, 1, 3)] == [True, False, True]
@@ -55,7 +55,7 @@ def test_finish_releases_own_leases_only() -> None:
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
-    finisher = SweepFinisher(leases=new_leases(), sweeps=FakeSweeps())
+    finisher = SweepFinisher(leases=new_leases(), sweeps=cast("Any", FakeSweeps()))
     report = finisher.finish(make_sweep(busy=busy), [])
     assert report == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 

@@ -24,7 +24,7 @@ from oncely.gates.rules import (
     PauseEntry,
     Slots,
 )
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.own_tables import GATES
@@ -50,7 +50,7 @@ class Probed:
         return self.responds_now
 
 
-class FlakyTable(DynamoGateTable):
+class FlakyTable(GateTable):
     """The shipped table, which counts and may be down."""
 
     def __init__(self) -> None:

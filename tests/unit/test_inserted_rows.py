@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.contracts.ports import Created
 from oncely.core.cancellation import cancel, cancelled_job
 from oncely.core.decide import decide
 from oncely.core.decisions import escalate, on_forged_row, on_not_there_yet
@@ -19,6 +18,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status
 from oncely.core.manual_resolution import resolve_manually
 from oncely.core.repairs import Repair
+from oncely.core.results import Created
 from oncely.gates.rules import PauseAction
 from oncely.history.erasure_log import Person
 from oncely.history.lines import backfill_line, history_line

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.search_ports import JobListEntry, UnreadableRow
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ATTENTION, Event, Status
+from oncely.history.lines import JobListEntry
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
-from oncely.operate.job_index import DynamoJobIndex
+from oncely.operate.job_index import JobIndex, UnreadableRow
 from oncely.operate.job_lists import ListCursor
 from oncely.operate.own_tables import JOBS
 from tests.support.fakes import START
@@ -65,7 +65,7 @@ def test_page_continues_when_last_job_has_left_list() -> None:
     assert second.jobs[0].job.job_key == "payment.charge:order_19"
 
 
-class _LaggingIndex(DynamoJobIndex):
+class _LaggingIndex(JobIndex):
     def by_status(self, statuses: Sequence[Status], **asked: Any) -> Iterator[JobListEntry]:  # noqa: ANN401  # arguments of the port
         return super().by_status(tuple(Status), **asked)
 
@@ -286,7 +286,7 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
 
 
-class _RecordingIndex(DynamoJobIndex):
+class _RecordingIndex(JobIndex):
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, JobRow | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))

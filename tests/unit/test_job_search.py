@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.search_ports import UnreadableRow
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey
-from oncely.operate.job_index import DynamoJobIndex
+from oncely.operate.job_index import JobIndex, UnreadableRow
 from oncely.operate.job_queries import SearchResults
 from oncely.operate.own_tables import JOBS
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -92,7 +91,7 @@ def test_longest_key_is_shown() -> None:
     assert world.inspector().get("payment.charge:none") is None
 
 
-class _RecordingIndex(DynamoJobIndex):
+class _RecordingIndex(JobIndex):
     requested_keys: tuple[JobKey, ...] = ()
 
     def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, JobRow | UnreadableRow]:

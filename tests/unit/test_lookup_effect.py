@@ -3,7 +3,6 @@
 import pytest
 
 from oncely.contracts.contract import AlreadyResolved, EffectCall, Mismatch, Proceed
-from oncely.contracts.ports import TableOpen
 from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
@@ -12,6 +11,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.keys import fingerprint
+from oncely.core.table_identity import TableOpen
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -14,7 +14,7 @@ from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.errors import UnavailableError
 from oncely.core.lifecycle import Status
-from oncely.core.table_guard import CheckedTable
+from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableIdentity
 from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
@@ -129,8 +129,8 @@ class Deployment:
     def _worker(self) -> BatchProcessor:
         return BatchProcessor(
             runner=self.runner,
-            message_source=self,
-            reject_queue=self,
+            message_source=cast("Any", self),
+            reject_queue=cast("Any", self),
             clock=self.world.clock,
             jitter=lambda: 0.99,  # the longest delays
             concurrency=1,
@@ -159,7 +159,7 @@ def deployment() -> Deployment:
     assert table.write(
         TableIdentity(deployment="dev", table_id=table.facts().table_id), replacing=None
     )
-    world.guard = CheckedTable(table, world.clock)
+    world.guard = TableGuard(table, world.clock)
     return Deployment(world, outage)
 
 

@@ -10,7 +10,7 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.gates.rules import Pause, PauseAction, PauseEntry
-from oncely.gates.table import DynamoGateTable
+from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
 from oncely.reconcile.find_due_work import SweepRequest
@@ -230,7 +230,7 @@ def test_what_is_no_longer_deployed_can_be_resumed(world: InMemoryStack) -> None
 def test_two_operators_who_resume_at_once_leave_one_entry(world: InMemoryStack) -> None:
     pause(world)
 
-    class Slow(DynamoGateTable):
+    class Slow(GateTable):
         def write_pause(self, before: Pause | None, after: Pause) -> bool:
             resume(world)
             return super().write_pause(before, after)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from oncely import NotConfiguredError, create_producer
-from oncely.aws.sqs import SqsMessageSender
+from oncely.aws.sqs import MessageSender
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.jobs.payment_charge import PaymentCharge
 
@@ -24,7 +24,7 @@ def producer(**given: Any) -> Enqueuer:  # noqa: ANN401  # arguments of each typ
 
 def queue_url(enqueuer: Enqueuer) -> str:
     sender = enqueuer.sender_for_queue("payments")
-    assert isinstance(sender, SqsMessageSender)
+    assert isinstance(sender, MessageSender)
     return sender.queue_url
 
 

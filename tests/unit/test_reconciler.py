@@ -168,7 +168,9 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
     world = world_crashed_after_charge()
     world.clock.advance(hours=1)
     seen: list[str] = []
-    slow = InterruptingPort(world.store, "get", lambda: seen.append(world.reconcile(KEY).outcome))
+    slow: Any = InterruptingPort(
+        world.store, "get", lambda: seen.append(world.reconcile(KEY).outcome)
+    )
 
     done = replace(world.reconciler(), store=slow).resolve(JobKey(KEY))
 

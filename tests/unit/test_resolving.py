@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def resolve_job(world: InMemoryStack, *, dry_run: bool = False) -> Resolution:
 
 
 def resolve_during(world: InMemoryStack, action: Callable[[], object]) -> Resolution:
-    store = InterruptingPort(world.store, "get", action)
+    store: Any = InterruptingPort(world.store, "get", action)
     return replace(world.reconciler(), store=store).resolve(KEY)
 
 
@@ -115,7 +116,7 @@ def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
 
 def test_lost_job_is_sent_once_when_producer_enqueues_meanwhile() -> None:
     world = world_with()
-    store = InterruptingPort(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
+    store: Any = InterruptingPort(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
     assert replace(world.reconciler(), store=store).resolve(KEY, message=BODY).outcome == "ready"
     assert len(world.outbox.sent) == 1
 

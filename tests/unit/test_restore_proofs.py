@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import SwapResult
 from oncely.core.effect_outcomes import Json
 from oncely.core.ended_jobs import MONEY_RETENTION, mark_published
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import SwapResult
 from oncely.core.table_identity import TableIdentity
 from oncely.history.gaps import HistoryGap
 from oncely.history.lines import (

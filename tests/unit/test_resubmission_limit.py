@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.ports import ClaimResult
 from oncely.contracts.settings import Settings
 from oncely.core.claims import Claim
 from oncely.core.job_row import JobRow
@@ -14,6 +13,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.resubmissions import ResubmissionLimit
+from oncely.core.results import ClaimResult
 from oncely.jobs.payment_charge import MAX_ATTEMPTS
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
 from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NotAttempted

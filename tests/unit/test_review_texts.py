@@ -8,11 +8,10 @@ import pytest
 import typer
 
 from oncely.alerts import alert_texts
-from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
+from oncely.alerts.budget import Alert, AlertCause, AlertDigest, AlertKind
 from oncely.alerts.review_texts import known_facts, open_question
 from oncely.cli.main import app
 from oncely.cli.options import parse_time_argument
-from oncely.contracts.ports import Alert
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from oncely.contracts.contract import AlreadyResolved, EffectCall
-from oncely.contracts.ports import ClaimFailed, PrerequisiteNotMet
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -17,6 +16,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
+from oncely.core.results import ClaimFailed, PrerequisiteNotMet
 from oncely.run.outcomes import (
     Conflict,
     Continued,

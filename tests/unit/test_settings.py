@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
+from oncely.app import app_from_env
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
-from oncely.ports import app_from_env
 from oncely.providers.hubspot.plugin import HubSpotSettings
 from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.stripe.plugin import StripeSettings

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.core.table_guard import (
     CHECK_INTERVAL,
     MAX_UNCHECKED,
     PROTECTION_CHECK_INTERVAL,
     RETRY_AFTER,
-    CheckedTable,
+    TableGuard,
 )
 from oncely.core.table_identity import (
     MAX_INVOCATION_TIME,
+    TableBlocked,
     TableFacts,
     TableIdentity,
+    TableOpen,
     may_have_lost_history,
 )
 from tests.support.fakes import FakeClock
@@ -62,7 +63,7 @@ class GuardHarness:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
-        self.guard = CheckedTable(self.inspection, self.clock)
+        self.guard = TableGuard(self.inspection, self.clock)
 
     def reason(self) -> str:
         state = self.guard.check()

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.ports import CreateResult, JobInserter, UniqueWindow, WindowTaken
 from oncely.core.decisions import on_held
 from oncely.core.errors import UnavailableError
-from oncely.core.inserter import DynamoJobInserter
+from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.results import CreateResult
 from oncely.enqueue.enqueuer import EnqueueResult
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
@@ -84,7 +84,7 @@ def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None
     assert reports.enqueue_report("b").created
 
 
-class NeverFreeWindow(DynamoJobInserter):
+class NeverFreeWindow(JobInserter):
     """A window that changes between every read and the next try."""
 
     attempts = 0

@@ -29,7 +29,7 @@ class Endpoint:
     def __init__(self, secret: str = NEW) -> None:
         self.secret = secret
         self.secret_reads = 0
-        self.queue = FakeMessageSender()
+        self.queue: Any = FakeMessageSender()
         rules = STRIPE.webhook_rules(STRIPE.settings_type(webhook=True))
         self.receiver = WebhookReceiver(
             webhooks={"stripe": Webhook(plugin=STRIPE, rules=rules)},

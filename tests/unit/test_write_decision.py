@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from oncely.alerts.budget import Alert, Notifier
 from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.contracts.ports import Alert, JobStore, Notifier
 from oncely.core.decide import decide
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.effect_outcomes import (
@@ -21,6 +22,7 @@ from oncely.core.effect_outcomes import (
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow, is_our_write
 from oncely.core.lifecycle import Event, Status
+from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.run.attempt import DecisionResult, DecisionWriter
 from tests.support.crash_points import InterruptingPort
@@ -203,7 +205,9 @@ def test_outcome_is_orphaned_without_row(
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
 def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness) -> None:
     rig.apply_event(meanwhile)
-    restless = InterruptingPort(rig.store, "compare_and_swap", lambda: rig.apply_event(Event.NOTE))
+    restless: Any = InterruptingPort(
+        rig.store, "compare_and_swap", lambda: rig.apply_event(Event.NOTE)
+    )
 
     with pytest.raises(UnavailableError, match="changed 5 times"):
         rig.write_decision(CHARGED, store=restless)

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from oncely.admin_page.access_log import ShownJob, shown_jobs
-from oncely.contracts.search_ports import UnreadableRow
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
 from oncely.core.text import support_text
+from oncely.operate.job_index import UnreadableRow
 from oncely.operate.job_queries import JobPage
 
 # What the function can read before its timeout.

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.alerts.budget import (
+    Alert,
     AlertCause,
     AlertDigest,
     AlertKind,
@@ -12,7 +13,6 @@ from oncely.alerts.budget import (
     review_kind,
 )
 from oncely.alerts.review_texts import impact, known_facts, open_question
-from oncely.contracts.ports import Alert
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status

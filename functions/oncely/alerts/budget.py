@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_type_of
@@ -123,3 +123,21 @@ def _ids(key: JobKey) -> set[str]:
     """The business ids of a key: of `payment.charge:order_abc`, `order_abc` and `abc`."""
     parts = key.split(":")[1:]
     return {key, *parts, *(part.partition("_")[2] for part in parts)} - {""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """A message to the operator: what happened, to which job, and what to do next."""
+
+    subject: str
+    text: str
+    kind: AlertKind | None = None  # None if the budget does not apply, as for a digest
+    names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
+    once: bool = False  # one alert per job: nothing else keeps it from being repeated
+
+
+class Notifier(Protocol):
+    """The channel to the operator."""
+
+    def notify(self, alert: Alert) -> bool:
+        """Send an alert. Returns False if it cannot be delivered now."""

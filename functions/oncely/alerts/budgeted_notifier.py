@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from oncely.alerts import alert_texts
-from oncely.alerts.budget import ALERT_ONCE_FOR, AlertDigest, AlertKind
+from oncely.alerts.budget import ALERT_ONCE_FOR, Alert, AlertDigest, AlertKind, Notifier
 from oncely.alerts.review_alerts import AlertDelivery
-from oncely.contracts.ports import Alert, Clock, Notifier
 from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.schedule import Clock
 
 _T = TypeVar("_T")
 

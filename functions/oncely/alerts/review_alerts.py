@@ -7,16 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from oncely.alerts import alert_texts
-from oncely.contracts.ports import (
-    AlreadyExists,
-    Clock,
-    Created,
-    ForgedRow,
-    JobStore,
-    Notifier,
-    Swapped,
-    VersionConflict,
-)
+from oncely.alerts.budget import Notifier
 from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,
@@ -27,6 +18,15 @@ from oncely.core.due import (
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.results import (
+    AlreadyExists,
+    Created,
+    ForgedRow,
+    Swapped,
+    VersionConflict,
+)
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 
 # Each retry lost a race with a writer that added evidence; such races are rare.
 _MAX_CAS_RETRIES: Final = 5

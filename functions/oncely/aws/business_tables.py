@@ -17,7 +17,7 @@ _PAGE_SIZE: Final = 100
 
 
 @dataclass(frozen=True)
-class DynamoBusinessTable:
+class BusinessTable:
     """One business table. Contracts use our column names, whatever the table calls them."""
 
     client: "DynamoDBClient"

@@ -33,7 +33,7 @@ _UNSENDABLE: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqsMessageSource:
+class MessageSource:
     """The worker's side of a queue."""
 
     clients: "AwsClients"
@@ -50,7 +50,7 @@ class SqsMessageSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqsRejectQueue:
+class RejectQueue:
     """The queue of rejected messages."""
 
     clients: "AwsClients"
@@ -74,7 +74,7 @@ class SqsRejectQueue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqsMessageSender:
+class MessageSender:
     """The producer's side of a queue."""
 
     clients: "AwsClients"

@@ -120,9 +120,9 @@ class AwsStackConnection:
 
     @cached_property
     def app(self) -> "App":
+        from oncely.app import app_from_env
         from oncely.aws.clients import AwsClients
         from oncely.cli.stack_environment import stack_environment
-        from oncely.ports import app_from_env
 
         jobs = project_jobs()
         clients = AwsClients(self.session, config=_client_config())

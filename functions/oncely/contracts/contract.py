@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.description import (
     RETRY_DESCRIPTIONS,
     ContractDescription,
     Description,
 )
 from oncely.contracts.message import Message
-from oncely.contracts.ports import Dependencies
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import (
     Anomalous,

@@ -5,17 +5,17 @@ IAM cannot require a condition expression, so `dynamodb:PutItem` would let a pro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.contracts.ports import Created, CreateResult, UniqueWindow, WindowTaken
 from oncely.core.aws_errors import translated
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.results import Created, CreateResult
 from oncely.core.row_items import Attributes, serialize_field, serialize_job
-from oncely.core.store import DynamoJobStore, interpret_create
+from oncely.core.store import JobStore, interpret_create
 from oncely.core.text import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -29,17 +29,33 @@ _EXPIRY_MARGIN: Final = timedelta(days=1)
 _MAX_RETRIES: Final = 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class UniqueWindow:
+    """A period in which only one job of a type and this name may be enqueued, until it starts."""
+
+    name: str
+    now: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class WindowTaken:
+    """A window that another job holds."""
+
+    holder: JobKey
+
+
 @dataclass(frozen=True)
 class _WindowChanged:
     """The window changed since it was read."""
 
 
 @dataclass(frozen=True)
-class DynamoJobInserter:
+class JobInserter:
     """Inserts rows and windows into the job table."""
 
     client: "DynamoDBClient"
-    job_store: DynamoJobStore
+    job_store: JobStore
 
     def insert(self, job: JobRow) -> CreateResult:
         """Insert a row. If one exists, read it: the error of an insert does not contain it."""

@@ -8,7 +8,7 @@ producer may insert, not their values.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from oncely.core.errors import InvalidMessageError
 from oncely.core.text import format_duration, truncate_to_milliseconds
@@ -19,6 +19,12 @@ DEFAULT_SCHEDULE_LIMIT: Final = timedelta(days=365)
 MAX_SCHEDULE_LIMIT: Final = timedelta(days=10 * 365)
 # A producer checks the limit by its own clock, which may be ahead. Its job must not run early.
 SCHEDULE_TOLERANCE: Final = timedelta(hours=1)
+
+
+class Clock(Protocol):
+    """The current time, in UTC."""
+
+    def now(self) -> datetime: ...
 
 
 def latest_run_at(now: datetime, schedule_limit: timedelta) -> datetime:

@@ -8,20 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from oncely.contracts.ports import (
-    AlreadyExists,
-    BusinessWriteConflict,
-    Claimed,
-    ClaimFailed,
-    ClaimResult,
-    Created,
-    CreateResult,
-    ForgedRow,
-    PrerequisiteNotMet,
-    Swapped,
-    SwapResult,
-    VersionConflict,
-)
 from oncely.core.aws_errors import (
     AWS_ERRORS,
     error_code,
@@ -56,6 +42,20 @@ from oncely.core.job_row import OUR_MARKS, JobRow, is_our_write
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
 from oncely.core.proofs import misses_proof, same_events, with_event
+from oncely.core.results import (
+    AlreadyExists,
+    BusinessWriteConflict,
+    Claimed,
+    ClaimFailed,
+    ClaimResult,
+    Created,
+    CreateResult,
+    ForgedRow,
+    PrerequisiteNotMet,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
 from oncely.core.row_items import Attributes, deserialize_job, serialize_field, serialize_job
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamoJobStore:
+class JobStore:
     """Job rows in one table, with business writes to the tables in `tables`."""
 
     client: "DynamoDBClient"

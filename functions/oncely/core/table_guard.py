@@ -9,9 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from oncely.contracts.ports import Clock, TableBlocked, TableOpen, TableState
 from oncely.core.errors import OncelyError, UnavailableError
-from oncely.core.table_identity import TableFacts, TableIdentity, blocking_reason
+from oncely.core.schedule import Clock
+from oncely.core.table_identity import (
+    TableBlocked,
+    TableFacts,
+    TableIdentity,
+    TableOpen,
+    TableState,
+    blocking_reason,
+)
 from oncely.core.text import format_minute
 
 CHECK_INTERVAL: Final = timedelta(minutes=1)
@@ -38,7 +45,7 @@ class TableInspector(Protocol):
 
 
 @dataclass
-class CheckedTable:
+class TableGuard:
     """The state of the job table, checked once for all threads of a process."""
 
     inspector: TableInspector

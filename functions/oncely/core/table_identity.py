@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from oncely.core.job_row import CLOCK_SKEW, JobRow
 from oncely.core.profiles import RetryPolicy, RetrySafety
@@ -107,3 +107,26 @@ def may_lack_reference(
     if prepares_blindly and claims and job.provider_ref is None:
         return True
     return may_have_lost_history(job, replays_until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOpen:
+    """A job table that holds every proof of this deployment."""
+
+    deployment: str | None  # its identity, for idempotency keys
+    replays_until: datetime | None = None  # a job created before then looks up before it executes
+    tag_key: str = field(default="", repr=False, compare=False)  # of the tags of its claims
+
+    def has_all_rows(self, now: datetime) -> bool:
+        """Return whether a job without a row has never run. A restore may have lost rows."""
+        return self.replays_until is None or now >= self.replays_until
+
+
+@dataclass(frozen=True)
+class TableBlocked:
+    """A job table that may lack proofs, so Oncely claims and writes nothing."""
+
+    reason: str
+
+
+TableState: TypeAlias = TableOpen | TableBlocked

@@ -7,29 +7,27 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
+from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message, encode_message
-from oncely.contracts.ports import (
-    AlreadyExists,
-    Clock,
-    Created,
-    CreateResult,
-    ForgedRow,
-    JobInserter,
-    JobResult,
-    JobStore,
-    MessageSender,
-    UniqueWindow,
-    WindowTaken,
-)
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.decisions import MESSAGE_GRACE
 from oncely.core.effect_outcomes import Json
 from oncely.core.erasure import holds_only_proof
 from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow, known_values
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.core.results import (
+    AlreadyExists,
+    Created,
+    CreateResult,
+    ForgedRow,
+    JobResult,
+)
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 from oncely.core.text import single_line
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 

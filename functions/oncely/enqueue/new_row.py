@@ -4,11 +4,11 @@ from datetime import datetime
 
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
-from oncely.contracts.ports import JobStore
 from oncely.core.errors import InvalidMessageError, UnreadableRowError
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.schedule import later_run_at
+from oncely.core.store import JobStore
 
 
 def row_from_message(

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.ports import Clock, GateTable
 from oncely.core.actors import operator_name
 from oncely.core.errors import GateClosedError, OncelyError
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
+from oncely.core.schedule import Clock
 from oncely.core.text import format_minute
 from oncely.gates.local_gate import (
     GATE_PASS,
@@ -47,6 +47,7 @@ from oncely.gates.rules import (
     open_circuit,
     take_probe,
 )
+from oncely.gates.table import GateTable
 from oncely.plugins.provider import AnyProvider, ProviderSettings
 from oncely.plugins.request_gate import GatedResponse
 

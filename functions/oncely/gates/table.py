@@ -37,7 +37,7 @@ _MAX_SLOT: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True)
-class DynamoGateTable:
+class GateTable:
     """The gates. A lease adds to a number, so processes do not wait for each other."""
 
     client: "DynamoDBClient"

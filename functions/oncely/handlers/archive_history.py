@@ -5,12 +5,11 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.history.stream_gaps import gap_from_failure
 from oncely.history.stream_records import batch_name, row_changes
-from oncely.ports import app_from_env
 
 _QUEUE: Final = "aws:sqs"
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented
-from oncely.ports import app_from_env
 
 
 @once

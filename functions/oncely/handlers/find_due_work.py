@@ -5,12 +5,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.aws.signals import OLDEST_UNRESOLVED_AGE
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.ports import app_from_env
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.reconcile.resolve_group import split_into_groups
 

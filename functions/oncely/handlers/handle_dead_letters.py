@@ -6,12 +6,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.hand_back import hand_back
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.ports import app_from_env
 from oncely.run.dead_letters import DeadLetterOutcome
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.app import app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.core.errors import UnreadableRowError
 from oncely.core.keys import JobKey
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.ports import app_from_env
 from oncely.publish.publisher import EndedJobPublisher
 
 

@@ -17,12 +17,11 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.list_query import ListQuery, typed_filters
 from oncely.admin_page.page_files import PageFiles
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented
 from oncely.operate.pauses import gates_to_json
-from oncely.ports import app_from_env
 
 # Rejects or reports on one page. Each reject is one read from the archive.
 MAX_LISTED: Final = 50

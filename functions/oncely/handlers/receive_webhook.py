@@ -5,10 +5,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.app import app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.ports import app_from_env
 from oncely.reconcile.webhooks import WebhookReceiver
 
 

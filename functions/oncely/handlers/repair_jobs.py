@@ -23,7 +23,7 @@ from oncely.admin_page.pause_body import PauseBody
 from oncely.admin_page.repair_body import RepairBody
 from oncely.admin_page.resend_body import ResendBody
 from oncely.alerts.headlines import sentence
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
@@ -44,7 +44,6 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.ports import app_from_env
 
 # Each takes a few reads and writes, and a lookup at the provider if it is marked as failed. A
 # request takes 30 seconds at most.

@@ -7,10 +7,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.app import app_from_env
 from oncely.contracts.job_names import jobs_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.ports import app_from_env
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, build_group_summary
 

@@ -7,13 +7,12 @@ from urllib.request import Request, urlopen
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.app import App, app_from_env
 from oncely.aws.clients import AwsClients
 from oncely.aws.stack_status import is_rolling_back
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
 from oncely.operate.set_up_table import DeploymentPlan, IdentityChangedError
-from oncely.ports import app_from_env
 
 # The same for every table, so a stack that replaces its table sends an Update, which checks it.
 RESOURCE_ID: Final = "oncely-deployment-identity"

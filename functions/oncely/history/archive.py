@@ -1,40 +1,61 @@
 """Writes the history: stream batches to the archive, and a backfill scan to close gaps."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final, Protocol
 
-from oncely.contracts.ports import Clock
-from oncely.contracts.search_ports import HistoryReader, HistoryStore, RowPage, RowScan
-from oncely.core.job_row import JobRow
+from oncely.core.schedule import Clock
 from oncely.history.erasure_log import RECENT, ErasedJobs, ErasureEntry
 from oncely.history.gaps import BackfillProgress, HistoryGap
-from oncely.history.lines import HistoryLine, backfill_line, history_line, unreadable_line
+from oncely.history.lines import HistoryLine, backfill_line, unreadable_line
+from oncely.history.row_scan import RowPage, RowScan
+from oncely.history.stream_records import RowChange
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowChange:
-    """One write of one row. `unreadable` if this version cannot read the new row."""
+class HistoryStore(Protocol):
+    """The writer of the history: objects of lines, by day and job type."""
 
-    job_key: str
-    at: datetime  # when it was written, to the second
-    old: JobRow | None = None
-    new: JobRow | None = None
-    expired: bool = False
-    unreadable: bool = False
-    version: int | None = None  # of an unreadable row, if known
+    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
+        """Write one object, or replace the one with this name."""
 
-    def to_history_line(self, generation: str) -> HistoryLine | None:
-        """The history line of this write. Returns None if the history does not record it."""
-        if self.unreadable:
-            return unreadable_line(
-                self.job_key, generation=generation, at=self.at, version=self.version
-            )
-        return history_line(
-            self.old, self.new, generation=generation, at=self.at, expired=self.expired
-        )
+    def record_gap(self, gap: HistoryGap) -> None:
+        """Record that a part of the history is missing, until a backfill closes it."""
+
+    def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
+        """Record that a backfill has covered a gap."""
+
+    def save_backfill(self, progress: BackfillProgress) -> None:
+        """Save the progress of a backfill."""
+
+
+class HistoryReader(Protocol):
+    """The reader of the history. It returns duplicate lines once, except in `lines`."""
+
+    def lines(
+        self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
+    ) -> Iterator[HistoryLine]:
+        """Yield every line of these days, both included. Lines may repeat."""
+
+    def newest(self) -> Mapping[str, HistoryLine]:
+        """Return the newest line of each job in the history, by job key."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
+    ) -> list[HistoryLine]:
+        """Return the jobs that ended after `since` and by `until`, the latest first."""
+
+    def about(
+        self, business_id: str, *, since: date | None = None, until: date | None = None
+    ) -> list[HistoryLine]:
+        """Return the lines of these days that name an id, the oldest first."""
+
+    def open_gaps(self) -> list[HistoryGap]:
+        """Return the gaps that no backfill has closed, the oldest first."""
+
+    def backfill_progress(self) -> BackfillProgress | None:
+        """Return the progress of the last backfill. Returns None if there was none."""
 
 
 class ErasureLog(Protocol):

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncely.contracts.search_ports import RowPage
 from oncely.core.aws_errors import translated
 from oncely.core.errors import UnreadableRowError
 from oncely.core.job_row import JobRow
@@ -17,8 +16,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowPage:
+    """A page of a scan of the job table."""
+
+    jobs: tuple[JobRow, ...]
+    unreadable: tuple[tuple[str, int | None], ...]  # keys and versions
+    after: str | None  # continues the scan; None on the last page
+
+
 @dataclass(frozen=True)
-class DynamoRowScan:
+class RowScan:
     """A scan that can be resumed. It skips items that are not jobs."""
 
     client: "DynamoDBClient"

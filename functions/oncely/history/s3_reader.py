@@ -9,12 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.search_ports import HistoryReader, JobListEntry
 from oncely.core.aws_errors import translated
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED
+from oncely.history.archive import HistoryReader
 from oncely.history.gaps import BackfillProgress, HistoryGap
-from oncely.history.lines import HistoryLine, is_newer, lines_about
+from oncely.history.lines import HistoryLine, JobListEntry, is_newer, lines_about
 from oncely.history.s3_store import (
     BACKFILL_PROGRESS_KEY,
     BUCKET_CHECK,

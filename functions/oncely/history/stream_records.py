@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,10 +11,33 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import is_job_type
 from oncely.core.row_items import deserialize_job
 from oncely.core.store import is_unmarked
-from oncely.history.archive import RowChange
+from oncely.history.lines import HistoryLine, history_line, unreadable_line
 
 # The stream's name for the service that removes expired rows.
 _TTL: Final = "dynamodb.amazonaws.com"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChange:
+    """One write of one row. `unreadable` if this version cannot read the new row."""
+
+    job_key: str
+    at: datetime  # when it was written, to the second
+    old: JobRow | None = None
+    new: JobRow | None = None
+    expired: bool = False
+    unreadable: bool = False
+    version: int | None = None  # of an unreadable row, if known
+
+    def to_history_line(self, generation: str) -> HistoryLine | None:
+        """The history line of this write. Returns None if the history does not record it."""
+        if self.unreadable:
+            return unreadable_line(
+                self.job_key, generation=generation, at=self.at, version=self.version
+            )
+        return history_line(
+            self.old, self.new, generation=generation, at=self.at, expired=self.expired
+        )
 
 
 def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:

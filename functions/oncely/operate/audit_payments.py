@@ -14,21 +14,15 @@ from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.ports import Dependencies
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
-from oncely.contracts.search_ports import (
-    HasLedger,
-    HistoryReader,
-    JobIndex,
-    PaymentLedger,
-    UnreadableRow,
-)
 from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
 from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
 from oncely.core.keys import JobKey, is_job_type
 from oncely.core.lifecycle import ENDED, Event, Status
 from oncely.core.text import format_time, parse_time
+from oncely.history.archive import HistoryReader
 from oncely.history.lines import HistoryLine
 from oncely.operate.audit_book import (
     AuditBook,
@@ -38,8 +32,17 @@ from oncely.operate.audit_book import (
     ReturnedEntry,
 )
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
+from oncely.operate.job_index import JobIndex, UnreadableRow
 from oncely.operate.set_up_table import IdentityTable
-from oncely.plugins.ledger import Difference, DifferenceKind, EntryKind, EntryState, LedgerTotal
+from oncely.plugins.ledger import (
+    Difference,
+    DifferenceKind,
+    EntryKind,
+    EntryState,
+    HasLedger,
+    LedgerTotal,
+    PaymentLedger,
+)
 from oncely.plugins.provider import AnyProvider
 
 # An older book would mix two states of both sides.

@@ -8,7 +8,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, assert_never
 
-from oncely.contracts.search_ports import BulkRuns
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError, OncelyError
 from oncely.core.job_row import JobRow
@@ -19,6 +18,7 @@ from oncely.operate.bulk_runs import (
     DEFAULT_STATUSES,
     MAX_BULK_JOBS,
     BulkRun,
+    BulkRuns,
     SelectedJob,
     check_bulk_repair,
 )

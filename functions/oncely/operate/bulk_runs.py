@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
@@ -95,3 +95,13 @@ class BulkRun:
             created_at=parse_time(held["created_at"]),
             jobs=tuple(SelectedJob(JobKey(str(key)), int(v)) for key, v in held["jobs"]),
         )
+
+
+class BulkRuns(Protocol):
+    """The saved selections of bulk runs."""
+
+    def save(self, run: BulkRun) -> None:
+        """Save a new run."""
+
+    def get(self, run_id: str) -> BulkRun | None:
+        """Read a run. Returns None if there is none."""

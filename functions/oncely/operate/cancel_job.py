@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
-from oncely.contracts.ports import AlreadyExists, Created, ForgedRow, JobInserter, TableOpen
 from oncely.core.actors import operator_actor
 from oncely.core.cancellation import cancel, cancelled_job, close_then_cancel
 from oncely.core.closing import needs_closing
 from oncely.core.effect_outcomes import BusinessWrite, LookupUnsupported
+from oncely.core.inserter import JobInserter
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import RetrySafety
-from oncely.core.table_identity import may_have_lost_history
+from oncely.core.results import AlreadyExists, Created, ForgedRow
+from oncely.core.table_identity import TableOpen, may_have_lost_history
 from oncely.operate.mark_job import MarkingRun
 from oncely.operate.repair_request import (
     BusinessRowConflict,

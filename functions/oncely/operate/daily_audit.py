@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from oncely.alerts.alert_texts import audit_alert
-from oncely.contracts.ports import Alert, Clock, Notifier
+from oncely.alerts.budget import Alert, Notifier
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.schedule import Clock
 from oncely.core.text import format_time, parse_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor

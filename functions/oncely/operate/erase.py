@@ -10,22 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from oncely.aws.business_tables import BusinessTable
 from oncely.contracts.contract import AnyContract
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message
-from oncely.contracts.ports import (
-    BusinessTable,
-    Clock,
-    Dependencies,
-    DueIndex,
-    GateTable,
-    JobStore,
-    Swapped,
-    TableBlocked,
-    TableGuard,
-    VersionConflict,
-)
 from oncely.contracts.registry import ContractRegistry
-from oncely.contracts.search_ports import JobIndex, UnreadableRow
 from oncely.contracts.table_schema import TableSchema
 from oncely.core.actors import operator_actor
 from oncely.core.decisions import on_forged_row
@@ -33,23 +22,24 @@ from oncely.core.erasure import DataOwner, RecordEraser, is_complete, request_er
 from oncely.core.errors import InvalidInputError, InvalidRequestError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.results import Swapped, VersionConflict
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked
+from oncely.gates.table import GateTable
 from oncely.history.archive import ErasureLog
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line
+from oncely.operate.job_index import JobIndex, UnreadableRow
 from oncely.operate.job_view import contract_for
 from oncely.operate.open_jobs import open_job_keys
+from oncely.reconcile.due_index import DueIndex
 
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20
 # More jobs than a customer has. The index returns them page by page.
 _ALL: Final = 1_000_000
-
-
-class ErasableTable(BusinessTable, Protocol):
-    """A business table whose rows can be deleted."""
-
-    def delete_partition(self, partition: Mapping[str, str], *, sort: str, dry_run: bool) -> int:
-        """Delete the rows of one partition. Returns how many there were."""
 
 
 class ErasableArchive(Protocol):
@@ -113,7 +103,7 @@ class Eraser:
 
     registry: ContractRegistry
     dependencies: Dependencies
-    erasable_table: Callable[[str], ErasableTable]
+    erasable_table: Callable[[str], BusinessTable]
     store: JobStore
     job_index: JobIndex
     due_index: DueIndex

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.contracts.search_ports import JobListEntry, UnreadableRow
 from oncely.core.aws_errors import translated
 from oncely.core.errors import UnavailableError, UnreadableRowError
 from oncely.core.job_row import JobRow
@@ -17,6 +16,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.row_items import ATTENTION, ATTENTION_SHARDS, deserialize_job, serialize_field
 from oncely.core.text import format_time, parse_time
+from oncely.history.lines import JobListEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -39,7 +39,15 @@ _MAX_TEXT: Final = "\U0010ffff"
 
 
 @dataclass(frozen=True)
-class DynamoJobIndex:
+class UnreadableRow:
+    """A row that this deployment cannot parse: edited by hand, or written by a newer version."""
+
+    job_key: JobKey
+    reason: str
+
+
+@dataclass(frozen=True)
+class JobIndex:
     """Index entries hold little more than keys. Rows are then read by key."""
 
     client: "DynamoDBClient"

@@ -4,21 +4,23 @@ import base64
 import binascii
 import heapq
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
-from oncely.contracts.ports import Clock, DueEntry, DueIndex
-from oncely.contracts.search_ports import FinishedJobs, JobIndex, JobListEntry
 from oncely.core.due import due_action
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
+from oncely.core.schedule import Clock
 from oncely.core.text import format_time, parse_time
+from oncely.history.lines import JobListEntry
+from oncely.operate.job_index import JobIndex
+from oncely.reconcile.due_index import DueEntry, DueIndex
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -36,6 +38,18 @@ _SHOWN_WORDS: Final[Mapping[str, str]] = {
 }
 # Every word that means a list, those that people see first.
 LIST_WORDS: Final = tuple(dict.fromkeys((*_SHOWN_WORDS, *LISTS)))
+
+
+class FinishedJobs(Protocol):
+    """The list of finished jobs, from the history: the table has no index of them."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> Sequence[JobListEntry]:
+        """Return the jobs that ended in this period, bounds included, the latest first.
+
+        Failed jobs may be among them: check the status in the row.
+        """
 
 
 def list_name(text: str) -> str | None:

@@ -8,20 +8,23 @@ from types import MappingProxyType
 from typing import Final
 
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.ports import Clock, DueIndex, JobStore
 from oncely.contracts.registry import ContractRegistry
-from oncely.contracts.search_ports import FinishedJobs, JobIndex, JobListEntry, UnreadableRow
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_key
 from oncely.core.lifecycle import Status
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 from oncely.core.text import format_time, support_text
+from oncely.history.lines import JobListEntry
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
+from oncely.operate.job_index import JobIndex, UnreadableRow
 from oncely.operate.job_lists import (
     ALL_ROWS,
     IN_PROGRESS,
     LISTS,
+    FinishedJobs,
     JobLists,
     ListCursor,
     RowFilter,
@@ -29,6 +32,7 @@ from oncely.operate.job_lists import (
 )
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.verdicts import Verdict, verdicts
+from oncely.reconcile.due_index import DueIndex
 
 # A long-time customer may have more. Questions are usually about the newest.
 MAX_SEARCH_RESULTS: Final = 50

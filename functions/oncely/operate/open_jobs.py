@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.contracts.ports import DueIndex
-from oncely.contracts.search_ports import JobIndex
 from oncely.core.due import DueAction
 from oncely.core.errors import OncelyError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import IN_REVIEW
+from oncely.operate.job_index import JobIndex
+from oncely.reconcile.due_index import DueIndex
 
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 

@@ -25,7 +25,7 @@ from oncely.operate.pauses import entry_to_json, gates_to_json
 from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
-    from oncely.app_ports import Ports
+    from oncely.ports import Ports
 
 HOUR: Final = timedelta(hours=1)
 # Both windows come from one request: CloudWatch bills metrics, not their values.

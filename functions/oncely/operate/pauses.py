@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.ports import Clock, GateTable
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.actors import operator_actor, operator_name
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError, UnavailableError
+from oncely.core.schedule import Clock
 from oncely.core.text import format_time, single_line
 from oncely.gates.rules import (
     PROVIDER_PREFIX,
@@ -18,6 +18,7 @@ from oncely.gates.rules import (
     PauseAction,
     PauseEntry,
 )
+from oncely.gates.table import GateTable
 
 MAX_REASON_LENGTH: Final = 300
 # Each retry lost a race with another operator.

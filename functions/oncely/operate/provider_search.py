@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.ports import Dependencies
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
-from oncely.contracts.search_ports import HasLedger, JobIndex
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidRequestError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_type
 from oncely.core.text import support_line
+from oncely.operate.job_index import JobIndex
 from oncely.operate.job_queries import MAX_SEARCH_RESULTS, JobQueries, SearchResults
 from oncely.operate.set_up_table import IdentityTable
-from oncely.plugins.ledger import PaymentOwner
+from oncely.plugins.ledger import HasLedger, PaymentOwner
 from oncely.plugins.provider import AnyProvider
 
 _NOT_ASKED: Final = (

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from oncely.contracts.ports import Clock
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
+from oncely.core.schedule import Clock
 from oncely.core.text import format_time, mask_emails, support_line
 
 DEFAULT_WINDOW: Final = timedelta(days=7)

@@ -6,7 +6,6 @@ from typing import Any, Final, Self
 
 from oncely.contracts.contract import AnyContract, PrecheckResult
 from oncely.contracts.message import Message
-from oncely.contracts.ports import TableOpen
 from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
@@ -18,7 +17,7 @@ from oncely.core.effect_outcomes import (
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.manual_resolution import objection_to_failed
 from oncely.core.repairs import Repair, note
-from oncely.core.table_identity import may_lack_reference
+from oncely.core.table_identity import TableOpen, may_lack_reference
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,

@@ -11,7 +11,6 @@ from oncely.contracts.contract import (
     NotThereYet,
     PrecheckResult,
 )
-from oncely.contracts.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.core.actors import operator_actor
 from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
@@ -25,6 +24,7 @@ from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import fingerprint
 from oncely.core.manual_resolution import resolve_manually, resolved_elsewhere
 from oncely.core.repairs import Repair
+from oncely.core.results import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.core.text import support_text
 from oncely.operate.repair_request import (
     NO_DETAILS,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from oncely.contracts.contract import PrecheckResult
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.decisions import on_lookup_of_ended, reschedule
 from oncely.core.effect_outcomes import Declined
 from oncely.core.errors import InvalidInputError
@@ -26,6 +25,7 @@ from oncely.core.repairs import (
 )
 from oncely.core.resubmissions import ResubmissionLimit
 from oncely.core.schedule import later_run_at
+from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.cancel_job import CancellingRun, cancel_absent

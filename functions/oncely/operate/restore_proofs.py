@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from oncely.contracts.ports import Clock, Created, ForgedRow, JobStore, Swapped
-from oncely.contracts.search_ports import HistoryReader, RowScan
 from oncely.core.errors import UnreadableRowError
 from oncely.core.job_row import JobRow
+from oncely.core.results import Created, ForgedRow, Swapped
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 from oncely.core.table_identity import TableIdentity
-from oncely.history.archive import ErasureLog
+from oncely.history.archive import ErasureLog, HistoryReader
 from oncely.history.erasure_log import ErasedJobs, erase_restored
 from oncely.history.lines import HistoryLine
 from oncely.history.restore import is_unreadable, park_copied_row, restore_row
+from oncely.history.row_scan import RowScan
 from oncely.operate.set_up_table import IdentityTable
 
 

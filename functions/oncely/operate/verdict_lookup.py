@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.contracts.ports import Dependencies, TableGuard, TableOpen
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableOpen
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
 from oncely.reconcile.lookup_effect import lookup_effect

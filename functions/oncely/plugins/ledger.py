@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
-from oncely.core.effect_outcomes import Json
+from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.money import Money
 from oncely.core.text import format_time
 
@@ -179,3 +180,42 @@ class LedgerTotal:
 
 def _money_json(money: Money | None) -> Json:
     return None if money is None else {"amount": money.amount, "currency": money.currency}
+
+
+class PaymentLedger(Protocol):
+    """A payment provider's own list of what it did with money. Read-only."""
+
+    def list_entries(
+        self, kind: EntryKind, *, since: datetime, until: datetime, after: str | None
+    ) -> LedgerPage | LookupFailed:
+        """List the entries from `since` until before `until`, some at a time and in any order.
+
+        Entries of other applications on the account are included. An entry may repeat.
+        """
+
+    def find_charge(self, ref: str) -> LedgerEntry | LookupFailed | None:
+        """Find a charge by its id or provider reference.
+
+        Returns None if there is none, or if it is not decided.
+        """
+
+    def find_refund(self, ref: str) -> LedgerEntry | LookupFailed | None:
+        """Find a refund by its id. Returns None if there is none, or if it is not decided."""
+
+    def find_owners(self, text: str) -> tuple[PaymentOwner, ...] | LookupFailed | None:
+        """Find payments by an id of this provider or a customer's email.
+
+        The newest come first. Returns None if the text is neither; then nothing was asked.
+        """
+
+    def job_label(self, job_key: str) -> str:
+        """Return the `job_label` that entries of this job have."""
+
+
+@runtime_checkable
+class HasLedger(Protocol):
+    """The client of a provider that takes payments."""
+
+    @property
+    def ledger(self) -> PaymentLedger: ...
+    def key_scope(self) -> str: ...

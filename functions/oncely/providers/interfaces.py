@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from oncely.contracts.search_ports import PaymentLedger
 from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
@@ -17,6 +16,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
+from oncely.plugins.ledger import PaymentLedger
 
 # Proves that an existing contact is this record's.
 EMAIL_PROPERTY: Final = "email"

@@ -18,7 +18,7 @@ SOURCE: Final = "oncely"
 
 
 @dataclass(frozen=True)
-class EventBridgeBus:
+class EventBus:
     """Publishes one event per ended job. `job_key` and `version` identify duplicates."""
 
     client: "EventBridgeClient"

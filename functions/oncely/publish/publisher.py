@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
-from oncely.contracts.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.decisions import on_forged_row
 from oncely.core.ended_jobs import (
@@ -21,6 +22,10 @@ from oncely.core.ended_jobs import (
 from oncely.core.errors import InvalidInputError, UnavailableError, UnreadableRowError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.results import Swapped
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.publish.event_bridge import EventBus
 
 # Publishing is mostly waiting. One job at a time, a stream shard would fall behind the workers.
 MAX_CONCURRENCY: Final = 10

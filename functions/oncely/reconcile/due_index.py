@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.contracts.ports import DueEntry
 from oncely.core.aws_errors import translated
 from oncely.core.due import DUE_SHARDS, DueAction
 from oncely.core.expressions import Expression
@@ -25,8 +24,16 @@ _MAX_PAGE_SIZE: Final = 250
 _MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DueEntry:
+    """A due row as the index shows it. The prefix of its key is the job type."""
+
+    job_key: JobKey
+    due_at: datetime
+
+
 @dataclass(frozen=True)
-class DynamoDueIndex:
+class DueIndex:
     """The rows that have a due time."""
 
     client: "DynamoDBClient"

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.decisions import on_lookup_of_ended
 from oncely.core.effect_outcomes import Declined, LookupFailed
 from oncely.core.errors import InvalidInputError, UnavailableError
@@ -16,6 +15,7 @@ from oncely.core.hints import (
 )
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
+from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.gates.rules import EndpointGroup
 from oncely.plugins.events import JobHint
 from oncely.reconcile.lookup_effect import lookup_effect

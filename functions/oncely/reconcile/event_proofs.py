@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.contracts.ports import TableBlocked, TableOpen
 from oncely.core.decide import decide
 from oncely.core.effect_outcomes import LookupFailed, Succeeded
 from oncely.core.errors import InvalidInputError, UnavailableError
@@ -12,6 +11,7 @@ from oncely.core.hints import DropReason, HintAction
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.proofs import claim_of_tag, ends_review, on_proof, with_event
+from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.plugins.events import ClaimReport, ProviderEvent
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.reconcile.reconciler import Reconciler

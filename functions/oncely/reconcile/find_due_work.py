@@ -12,24 +12,21 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from oncely.contracts.ports import (
-    Clock,
-    Dependencies,
-    DueEntry,
-    DueIndex,
-    JobStore,
-    SweepLeases,
-    TableBlocked,
-    TableGuard,
-)
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.due import DueAction
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, job_type_of
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked
 from oncely.core.text import format_time, parse_time
 from oncely.enqueue.new_row import own_row
 from oncely.gates.gate import Gate
+from oncely.reconcile.due_index import DueEntry, DueIndex
+from oncely.reconcile.sweep_leases import SweepLeases
 
 # A manual sweep lists every job, and Step Functions passes at most 256 kB between states.
 MAX_SWEEP_LIMIT: Final = 200

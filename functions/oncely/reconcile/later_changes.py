@@ -9,13 +9,14 @@ from typing import Final
 
 from oncely.alerts import alert_texts
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.ports import TableBlocked, VersionConflict
 from oncely.core.effect_outcomes import LookupFailed, NotFound
 from oncely.core.errors import UnavailableError
 from oncely.core.hints import DropReason, HintAction
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey, job_type_of
 from oncely.core.lifecycle import Event
+from oncely.core.results import VersionConflict
+from oncely.core.table_identity import TableBlocked
 from oncely.plugins.events import (
     EffectChange,
     ProviderEvent,

@@ -12,7 +12,6 @@ from oncely.contracts.contract import (
     PrecheckResult,
 )
 from oncely.contracts.message import Message
-from oncely.contracts.ports import TableOpen
 from oncely.core.due import flag_changed_values
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -29,7 +28,7 @@ from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import fingerprint
 from oncely.core.profiles import RetrySafety
-from oncely.core.table_identity import may_have_lost_history, may_lack_reference
+from oncely.core.table_identity import TableOpen, may_have_lost_history, may_lack_reference
 
 
 @dataclass(frozen=True)

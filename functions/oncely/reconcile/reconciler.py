@@ -8,20 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
+from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract, Mismatch, NotThereYet
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
-from oncely.contracts.ports import (
-    Clock,
-    Created,
-    Dependencies,
-    ForgedRow,
-    JobStore,
-    MessageSender,
-    Swapped,
-    TableBlocked,
-    TableGuard,
-    TableOpen,
-)
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.decide import decide, escalate_if_other_deployment
 from oncely.core.decisions import (
@@ -51,6 +41,11 @@ from oncely.core.job_row import Decision, JobRow, known_values
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy
+from oncely.core.results import Created, ForgedRow, Swapped
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
 from oncely.gates.rules import EndpointGroup

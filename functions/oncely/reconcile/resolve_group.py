@@ -12,13 +12,14 @@ from typing import Any, Final
 from oncely.alerts.budget import is_digest_key
 from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.alerts.review_alerts import AlertDelivery, ReviewAlerter
-from oncely.contracts.ports import SweepLeases, Sweeps
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.keys import JobKey, job_type_of
 from oncely.core.lifecycle import IN_REVIEW
 from oncely.core.text import format_time, parse_time, support_line
 from oncely.reconcile.find_due_work import DueWork, SweepItem
 from oncely.reconcile.reconciler import HELD, ROW_MISSING, Reconciler, Resolution
+from oncely.reconcile.step_functions import Sweeps
+from oncely.reconcile.sweep_leases import SweepLeases
 
 # The budget of a job of an unknown type, for which no provider is called.
 _UNKNOWN_TYPE_DURATION: Final = timedelta(seconds=10)

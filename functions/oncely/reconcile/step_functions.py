@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StepFunctionsSweeps:
+class Sweeps:
     """Starts the state machine."""
 
     client: "SFNClient"

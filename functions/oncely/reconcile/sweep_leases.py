@@ -18,7 +18,7 @@ _NAMES: Final = {"#holder": "holder", "#until": "until"}
 
 
 @dataclass(frozen=True)
-class DynamoSweepLeases:
+class SweepLeases:
     """Leases in the job table; no index shows them."""
 
     client: "DynamoDBClient"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
+from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.ports import Dependencies, MessageSender
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import OncelyError

@@ -6,16 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, assert_never
 
 from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.aws.business_tables import BusinessTable
 from oncely.contracts.contract import AnyContract, EffectCall
-from oncely.contracts.ports import (
-    BusinessTable,
-    BusinessWriteConflict,
-    Clock,
-    JobStore,
-    Swapped,
-    SwapResult,
-    VersionConflict,
-)
 from oncely.core.decisions import (
     on_business_conflict,
     on_late_outcome,
@@ -44,6 +36,14 @@ from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.proofs import misses_proof
+from oncely.core.results import (
+    BusinessWriteConflict,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
 from oncely.gates.gate import Gate
 
 _Outcome = TypeVar("_Outcome")

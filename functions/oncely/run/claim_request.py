@@ -5,11 +5,11 @@ from typing import Any
 
 from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
 from oncely.contracts.message import Message
-from oncely.contracts.ports import TableOpen
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_row import CLOCK_SKEW
 from oncely.core.keys import JobKey, fingerprint
+from oncely.core.table_identity import TableOpen
 
 
 def build_claim(  # each is part of the row

@@ -6,12 +6,17 @@ from enum import StrEnum
 from typing import Final
 
 from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.contracts.ports import Clock, Created, JobStore, RejectQueue, TableBlocked, TableGuard
+from oncely.aws.sqs import RejectQueue
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.due import is_stranded, mark_stranded, on_dead_letter
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
+from oncely.core.results import Created
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
 from oncely.run.attempt import DecisionWriter
 

@@ -8,9 +8,10 @@ from typing import Final
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
-from oncely.contracts.ports import Created, ForgedRow, JobStore, Swapped
 from oncely.core.decisions import wait_for_run_at
 from oncely.core.job_row import JobRow
+from oncely.core.results import Created, ForgedRow, Swapped
+from oncely.core.store import JobStore
 from oncely.enqueue.new_row import row_from_message
 from oncely.run.outcomes import NotAttempted, Scheduled
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from oncely.contracts.ports import Swapped
 from oncely.core.claims import Claim, has_conflict
 from oncely.core.decisions import on_held
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
+from oncely.core.results import Swapped
 from oncely.gates.local_gate import Hold
 from oncely.run.early_message import EarlyMessage
 from oncely.run.outcomes import Conflict, Held

@@ -5,10 +5,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from oncely.contracts.ports import JobResult
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.results import JobResult
 
 
 class DuplicateReason(StrEnum):

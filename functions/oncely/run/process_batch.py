@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
-from oncely.contracts.ports import Clock, MessageSource, RejectQueue
+from oncely.aws.sqs import MessageSource, RejectQueue
+from oncely.core.schedule import Clock
 from oncely.run.outcomes import (
     AwaitingResolution,
     Cancelled,

@@ -8,19 +8,8 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.contracts.contract import AlreadyResolved, AnyContract, Mismatch, NotThereYet, Proceed
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
-from oncely.contracts.ports import (
-    Claimed,
-    ClaimFailed,
-    Clock,
-    Dependencies,
-    ForgedRow,
-    JobStore,
-    PrerequisiteNotMet,
-    TableBlocked,
-    TableGuard,
-    TableOpen,
-)
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.claims import (
     Claim,
@@ -58,7 +47,16 @@ from oncely.core.job_row import Decision, JobRow, known_values
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.resubmissions import ResubmissionLimit
-from oncely.core.table_identity import may_lack_reference
+from oncely.core.results import (
+    Claimed,
+    ClaimFailed,
+    ForgedRow,
+    PrerequisiteNotMet,
+)
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_reference
 from oncely.enqueue.new_row import run_at_of_message
 from oncely.gates.gate import Gate
 from oncely.gates.local_gate import Hold

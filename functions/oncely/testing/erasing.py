@@ -12,9 +12,9 @@ from oncely.core.erasure import is_complete
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.history.archive import RowChange
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
 from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.stream_records import RowChange
 from oncely.operate.erase import Erasure
 from oncely.testing.base_simulation import END_FAULTS
 from oncely.testing.simulated_services import ARCHIVE

@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from oncely.contracts.ports import TableBlocked
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.table_guard import RETRY_AFTER
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_identity import TableBlocked, TableIdentity
 from oncely.history.lines import history_line
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.testing.memory_aws.dynamodb import Item, Key

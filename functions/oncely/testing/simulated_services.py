@@ -9,23 +9,23 @@ from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
+from oncely.alerts.budget import Alert
 from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.aws.sns import SnsNotifier
+from oncely.alerts.sns import SnsNotifier
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.job_settings import JobSettings
-from oncely.contracts.ports import Alert
 from oncely.contracts.settings import Settings, configured_providers_of
 from oncely.core.ended_jobs import PROOF_RETENTION
 from oncely.core.errors import NotConfiguredError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.table_guard import CheckedTable
+from oncely.core.table_guard import TableGuard
 from oncely.gates.gate import SNAPSHOT_AGE, Gate
 from oncely.history.s3_erasure import S3ErasableArchive
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.plugins.network import Network
 from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
-from oncely.ports import AwsPorts
+from oncely.ports import Ports
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
 from oncely.testing.memory_aws.account import MemoryAws
@@ -106,7 +106,7 @@ class _ObservedNotifier(SnsNotifier):
         return delivered
 
 
-class SimulatedPorts(AwsPorts):
+class SimulatedPorts(Ports):
     """The ports that are deployed. Time, chance, AWS and the network are the schedule's."""
 
     def __init__(
@@ -183,8 +183,8 @@ class SimulatedPorts(AwsPorts):
         )
 
     @cached_property
-    def table_guard(self) -> CheckedTable:
-        return CheckedTable(self.table_identity, WallClock(self.interceptor.schedule))
+    def table_guard(self) -> TableGuard:
+        return TableGuard(self.table_identity, WallClock(self.interceptor.schedule))
 
     def failed_requests(self) -> object:
         """Return the recent results of each gate with a failure, for a digest."""

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.ports import Alert
+from oncely.alerts.budget import Alert
 from oncely.core.aws_errors import translated
 from oncely.core.errors import OncelyError
 
