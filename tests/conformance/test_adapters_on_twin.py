@@ -242,10 +242,11 @@ VERBS = (
 
 
 @settings(max_examples=SEQUENCES, deadline=None, derandomize=True, phases=[Phase.generate])
-@given(draw=st.randoms(use_true_random=True))
-def test_adapters_get_same_answers(twin_engine: DynamoFixture, draw: Random) -> None:
+@given(seed=st.integers(0, 2**32))
+def test_adapters_get_same_answers(twin_engine: DynamoFixture, seed: int) -> None:
+    # A failure prints the seed, so that its calls can be made again.
     twin = Twin(twin_engine, (JOBS, GATES, ORDERS, EVENTS))
-    play = Play(twin, draw)
+    play = Play(twin, Random(seed))  # noqa: S311  # no secret
     for _ in range(STEPS):
         play.perform()
     twin.check_rows()
