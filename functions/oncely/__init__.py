@@ -11,14 +11,8 @@ if TYPE_CHECKING:
     from oncely.app import App as App
     from oncely.aws.business_tables import BusinessTable as BusinessTable
     from oncely.aws.sqs import MessageSender as MessageSender
-    from oncely.contracts.contract import AlreadyResolved as AlreadyResolved
     from oncely.contracts.contract import AnyContract as AnyContract
     from oncely.contracts.contract import Contract as Contract
-    from oncely.contracts.contract import EffectCall as EffectCall
-    from oncely.contracts.contract import Mismatch as Mismatch
-    from oncely.contracts.contract import NotThereYet as NotThereYet
-    from oncely.contracts.contract import PrecheckResult as PrecheckResult
-    from oncely.contracts.contract import Proceed as Proceed
     from oncely.contracts.dependencies import Dependencies as Dependencies
     from oncely.contracts.description import Description as Description
     from oncely.contracts.job_settings import JobSettings as JobSettings
@@ -58,6 +52,12 @@ if TYPE_CHECKING:
     from oncely.core.errors import OncelyError as OncelyError
     from oncely.core.errors import UnavailableError as UnavailableError
     from oncely.core.job_row import JobRow as JobRow
+    from oncely.core.job_type import AlreadyResolved as AlreadyResolved
+    from oncely.core.job_type import EffectCall as EffectCall
+    from oncely.core.job_type import Mismatch as Mismatch
+    from oncely.core.job_type import NotThereYet as NotThereYet
+    from oncely.core.job_type import PrecheckResult as PrecheckResult
+    from oncely.core.job_type import Proceed as Proceed
     from oncely.core.keys import MAX_ID_LENGTH as MAX_ID_LENGTH
     from oncely.core.keys import IdempotencyKey as IdempotencyKey
     from oncely.core.keys import JobKey as JobKey
@@ -92,10 +92,7 @@ if TYPE_CHECKING:
 
 _PUBLIC_NAMES: Final = {
     "oncely.app": "App",
-    "oncely.contracts.contract": (
-        "AlreadyResolved AnyContract Contract EffectCall Mismatch NotThereYet PrecheckResult "
-        "Proceed"
-    ),
+    "oncely.contracts.contract": "AnyContract Contract",
     "oncely.contracts.description": "Description",
     "oncely.core.effect_outcomes": (
         "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
@@ -109,6 +106,9 @@ _PUBLIC_NAMES: Final = {
     ),
     "oncely.gates.rules": "EndpointGroup RateLimit shared_limit",
     "oncely.core.job_row": "JobRow",
+    "oncely.core.job_type": (
+        "AlreadyResolved EffectCall Mismatch NotThereYet PrecheckResult Proceed"
+    ),
     "oncely.core.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.core.lifecycle": "Status",
     "oncely.core.money": "Money",

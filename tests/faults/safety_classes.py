@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from oncely.contracts.contract import AnyContract, Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.contract import AnyContract, Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
@@ -16,6 +16,7 @@ from oncely.core.effect_outcomes import (
     NotFound,
     Succeeded,
 )
+from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.core.schedule import Clock

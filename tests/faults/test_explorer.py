@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oncely.contracts.contract import AnyContract, PrecheckResult
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.job_settings import JobSettings
 from oncely.core import decide
 from oncely.core.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import JobKey
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.store import JobStore

@@ -3,11 +3,12 @@
 from datetime import timedelta
 from typing import Literal
 
-from oncely.contracts.contract import Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.contract import Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import EffectOutcome, Succeeded
+from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 

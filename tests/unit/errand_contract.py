@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from oncely.contracts.contract import Contract, EffectCall, PrecheckResult, Proceed
+from oncely.contracts.contract import Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import EffectOutcome, Prepared, Succeeded
+from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import RetrySafety
 from tests.support.in_memory_stack import InMemoryStack

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from oncely.contracts.contract import Contract, EffectCall, Proceed
+from oncely.contracts.contract import Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import Succeeded
+from oncely.core.job_type import EffectCall, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from tests.unit.samples import PROFILE

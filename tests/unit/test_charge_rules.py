@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.contracts.contract import EffectCall, Proceed
 from oncely.core.effect_outcomes import Anomalous, NotFound
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import EffectCall, Proceed
 from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
 from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message

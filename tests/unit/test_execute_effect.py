@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.contract import EffectCall
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.job_type import EffectCall
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable

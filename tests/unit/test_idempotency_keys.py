@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contracts.contract import Contract, EffectCall, Proceed
+from oncely.contracts.contract import Contract
 from oncely.core.effect_outcomes import Succeeded
+from oncely.core.job_type import EffectCall, Proceed
 from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryPolicy, RetrySafety

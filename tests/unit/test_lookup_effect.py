@@ -2,13 +2,18 @@
 
 import pytest
 
-from oncely.contracts.contract import AlreadyResolved, EffectCall, Mismatch, Proceed
 from oncely.core.effect_outcomes import (
     Anomalous,
     EffectOutcome,
     LookupFailed,
     NotFound,
     Succeeded,
+)
+from oncely.core.job_type import (
+    AlreadyResolved,
+    EffectCall,
+    Mismatch,
+    Proceed,
 )
 from oncely.core.keys import fingerprint
 from oncely.core.table_identity import TableOpen

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
 from oncely.core.decisions import on_late_outcome
 from oncely.core.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
+from oncely.core.job_type import (
+    AlreadyResolved,
+    Mismatch,
+    PrecheckResult,
+    Proceed,
+)
 from oncely.core.keys import fingerprint
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.contract import EffectCall
 from oncely.core.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
 from oncely.core.errors import NotConfiguredError
+from oncely.core.job_type import EffectCall
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety

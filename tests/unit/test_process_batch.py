@@ -7,11 +7,12 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from oncely.contracts.contract import AnyContract, Contract, EffectCall, Proceed
+from oncely.contracts.contract import AnyContract, Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import EffectOutcome, Succeeded
+from oncely.core.job_type import EffectCall, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
 from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted

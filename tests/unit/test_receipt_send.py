@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import EffectCall
 from oncely.core.effect_outcomes import NotSent
+from oncely.core.job_type import EffectCall
 from oncely.core.lifecycle import Status
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.plugins.provider import ProviderAccess

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AlreadyResolved, Contract, EffectCall
+from oncely.contracts.contract import Contract
 from oncely.core.effect_outcomes import Json, Prepared, Succeeded
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AlreadyResolved, EffectCall
 from oncely.core.keys import IdempotencyKey, JobKey, job_key
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AlreadyResolved, Mismatch
 from oncely.core.decisions import MESSAGE_GRACE
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AlreadyResolved, Mismatch
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetrySafety
 from oncely.reconcile.reconciler import ROW_MISSING, Resolution

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AlreadyResolved, EffectCall
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -15,6 +14,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AlreadyResolved, EffectCall
 from oncely.core.lifecycle import Status
 from oncely.core.results import ClaimFailed, PrerequisiteNotMet
 from oncely.run.outcomes import (

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
+from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_actor
 from oncely.core.cancellation import cancel, cancelled_job, close_then_cancel
 from oncely.core.closing import needs_closing
 from oncely.core.effect_outcomes import BusinessWrite, LookupUnsupported
 from oncely.core.inserter import JobInserter
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AlreadyResolved, Proceed
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import RetrySafety
 from oncely.core.results import AlreadyExists, Created, ForgedRow

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
-from oncely.contracts.contract import AnyContract, PrecheckResult
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -15,6 +15,7 @@ from oncely.core.effect_outcomes import (
     Prepared,
 )
 from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_type import PrecheckResult
 from oncely.core.manual_resolution import objection_to_failed
 from oncely.core.repairs import Repair, note
 from oncely.core.table_identity import TableOpen, may_lack_reference

@@ -4,13 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contracts.contract import (
-    AlreadyResolved,
-    AnyContract,
-    Mismatch,
-    NotThereYet,
-    PrecheckResult,
-)
+from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_actor
 from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
@@ -21,6 +15,12 @@ from oncely.core.effect_outcomes import (
     short_label,
 )
 from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_type import (
+    AlreadyResolved,
+    Mismatch,
+    NotThereYet,
+    PrecheckResult,
+)
 from oncely.core.keys import fingerprint
 from oncely.core.manual_resolution import resolve_manually, resolved_elsewhere
 from oncely.core.repairs import Repair

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from oncely.contracts.contract import PrecheckResult
 from oncely.core.decisions import on_lookup_of_ended, reschedule
 from oncely.core.effect_outcomes import Declined
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import is_job_key, job_type_of
 from oncely.core.lifecycle import Event
 from oncely.core.repairs import (

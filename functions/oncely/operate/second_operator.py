@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from oncely.contracts.contract import AlreadyResolved, AnyContract, PrecheckResult, Proceed
+from oncely.contracts.contract import AnyContract
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AlreadyResolved, PrecheckResult, Proceed
 from oncely.core.money import Money
 from oncely.core.repairs import Repair
 from oncely.operate.second_operator_rules import SecondOperatorRule

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contracts.contract import (
-    AlreadyResolved,
-    AnyContract,
-    EffectCall,
-    Mismatch,
-    PrecheckResult,
-)
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.core.due import flag_changed_values
 from oncely.core.effect_outcomes import (
@@ -26,6 +20,12 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import (
+    AlreadyResolved,
+    EffectCall,
+    Mismatch,
+    PrecheckResult,
+)
 from oncely.core.keys import fingerprint
 from oncely.core.profiles import RetrySafety
 from oncely.core.table_identity import TableOpen, may_have_lost_history, may_lack_reference

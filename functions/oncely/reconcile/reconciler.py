@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.contract import AnyContract, Mismatch, NotThereYet
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
@@ -38,6 +38,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy

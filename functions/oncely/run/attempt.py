@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.aws.business_tables import BusinessTable
-from oncely.contracts.contract import AnyContract, EffectCall
+from oncely.contracts.contract import AnyContract
 from oncely.core.decisions import (
     on_business_conflict,
     on_late_outcome,
@@ -33,6 +33,7 @@ from oncely.core.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.core.errors import InvariantError, NotConfiguredError, UnavailableError
 from oncely.core.hints import keep_hint
 from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
+from oncely.core.job_type import EffectCall
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.proofs import misses_proof

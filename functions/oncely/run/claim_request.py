@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from oncely.contracts.contract import AlreadyResolved, AnyContract, Proceed
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_row import CLOCK_SKEW
+from oncely.core.job_type import AlreadyResolved, Proceed
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.table_identity import TableOpen
 

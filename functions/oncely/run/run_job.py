@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
 from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.contracts.contract import AlreadyResolved, AnyContract, Mismatch, NotThereYet, Proceed
+from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
@@ -44,6 +44,12 @@ from oncely.core.errors import (
     UnavailableError,
 )
 from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.job_type import (
+    AlreadyResolved,
+    Mismatch,
+    NotThereYet,
+    Proceed,
+)
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.resubmissions import ResubmissionLimit
