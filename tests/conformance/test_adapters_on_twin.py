@@ -142,7 +142,7 @@ class Play:
             event, now=time_at(self.step), actor="worker", reason=str(event), **changes
         )
         write = paid_order_write(key=ORDER, set={"status": "paid"}, may_create=self.is_drawn())
-        self.store.compare_and_swap(before, after, business_writes=self.one((), (write,)))
+        self.store.swap(before, after, business_writes=self.one((), (write,)))
 
     def hint(self, key: JobKey) -> None:
         at = time_at(self.step - self.one(0, 3))

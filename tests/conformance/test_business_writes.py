@@ -55,7 +55,7 @@ def test_row_is_written_only_when_expectation_holds(
     change = write(preconditions=(expect,))
     if in_transaction:
         before = claim_job(db.store)
-        result = db.store.compare_and_swap(before, finish_job(before), business_writes=[change])
+        result = db.store.swap(before, finish_job(before), business_writes=[change])
         assert type(result) is (Swapped if taken else BusinessWriteConflict)
     else:
         assert update(db, change) is taken
@@ -88,7 +88,7 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(db: StoreFixture) ->
     before = claim_job(db.store)
 
     writes = [write(must_be_new=True)]
-    result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
+    result = db.store.swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
     assert db.store.get(KEY) == before

@@ -38,7 +38,7 @@ def partitions(db: StoreFixture) -> dict[DueAction, tuple[JobKey, ...]]:
 
 
 def swap(db: StoreFixture, before: JobRow, after: JobRow) -> JobRow:
-    result = db.store.compare_and_swap(before, after)
+    result = db.store.swap(before, after)
     assert isinstance(result, Swapped)
     return result.job
 

@@ -30,7 +30,7 @@ def claim_marked(world: StoreFixture) -> Any:  # noqa: ANN401  # a job
     job = world.store.get(KEY)
     assert job is not None
     marked = request_erasure(NOW).apply_to(job, now=NOW, actor="operator:ada")
-    assert isinstance(world.store.compare_and_swap(job, marked), Swapped)
+    assert isinstance(world.store.swap(job, marked), Swapped)
     return marked
 
 
@@ -48,7 +48,7 @@ def test_ending_write_drops_data(db: StoreFixture, writes: tuple[BusinessWrite, 
         due_at=None,
         result={"to": "a@b"},
     )
-    written = db.store.compare_and_swap(marked, ended, business_writes=writes)
+    written = db.store.swap(marked, ended, business_writes=writes)
 
     row = db.store.get(KEY)
     assert isinstance(written, Swapped)
@@ -63,10 +63,10 @@ def test_row_that_must_publish_keeps_data_until_then(db: StoreFixture) -> None:
     marked = claim_marked(db)
     ended = marked.apply(Event.CONFIRM, now=NOW, actor="worker", reason="paid")
     assert ended.due_at is not None
-    db.store.compare_and_swap(marked, ended)
+    db.store.swap(marked, ended)
     assert db.store.get(KEY) == ended
 
-    db.store.compare_and_swap(ended, replace(ended, version=ended.version + 1, due_at=None))
+    db.store.swap(ended, replace(ended, version=ended.version + 1, due_at=None))
 
     row = db.store.get(KEY)
     assert row is not None

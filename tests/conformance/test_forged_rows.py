@@ -87,7 +87,7 @@ def test_row_that_was_marked_since_is_not_replaced(store: JobStore, mark: dict[s
     row = store.get(KEY)
     assert row is not None
     marked = JobRow(**{**vars(add_note(row)), **mark, "version": row.version})
-    store.compare_and_swap(row, marked)
+    store.swap(row, marked)
 
     assert store.create(NEW, replacing=seen) == AlreadyExists(marked)
     assert store.get(KEY) == marked
@@ -146,7 +146,7 @@ def test_forged_failure_is_no_prerequisite(store: JobStore) -> None:
 
 def test_forged_resubmission_is_replaced(store: JobStore) -> None:
     first = claim_job(store)
-    store.compare_and_swap(first, fail_job(first))
+    store.swap(first, fail_job(first))
     store.create(make_ready_job(RESUBMITTED_KEY, status=Status.FINISHED))
     claim = make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY)
 
@@ -216,7 +216,7 @@ def test_row_without_room_for_claim_is_replaced(
 ) -> None:
     store = dynamo.store()
     first = claim_job(store)
-    store.compare_and_swap(first, fail_job(first))
+    store.swap(first, fail_job(first))
     job = make_ready_job(RESUBMITTED_KEY, owner="theirs")
     row = serialize_job(job)
     free = MAX_ITEM_BYTES - attributes_size(row) - len("filling") - 50
@@ -240,7 +240,7 @@ def test_ready_row_with_garbage_does_not_block_job(
     """A producer chooses the values. Some are found only when the claim is written."""
     store = dynamo.store()
     first = claim_job(store)
-    store.compare_and_swap(first, fail_job(first))
+    store.swap(first, fail_job(first))
     key = RESUBMITTED_KEY
     row = {**serialize_job(make_ready_job(key, owner="theirs")), name: INSERTABLE[name]}
     dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=row)

@@ -45,7 +45,7 @@ def test_claim_keeps_existing_subject_and_amount(db: StoreFixture) -> None:
 
 def test_provider_reference_finds_its_job(db: StoreFixture) -> None:
     job = claim_job(db.store)
-    db.store.compare_and_swap(job, finish_job(job))
+    db.store.swap(job, finish_job(job))
     assert db.finder.by_reference("pi_1", limit=10) == [KEY]
     assert db.finder.by_reference("pi_2", limit=10) == []
 
@@ -63,7 +63,7 @@ def test_hostile_ids_find_exactly_their_own_job(db: StoreFixture) -> None:
 def add_review_job(db: StoreFixture, number: int) -> JobRow:
     job = add_ready_job(db, number)
     moved = job.apply(Event.ESCALATE, now=time_at(60 * number), actor="test", reason="test")
-    db.store.compare_and_swap(job, moved)
+    db.store.swap(job, moved)
     return moved
 
 
@@ -86,22 +86,22 @@ def test_job_is_listed_only_while_operator_can_repair_it(db: StoreFixture) -> No
     assert list(db.finder.by_status(tuple(Status))) == []
 
     lost = job.apply(Event.MARK_UNKNOWN, now=time_at(5), actor="worker", reason="timeout")
-    db.store.compare_and_swap(job, lost)
+    db.store.swap(job, lost)
     (one,) = db.finder.by_status((Status.UNKNOWN,))
     assert (one.job_key, one.at, one.job_type) == (KEY, time_at(5), "payment.charge")
 
-    db.store.compare_and_swap(lost, finish_job(lost))
+    db.store.swap(lost, finish_job(lost))
     assert list(db.finder.by_status(tuple(Status))) == []
 
 
 def test_failed_job_is_listed_and_moves_when_contradicted(db: StoreFixture) -> None:
     job = claim_job(db.store)
     failed = job.apply(Event.DECLINE, now=time_at(5), actor="worker", reason="declined")
-    db.store.compare_and_swap(job, failed)
+    db.store.swap(job, failed)
     assert [one.at for one in db.finder.by_status((Status.FAILED,))] == [time_at(5)]
 
     review = failed.apply(Event.CONTRADICT, now=time_at(9), actor="worker", reason="charged")
-    assert isinstance(db.store.compare_and_swap(failed, review), Swapped)
+    assert isinstance(db.store.swap(failed, review), Swapped)
 
     assert list(db.finder.by_status((Status.FAILED,))) == []
     assert [one.at for one in db.finder.by_status((Status.NEEDS_REVIEW,))] == [time_at(9)]
@@ -110,7 +110,7 @@ def test_failed_job_is_listed_and_moves_when_contradicted(db: StoreFixture) -> N
 def test_evidence_alone_keeps_list_position(db: StoreFixture) -> None:
     job = add_review_job(db, 1)
     noted = job.apply(Event.NOTE, now=time_at(99), actor="ada", reason="looked at it")
-    db.store.compare_and_swap(job, noted)
+    db.store.swap(job, noted)
     assert [one.at for one in db.finder.by_status((Status.NEEDS_REVIEW,))] == [time_at(60)]
 
 
@@ -119,7 +119,7 @@ def test_list_filters_by_statuses_and_time(db: StoreFixture) -> None:
         add_review_job(db, number)
     job = claim_job(db.store)
     lost = job.apply(Event.MARK_UNKNOWN, now=time_at(600), actor="worker", reason="timeout")
-    db.store.compare_and_swap(job, lost)
+    db.store.swap(job, lost)
     both = (Status.UNKNOWN, Status.NEEDS_REVIEW)
 
     some = db.finder.by_status(both, since=time_at(120), until=time_at(240), oldest_first=True)

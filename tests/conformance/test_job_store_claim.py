@@ -177,7 +177,7 @@ def test_review_is_taken_only_if_prerequisite_failed(store: JobStore) -> None:
     assert store.claim(claim) == PrerequisiteNotMet(first)
 
     failed = replace(first, status=Status.FAILED, version=2, last_error="declined")
-    store.compare_and_swap(first, failed)
+    store.swap(first, failed)
     assert isinstance(store.claim(claim), Claimed)
 
 
@@ -215,7 +215,7 @@ def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
 def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     first = claim_job(store)
     cleared: Any = dict.fromkeys(("lease_until", "first_sent_at", "key_scope"))
-    store.compare_and_swap(first, apply_event(first, Event.RELEASE, attempts=0, **cleared))
+    store.swap(first, apply_event(first, Event.RELEASE, attempts=0, **cleared))
 
     second = claim_job(store, now=time_at(9), key_scope="account-2")
     assert second.owner != first.owner
@@ -296,7 +296,7 @@ def test_claim_of_newer_engine_keeps_older_ones_away(
         claimed = store.claim(make_claim())
         assert isinstance(claimed, Claimed)
         assert claimed.job.min_engine == 2
-        store.compare_and_swap(claimed.job, apply_event(claimed.job, Event.RELEASE))
+        store.swap(claimed.job, apply_event(claimed.job, Event.RELEASE))
     with pytest.raises(UnreadableRowError, match="needs engine 2"):
         store.claim(make_claim(now=time_at(60)))
 

@@ -32,7 +32,7 @@ from tests.support.dynamo import DynamoFixture
 
 def pay(db: StoreFixture, before: JobRow, **changes: object) -> SwapResult:
     write = paid_order_write(**changes)
-    return db.store.compare_and_swap(before, finish_job(before, seconds=3), business_writes=[write])
+    return db.store.swap(before, finish_job(before, seconds=3), business_writes=[write])
 
 
 def order(db: StoreFixture) -> object:
@@ -87,7 +87,7 @@ def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     writes = [paid_order_write(), paid_order_write(key={"order_id": "99"})]
 
-    result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
+    result = db.store.swap(before, finish_job(before), business_writes=writes)
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
@@ -97,7 +97,7 @@ def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
 def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
     before = claim_unpaid(db)
     newer = apply_event(before, Event.NOTE)
-    db.store.compare_and_swap(before, newer)
+    db.store.swap(before, newer)
     assert pay(db, before) == VersionConflict(newer)
     assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
@@ -113,7 +113,7 @@ def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
     db.rows.put("orders", ORDER_KEY, {**UNPAID_ORDER, "status": "cancelled"})
     before = claim_job(db.store)
     newer = fail_job(before)
-    db.store.compare_and_swap(before, newer)
+    db.store.swap(before, newer)
     assert pay(db, before) == VersionConflict(newer)
 
 
@@ -140,9 +140,9 @@ def test_repeated_end_is_one_call_and_pays_once(dynamo: DynamoFixture) -> None:
     after = finish_job(before)
     dynamo.calls.reset()
 
-    store.compare_and_swap(before, after, business_writes=[paid_order_write()])
+    store.swap(before, after, business_writes=[paid_order_write()])
     assert dynamo.calls.attempts == ["TransactWriteItems"]
-    again = store.compare_and_swap(before, after, business_writes=[paid_order_write()])
+    again = store.swap(before, after, business_writes=[paid_order_write()])
 
     assert (again, store.get(KEY)) == (Swapped(after), after)
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
@@ -161,13 +161,13 @@ def test_missing_business_table_leaves_job_unchanged(
     dynamo.delete_table("orders")
 
     writes = [paid_order_write(table=table)]
-    result = store.compare_and_swap(before, finish_job(before), business_writes=writes)
+    result = store.swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
     assert named in result.reason
     assert store.get(KEY) == before
     review = apply_event(before, Event.ESCALATE, seconds=3)
-    assert store.compare_and_swap(before, review) == Swapped(review)
+    assert store.swap(before, review) == Swapped(review)
 
 
 def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
@@ -179,5 +179,5 @@ def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
         resolved = apply_event(review, Event.RESOLVE_FINISHED)
 
         writes = [paid_order_write(key=order)]
-        result = db.store.compare_and_swap(review, resolved, business_writes=writes)
+        result = db.store.swap(review, resolved, business_writes=writes)
         assert result == Swapped(resolved)

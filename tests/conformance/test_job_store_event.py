@@ -24,7 +24,7 @@ def test_event_is_saved_without_version_whatever_the_status(
     row = claim_job(store)
     if ended:
         finished = finish_job(row)
-        store.compare_and_swap(row, finished)
+        store.swap(row, finished)
         row = finished
 
     assert store.save_event(row, SENT)
@@ -48,14 +48,14 @@ def test_event_of_missing_or_other_row_is_not_saved(store: JobStore) -> None:
 def test_review_conflicts_with_event_it_has_not_seen_and_end_does_not(store: JobStore) -> None:
     claimed = claim_job(store)
     unknown = apply_event(claimed, Event.MARK_UNKNOWN, due_at=time_at(60))
-    store.compare_and_swap(claimed, unknown)
+    store.swap(claimed, unknown)
     store.save_event(unknown, SENT)
     proved = replace(unknown, provider_events=(SENT,))
 
     review = apply_event(unknown, Event.ESCALATE, due_at=time_at(60))
-    assert store.compare_and_swap(unknown, review) == VersionConflict(proved)
+    assert store.swap(unknown, review) == VersionConflict(proved)
     ended = apply_event(unknown, Event.CONFIRM, result={"message_id": "mail_1"}, due_at=None)
-    assert isinstance(store.compare_and_swap(unknown, ended), Swapped)
+    assert isinstance(store.swap(unknown, ended), Swapped)
     assert store.get(KEY) == replace(ended, provider_events=(SENT,))
 
 
@@ -64,5 +64,5 @@ def test_review_that_has_seen_the_event_is_written(store: JobStore) -> None:
     store.save_event(claimed, SENT)
     proved = replace(claimed, provider_events=(SENT,))
     review = apply_event(proved, Event.ESCALATE, due_at=time_at(60))
-    assert store.compare_and_swap(proved, review) == Swapped(review)
+    assert store.swap(proved, review) == Swapped(review)
     assert store.get(KEY) == review

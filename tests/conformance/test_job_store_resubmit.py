@@ -38,7 +38,7 @@ def make_resubmission_claim(previous: tuple[datetime, ...] | None = None) -> Cla
 def add_failed_job(store: JobStore) -> JobRow:
     first = claim_job(store)
     failed = fail_job(first)
-    store.compare_and_swap(first, failed)
+    store.swap(first, failed)
     return failed
 
 
@@ -95,8 +95,8 @@ def test_ended_resubmission_is_returned_when_first_is_reviewed(store: JobStore) 
     failed = add_failed_job(store)
     second = claim_job(store, job_key=RESUBMITTED_KEY)
     ended = finish_job(second)
-    store.compare_and_swap(second, ended)
-    store.compare_and_swap(failed, apply_event(failed, Event.CONTRADICT, seconds=5))
+    store.swap(second, ended)
+    store.swap(failed, apply_event(failed, Event.CONTRADICT, seconds=5))
 
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ended)
 
@@ -111,7 +111,7 @@ def test_resubmission_is_claimed_only_with_counted_resubmissions(
 ) -> None:
     first = claim_job(store)
     failed = replace(fail_job(first), resubmissions=stored)
-    store.compare_and_swap(first, failed)
+    store.swap(first, failed)
     claim = make_resubmission_claim(read)
 
     result = store.claim(claim)

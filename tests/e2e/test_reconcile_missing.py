@@ -165,4 +165,4 @@ def _enqueue(jobs: JobStore, order_id: str, at: datetime) -> None:
 def _make_due(deployment: StackClient, key: JobKey) -> None:
     row = get_job(deployment, key)
     due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
-    job_store(deployment).compare_and_swap(row, due)
+    job_store(deployment).swap(row, due)

@@ -304,13 +304,13 @@ def test_script_round_trips() -> None:
 
 
 def test_store_that_ignores_owner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    compare_and_swap = JobStore.compare_and_swap
+    original = JobStore.swap
 
     def swap(self: JobStore, before: JobRow, after: JobRow, **business_writes: Any) -> object:  # noqa: ANN401  # as it came
         row = self.get(before.job_key) or before
-        return compare_and_swap(self, row, after, **business_writes)
+        return original(self, row, after, **business_writes)
 
-    monkeypatch.setattr(JobStore, "compare_and_swap", swap)
+    monkeypatch.setattr(JobStore, "swap", swap)
 
     script = first_violation(BY_NAME["sync.contact"], SearchLimits(injections=1))
 
@@ -353,7 +353,7 @@ def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.Monk
         job = publisher.store.get(key)
         if job is None or not awaits_publishing(job):
             return False
-        publisher.store.compare_and_swap(
+        publisher.store.swap(
             job, mark_published(job, retention=MONEY_RETENTION, now=publisher.clock.now())
         )
         return True

@@ -63,7 +63,7 @@ def inject(dynamo: DynamoFixture) -> Iterator[Inject]:
 
 def end(dynamo: DynamoFixture, before: JobRow, *, with_order: bool = True) -> SwapResult:
     writes = [paid_order_write()] if with_order else []
-    return dynamo.store().compare_and_swap(before, finish_job(before), business_writes=writes)
+    return dynamo.store().swap(before, finish_job(before), business_writes=writes)
 
 
 def claim_unpaid(dynamo: DynamoFixture) -> JobRow:
@@ -79,7 +79,7 @@ def test_claim_with_lost_reply_is_recognized_as_own(
     claim = make_claim()
     if resubmitted:
         first = claim_job(dynamo.store())
-        dynamo.store().compare_and_swap(first, fail_job(first))
+        dynamo.store().swap(first, fail_job(first))
         claim = make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY)
     inject("TransactWriteItems" if resubmitted else "UpdateItem", lost)
 
@@ -140,7 +140,7 @@ def test_saved_reference_with_lost_reply_is_written_once(
     before = claim_job(dynamo.store())
     after = apply_event(before, Event.CHECKPOINT, provider_ref="pi_1")
     inject("UpdateItem", lost)
-    assert dynamo.store().compare_and_swap(before, after) == Swapped(after)
+    assert dynamo.store().swap(before, after) == Swapped(after)
     assert (dynamo.store().get(KEY), after.version) == (after, before.version + 1)
 
 
@@ -162,7 +162,7 @@ def test_end_with_lost_reply_is_found_after_note(dynamo: DynamoFixture, inject: 
     others = dynamo.store(dynamo.separate_client())
 
     def leave_a_note(**_: object) -> None:
-        others.compare_and_swap(after, add_note(after))
+        others.swap(after, add_note(after))
 
     dynamo.client.meta.events.register("before-send.dynamodb.GetItem", leave_a_note)
 
@@ -190,7 +190,7 @@ def test_undelivered_change_conflicts_with_change_of_others(
 ) -> None:
     before = claim_job(dynamo.store())
     theirs = add_note(before)
-    dynamo.store(dynamo.separate_client()).compare_and_swap(before, theirs)
+    dynamo.store(dynamo.separate_client()).swap(before, theirs)
     inject("UpdateItem", lost)
     assert end(dynamo, before, with_order=False) == VersionConflict(theirs)
 

@@ -32,7 +32,7 @@ USES: dict[str, Use] = {
     "create": lambda store: store.create(make_ready_job()),
     "claim": lambda store: store.claim(make_claim()),
     "claim after": lambda store: store.claim(make_claim(requires_failed=KEY)),
-    "compare_and_swap": lambda store: store.compare_and_swap(make_ready_job(), A_JOB),
+    "swap": lambda store: store.swap(make_ready_job(), A_JOB),
 }
 
 
@@ -80,12 +80,12 @@ def test_forbidden_order_write_conflicts_and_job_can_escalate(dynamo: DynamoFixt
     FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
     writes = [paid_order_write()]
-    refused = dynamo.store().compare_and_swap(before, finish_job(before), business_writes=writes)
+    refused = dynamo.store().swap(before, finish_job(before), business_writes=writes)
     review = apply_event(before, Event.ESCALATE)
 
     assert isinstance(refused, BusinessWriteConflict)
     assert "check that the job table and the business tables exist" in refused.reason
-    assert dynamo.store().compare_and_swap(before, review) == Swapped(review)
+    assert dynamo.store().swap(before, review) == Swapped(review)
 
 
 def test_charge_needs_review_when_order_cannot_be_written(dynamo: DynamoFixture) -> None:

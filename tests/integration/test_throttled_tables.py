@@ -64,7 +64,7 @@ class ThrottledTables:
 
     def finish_job(self) -> SwapResult:
         writes = [paid_order_write()]
-        return self.store.compare_and_swap(self.before, self.after, business_writes=writes)
+        return self.store.swap(self.before, self.after, business_writes=writes)
 
     def row(self) -> JobRow | None:
         return self.dynamo.store(self.dynamo.admin).get(KEY)
@@ -101,7 +101,7 @@ def test_lasting_conflict_is_unavailable_within_two_seconds(rig: ThrottledTables
 @pytest.mark.parametrize(
     "write",
     [
-        lambda rig: rig.store.compare_and_swap(rig.before, add_note(rig.before)),
+        lambda rig: rig.store.swap(rig.before, add_note(rig.before)),
         lambda rig: rig.store.claim(make_claim(job_key=RESUBMITTED_KEY)),
     ],
     ids=["change", "claim"],
@@ -130,7 +130,7 @@ def test_throttled_write_is_retried_by_sdk_and_store(rig: ThrottledTables) -> No
 
 
 def test_resubmitted_job_is_claimed_once_after_conflict(rig: ThrottledTables) -> None:
-    rig.store.compare_and_swap(rig.before, fail_job(rig.before))
+    rig.store.swap(rig.before, fail_job(rig.before))
     rig.faults.inject("TransactWriteItems", cancelled_transaction("None", "TransactionConflict"))
     result = rig.store.claim(make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY))
     assert isinstance(result, Claimed)
@@ -163,9 +163,9 @@ def test_failed_write_is_read_back(
 
 def test_failed_write_conflicts_with_change_of_others(rig: ThrottledTables) -> None:
     theirs = add_note(rig.before)
-    rig.dynamo.store(rig.dynamo.admin).compare_and_swap(rig.before, theirs)
+    rig.dynamo.store(rig.dynamo.admin).swap(rig.before, theirs)
     rig.faults.inject("UpdateItem", *[ServiceError("InternalServerError", 500)] * 2)
-    assert rig.store.compare_and_swap(rig.before, rig.after) == VersionConflict(theirs)
+    assert rig.store.swap(rig.before, rig.after) == VersionConflict(theirs)
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])

@@ -105,12 +105,12 @@ class InspectableStore(JobStore):
     def business_rows(self) -> StoredRows:
         return StoredRows(self.aws.dynamodb)
 
-    def compare_and_swap(
+    def swap(
         self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         """Write as deployed, and fail the test of a service that made up the row it saw."""
         row = self.jobs.get(before.job_key)
-        result = super().compare_and_swap(before, after, business_writes=business_writes)
+        result = super().swap(before, after, business_writes=business_writes)
         if row is not None and row.version == before.version and isinstance(result, Swapped):
             seen = replace(before, provider_events=row.provider_events)
             if row.hinted_at != before.hinted_at:

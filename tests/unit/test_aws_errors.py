@@ -134,8 +134,8 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "job_inserter.insert": lambda port: port.insert(JOB),
     "job_inserter.insert_unique": lambda port: port.insert_unique(JOB, WINDOW),
     "job_store.claim": lambda port: port.claim(make_claim()),
-    "job_store.compare_and_swap": lambda port: port.compare_and_swap(JOB, NOTED),
-    "job_store.conditional_write": lambda port: port.compare_and_swap(
+    "job_store.swap": lambda port: port.swap(JOB, NOTED),
+    "job_store.conditional_write": lambda port: port.swap(
         JOB, NOTED, business_writes=[paid_order_write()]
     ),
     "job_store.create": lambda port: port.create(JOB),

@@ -90,8 +90,8 @@ class InterruptedPort:
 
 FEW = 20
 INTERRUPTS: list[tuple[str, str, bool, int]] = [
-    ("store", "compare_and_swap", False, FEW),  # the note on the failed job
-    ("store", "compare_and_swap", True, FEW),
+    ("store", "swap", False, FEW),  # the note on the failed job
+    ("store", "swap", True, FEW),
     ("job_inserter", "insert", False, MANY),  # the new job, whose note is written
     ("job_inserter", "insert", True, FEW),
     ("sender", "send", False, FEW),  # its message
@@ -148,7 +148,7 @@ def test_job_that_changed_since_selection_is_skipped() -> None:
     world = declined(3)
     run = start(world)
     row = world.job(key(1))
-    world.store.compare_and_swap(
+    world.store.swap(
         row, row.apply(Event.NOTE, now=world.clock.now(), actor="operator:bo", reason="mine")
     )
     assert perform(world, run) == {BulkOutcome.DONE: 2, BulkOutcome.CHANGED: 1}

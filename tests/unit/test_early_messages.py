@@ -306,7 +306,7 @@ def test_worker_that_claims_during_wait_is_not_overwritten() -> None:
         world.add_order()
         world.run(charge_message())
 
-    world.store = InterruptingPort(world.store, "compare_and_swap", order_comes_and_is_charged)
+    world.store = InterruptingPort(world.store, "swap", order_comes_and_is_charged)
     world.run(charge_message())
 
     job = world.job(KEY)

@@ -242,7 +242,7 @@ def test_forged_refund_failure_frees_no_amount_of_another_refund(paid: InMemoryS
     paid.run(paid.request_refund())
     job = paid.job(REFUND_KEY)
     edited = replace(job, provider_ref="re_7", version=job.version + 1)
-    paid.store.compare_and_swap(job, edited)
+    paid.store.swap(job, edited)
 
     deliver_event(paid, "refund.failed", "re_7", job_key=REFUND_KEY)
 

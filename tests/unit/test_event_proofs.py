@@ -322,7 +322,7 @@ def test_erasure_keeps_the_proof_and_drops_what_was_reported_later(world: InMemo
     for name in ("Send", "Bounce"):
         receive(world, mail_event(name, key=KEY))
     row = world.job(KEY)
-    world.store.compare_and_swap(row, request_erasure(NOW).apply_to(row, now=NOW, actor="ada"))
+    world.store.swap(row, request_erasure(NOW).apply_to(row, now=NOW, actor="ada"))
 
     assert holds_only_proof(world.job(KEY))
     assert receive(world, mail_event("Complaint", key=KEY)).outcome is DropReason.NOT_NEEDED

@@ -13,7 +13,7 @@ from oncely.core.expressions import (
     Expression,
     business_update,
     claim_update,
-    compare_and_swap_update,
+    swap_update,
 )
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
@@ -59,7 +59,7 @@ def test_claim_uses_only_placeholders(
 def test_swap_expects_row_as_it_was_read() -> None:
     after = BEFORE.apply(Event.CONFIRM, now=NOW, actor="worker", reason="charged", due_at=None)
 
-    update = compare_and_swap_update(BEFORE, after)
+    update = swap_update(BEFORE, after)
 
     assert_only_placeholders(update)
     expected = _readable(update, "ConditionExpression")
@@ -70,12 +70,12 @@ def test_swap_expects_row_as_it_was_read() -> None:
 
 def test_swap_of_unowned_row_expects_no_owner() -> None:
     free = replace(BEFORE, owner=None)
-    update = compare_and_swap_update(free, replace(free, version=2))
+    update = swap_update(free, replace(free, version=2))
     assert "attribute_not_exists(owner)" in _readable(update, "ConditionExpression")
 
 
 def test_swap_sets_changed_fields_and_removes_missing_ones() -> None:
-    update = compare_and_swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
+    update = swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
     assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at, due"
 
 

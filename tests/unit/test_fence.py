@@ -117,11 +117,11 @@ class RestoredBeforeSwap(InspectableStore):
 
     guard: FakeTableGuard
 
-    def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+    def swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if after.ended:
             self.guard.state = BLOCKED
             self.jobs.clear()
-        return super().compare_and_swap(before, after, **more)
+        return super().swap(before, after, **more)
 
 
 def world_with(store: RestoredDuringClaim | RestoredBeforeSwap) -> InMemoryStack:

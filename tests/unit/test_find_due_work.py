@@ -258,7 +258,7 @@ def test_ended_row_in_stale_partition_is_moved_by_hold() -> None:
     world = InMemoryStack(contracts=())
     started = make_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
     world.store.create(started)
-    world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
     world.clock.advance(minutes=1)
     index = world.ports().due_index
 

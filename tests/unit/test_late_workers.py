@@ -124,7 +124,7 @@ def test_evidence_added_during_run_survives_commit(world: InMemoryStack) -> None
     def add_note() -> None:
         job, now = world.job(KEY), world.clock.now()
         noted = job.apply(Event.NOTE, now=now, actor="support", reason="customer called")
-        world.store.compare_and_swap(job, noted)
+        world.store.swap(job, noted)
 
     assert isinstance(run_slowly(world, "execute", add_note), Finished)
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]

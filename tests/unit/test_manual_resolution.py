@@ -130,7 +130,7 @@ def test_mark_failed_conflicts_while_job_paid_its_order(world: InMemoryStack) ->
     world.payments.complete("pi_1", status="refunded")
     done = world.job(KEY)
     contradicted = on_late_outcome(done, Declined("declined after all", "card_declined"), fence=1)
-    world.store.compare_and_swap(
+    world.store.swap(
         done, contradicted.apply_to(done, now=world.clock.now(), actor="a late worker")
     )
 

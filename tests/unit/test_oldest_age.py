@@ -53,7 +53,7 @@ def test_oldest_age_excludes_ended_and_needs_review_jobs(world: InMemoryStack) -
     started = make_job(job_key=JobKey("sync.push:1"), due_at=long_ago, created_at=long_ago)
     world.store.create(started)
     # The ending write did not move its entry in the index.
-    world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
 
     assert oldest_age(world) == timedelta(0)
 

@@ -360,7 +360,7 @@ def test_refund_that_fails_after_its_request_changed_needs_review(paid: InMemory
     paid.payments.complete_refund("re_1", status="failed")
     job = paid.job(refund_key())
     edited = replace(job, fingerprint="of another request", version=job.version + 1)
-    paid.store.compare_and_swap(job, edited)
+    paid.store.swap(job, edited)
 
     assert isinstance(look_up(paid), Repaired)
 
@@ -380,7 +380,7 @@ def test_other_refund_of_the_job_does_not_free_the_amount(paid: InMemoryStack) -
     paid.run(paid.request_refund())
     job = paid.job(refund_key())
     edited = replace(job, provider_ref="re_7", version=job.version + 1)
-    paid.store.compare_and_swap(job, edited)
+    paid.store.swap(job, edited)
 
     assert isinstance(look_up(paid), Repaired)
 

@@ -205,9 +205,7 @@ def test_delayed_publisher_does_not_expire_newer_result() -> None:
     def contradict_and_resolve() -> None:
         world.bus = bus
         decision = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
-        world.store.compare_and_swap(
-            job, decision.apply_to(job, now=world.clock.now(), actor="worker")
-        )
+        world.store.swap(job, decision.apply_to(job, now=world.clock.now(), actor="worker"))
         world.add_order(status="cancelled")
         world.payments.complete("pi_1", status="canceled")
         assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)

@@ -289,7 +289,7 @@ def test_lookup_reports_change_when_job_ends_meanwhile(*, deleted: bool) -> None
         if not deleted:
             store.jobs[KEY] = ended
 
-    world.store = InterruptingPort(store, "compare_and_swap", another_ends_it)
+    world.store = InterruptingPort(store, "swap", another_ends_it)
     outcome = world.repairer().repair(make_request(Repair.LOOK_UP, before.version))
 
     assert isinstance(outcome, StaleVersion)

@@ -56,7 +56,7 @@ class _SlowWorld:
     def __getattr__(self, name: str) -> object:
         job = self.world.job(KEY)
         noted = job.apply(Event.NOTE, now=self.world.clock.now(), actor="bob", reason="meanwhile")
-        self.world.store.compare_and_swap(job, noted)
+        self.world.store.swap(job, noted)
         return getattr(self.world.payments, name)
 
 

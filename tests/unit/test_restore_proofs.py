@@ -209,11 +209,11 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
 class FailingAfterStore(InspectableStore):
     left = 1
 
-    def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+    def swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if not self.left:
             raise ConnectionError("interrupted")
         self.left -= 1
-        return super().compare_and_swap(before, after, **more)
+        return super().swap(before, after, **more)
 
 
 def test_interrupted_restore_resumes_where_it_stopped() -> None:
@@ -270,9 +270,9 @@ def test_table_without_protection_is_not_opened(lacks: str) -> None:
 
 def test_concurrent_row_change_stops_restore() -> None:
     class Racing(InspectableStore):
-        def compare_and_swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401
+        def swap(self, before: JobRow, after: JobRow, **more: Any) -> SwapResult:  # noqa: ANN401
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
-            return super().compare_and_swap(before, after, **more)
+            return super().swap(before, after, **more)
 
     rig = RestoreHarness((make_charge(status=Status.STARTED),), store=Racing())
 

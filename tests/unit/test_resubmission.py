@@ -39,7 +39,7 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     world.store.expire(SECOND)
     first = world.job(FIRST)
     why = {"actor": "worker", "reason": "paid after all"}
-    world.store.compare_and_swap(first, first.apply(Event.CONTRADICT, now=world.clock.now(), **why))
+    world.store.swap(first, first.apply(Event.CONTRADICT, now=world.clock.now(), **why))
 
     outcome = world.run(charge_message(attempt=2))
 

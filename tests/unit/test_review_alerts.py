@@ -65,7 +65,7 @@ def test_repeated_alert_step_alerts_nobody() -> None:
 def test_delayed_alert_is_sent_only_once(held_up: int, delivery: AlertDelivery) -> None:
     world = world_with_pending_alert()
     delay = partial(world.clock.advance, seconds=held_up)
-    swapping = InterruptingPort(world.store, "compare_and_swap", delay)
+    swapping = InterruptingPort(world.store, "swap", delay)
 
     late = world.alerter(store=swapping).alert_if_due(KEY)
     world.clock.time += SWEEP_HOLD
@@ -77,7 +77,7 @@ def test_delayed_alert_is_sent_only_once(held_up: int, delivery: AlertDelivery) 
 
 def test_alert_is_sent_later_after_crash() -> None:
     world = world_with_pending_alert()
-    dying = CrashingPort(world.store, CrashPlan(crash_at="compare_and_swap", crash_after=True))
+    dying = CrashingPort(world.store, CrashPlan(crash_at="swap", crash_after=True))
     with pytest.raises(SimulatedCrashError):
         world.alerter(store=dying).alert_if_due(KEY)
     soon = world.alerter().alert_if_due(KEY)
@@ -103,7 +103,7 @@ def test_evidence_added_during_alert_does_not_repeat_it() -> None:
     def somebody_leaves_a_note() -> None:
         row = world.job(KEY)
         after = row.apply(Event.NOTE, now=world.clock.now(), actor="support", reason="called")
-        world.store.compare_and_swap(row, after)
+        world.store.swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_leaves_a_note)  # type: ignore[assignment]  # the same port
 
@@ -152,7 +152,7 @@ def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str,
     def somebody_moves_it() -> None:
         row, now = world.job(KEY), world.clock.now()
         after = row.apply(event, now=now, actor="ada", reason="x", **changes)
-        world.store.compare_and_swap(row, after)
+        world.store.swap(row, after)
 
     world.alerts = InterruptingPort(alerts, "notify", somebody_moves_it)  # type: ignore[assignment]  # the same port
 
@@ -168,7 +168,7 @@ def test_alert_recording_gives_up_after_five_writes() -> None:
         row, now = world.job(KEY), world.clock.now()
         store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=f"note {next(swaps)}")
 
-    restless = InterruptingPort(store, "compare_and_swap", somebody_notes)
+    restless = InterruptingPort(store, "swap", somebody_notes)
     delivery = world.alerter(store=restless).alert_if_due(KEY)
 
     assert (delivery, next(swaps)) == (AlertDelivery.DELIVERED, 1 + 5)

@@ -52,10 +52,10 @@ class SizeRecordingStore(InspectableStore):
         self._note(self.jobs[claim.job_key])
         return result
 
-    def compare_and_swap(
+    def swap(
         self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
-        result = super().compare_and_swap(before, after, business_writes=business_writes)
+        result = super().swap(before, after, business_writes=business_writes)
         self._note(self.jobs[before.job_key])
         return result
 

@@ -334,9 +334,7 @@ def test_early_row_that_became_due_waits_again(world: InMemoryStack) -> None:
     """A restore or a race may leave an early due time, when the job looks too old."""
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
-    world.store.compare_and_swap(
-        row, row.apply(Event.NOTE, now=START, actor="test", reason="due", due_at=WEEK)
-    )
+    world.store.swap(row, row.apply(Event.NOTE, now=START, actor="test", reason="due", due_at=WEEK))
     world.clock.time = WEEK
     assert sweep(world) == []
     assert (world.job(KEY).status, world.job(KEY).due_at) == (Status.READY, MONTH)
@@ -425,7 +423,7 @@ def test_restored_job_waits_for_its_time_again(world: InMemoryStack) -> None:
     row = world.job(KEY)
     restored = restore_row(row, None, deployment="dev", now=START)
     assert restored is not None
-    world.store.compare_and_swap(row, restored)
+    world.store.swap(row, restored)
     world.clock.advance(minutes=1)
 
     outcomes = sweep(world)

@@ -12,4 +12,4 @@ def test_swap_of_made_up_row_fails_the_test() -> None:
     store, row = InspectableStore(), make_job()
     store.create(row)
     with pytest.raises(AssertionError, match="not the stored row"):
-        store.compare_and_swap(replace(row, attempts=7), replace(row, version=row.version + 1))
+        store.swap(replace(row, attempts=7), replace(row, version=row.version + 1))

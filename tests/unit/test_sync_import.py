@@ -164,15 +164,15 @@ class _CrashingSender(FakeMessageSender):
 
 def test_only_last_page_is_resent_after_crash_at_end(world: InMemoryStack) -> None:
     world.crm.add_contacts(250)
-    store, swap = world.store, world.store.compare_and_swap
+    store, swap = world.store, world.store.swap
 
     def dies_at_the_end(before: JobRow, after: JobRow, **more: Any) -> object:  # noqa: ANN401  # the store's own
         return _crash() if after.status is Status.FINISHED else swap(before, after, **more)
 
-    store.compare_and_swap = dies_at_the_end
+    store.swap = dies_at_the_end
     with pytest.raises(SimulatedCrashError):
         world.run(IMPORT)
-    store.compare_and_swap = swap
+    store.swap = swap
     world.clock.advance(hours=1)
     world.run(IMPORT)
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -205,9 +204,7 @@ def test_outcome_is_orphaned_without_row(
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
 def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness) -> None:
     rig.apply_event(meanwhile)
-    restless: Any = InterruptingPort(
-        rig.store, "compare_and_swap", lambda: rig.apply_event(Event.NOTE)
-    )
+    restless: Any = InterruptingPort(rig.store, "swap", lambda: rig.apply_event(Event.NOTE))
 
     with pytest.raises(UnavailableError, match="changed 5 times"):
         rig.write_decision(CHARGED, store=restless)

@@ -67,9 +67,7 @@ class ReviewAlerter:
         row = self.store.get(key)
         if row is None or sweep_step(row, now) is not SweepStep.ALERT:
             return AlertDelivery.NOT_DUE
-        swap_result = self.store.compare_and_swap(
-            row, hold_for_sweep(row, now, jitter=self.jitter())
-        )
+        swap_result = self.store.swap(row, hold_for_sweep(row, now, jitter=self.jitter()))
         return (
             self.deliver(swap_result.job)
             if isinstance(swap_result, Swapped)
@@ -133,7 +131,7 @@ class ReviewAlerter:
         """Clear the due time. Evidence added since then stays."""
         for _ in range(_MAX_CAS_RETRIES):
             after = mark_alerted().apply_to(review, now=self.clock.now(), actor=self.actor)
-            match self.store.compare_and_swap(review, after):
+            match self.store.swap(review, after):
                 case VersionConflict(row=JobRow() as row) if (
                     review.same_owner_and_status_as(row) and row.due_at == review.due_at
                 ):

@@ -169,9 +169,7 @@ _SET_IF_ABSENT = (
 )
 
 
-def compare_and_swap_update(
-    before: JobRow, after: JobRow, *, due_shards: int = DUE_SHARDS
-) -> dict[str, Any]:
+def swap_update(before: JobRow, after: JobRow, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
     """Change what differs, if status, owner and version are still those of `before`."""
     e = Expression()
     changed = {

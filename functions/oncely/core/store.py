@@ -31,11 +31,11 @@ from oncely.core.expressions import (
     UNSTORABLE_VALUE_ERRORS,
     business_update,
     claim_update,
-    compare_and_swap_update,
     event_update,
     hint_update,
     prerequisite_check,
     same_attributes,
+    swap_update,
 )
 from oncely.core.hints import misses_hint
 from oncely.core.job_row import OUR_MARKS, JobRow, is_our_write
@@ -189,7 +189,7 @@ class JobStore:
 
         return self.conditional_write(row.job_key, send, seen)
 
-    def compare_and_swap(
+    def swap(
         self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
     ) -> SwapResult:
         after = erase_if_complete(after)
@@ -208,7 +208,7 @@ class JobStore:
             self.client.update_item(
                 TableName=self.table,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **compare_and_swap_update(before, after, due_shards=self.due_shards),
+                **swap_update(before, after, due_shards=self.due_shards),
             )
             return Swapped(after)
 
@@ -225,7 +225,7 @@ class JobStore:
         ours: dict[str, Any] = {
             "TableName": self.table,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **compare_and_swap_update(before, after, due_shards=self.due_shards),
+            **swap_update(before, after, due_shards=self.due_shards),
         }
 
         def transact() -> SwapResult:

@@ -227,7 +227,7 @@ class Eraser:
             # The mark would make a forged row ours, and its status would be believed.
             decision = on_forged_row(row) if row.is_forged else request_erasure(now)
             after = decision.apply_to(row, now=now, actor=operator_actor(actor))
-            match self.store.compare_and_swap(row, after):
+            match self.store.swap(row, after):
                 case Swapped(job=newer) | VersionConflict(row=newer):
                     row = newer
                 case _:

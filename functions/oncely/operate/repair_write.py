@@ -72,7 +72,7 @@ class RepairWriter:
         if self.request.dry_run:
             swapped = would_swap(after, writes, self.reconciler.dependencies.table)
         else:
-            swapped = self.reconciler.store.compare_and_swap(row, after, business_writes=writes)
+            swapped = self.reconciler.store.swap(row, after, business_writes=writes)
         match swapped:
             case Swapped(job=job):
                 return Repaired(row, job, details)

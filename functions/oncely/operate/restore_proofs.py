@@ -188,7 +188,7 @@ class ProofRestorer:
             if isinstance(result, ForgedRow):
                 result = self.store.create(after, replacing=result)
             return isinstance(result, Created)
-        return isinstance(self.store.compare_and_swap(before, after), Swapped)
+        return isinstance(self.store.swap(before, after), Swapped)
 
 
 def _choose_deployment(

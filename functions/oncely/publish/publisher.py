@@ -62,7 +62,7 @@ class EndedJobPublisher:
         now = self.clock.now()
         if job.is_forged:
             review = on_forged_row(job).apply_to(job, now=now, actor=ACTOR)
-            self.store.compare_and_swap(job, review)
+            self.store.swap(job, review)
             return False
         contract = self._contract(job)
         if contract is not None:
@@ -75,7 +75,7 @@ class EndedJobPublisher:
             contract.effective_retention(self.row_retention) if contract else MONEY_RETENTION
         )
         after = mark_published(job, retention=retention, now=now)
-        return isinstance(self.store.compare_and_swap(job, after), Swapped)
+        return isinstance(self.store.swap(job, after), Swapped)
 
     def _send(self, follow_ups: Iterable[Message], job: JobRow) -> None:
         for message in follow_ups:

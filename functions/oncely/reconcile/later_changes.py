@@ -81,7 +81,7 @@ class LaterChanges:
         noted = Decision(event=Event.NOTE, reason=change.reason)
         for _ in range(_MAX_CAS_RETRIES):
             after = noted.apply_to(row, now=reconciler.clock.now(), actor=reconciler.actor)
-            match reconciler.store.compare_and_swap(row, after):
+            match reconciler.store.swap(row, after):
                 case VersionConflict(row=JobRow() as newer) if not is_recorded(newer, change):
                     row = newer
                 case _:

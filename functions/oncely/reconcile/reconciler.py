@@ -138,7 +138,7 @@ class Reconciler:
     def hold_row(self, row: JobRow) -> JobRow | None:
         """Postpone a row, so that a job that cannot be resolved now does not block others."""
         held = hold_for_sweep(row, self.clock.now(), jitter=self.jitter())
-        written = self.store.compare_and_swap(row, held)
+        written = self.store.swap(row, held)
         return written.job if isinstance(written, Swapped) else None
 
     def _publish(self, row: JobRow, *, dry_run: bool) -> Resolution:

@@ -118,7 +118,7 @@ class DecisionWriter:
     def _swap(self, job: JobRow, after: JobRow, writes: Sequence[BusinessWrite]) -> SwapResult:
         if self.dry_run_table is not None:
             return would_swap(after, writes, self.dry_run_table)
-        return self.store.compare_and_swap(job, after, business_writes=writes)
+        return self.store.swap(job, after, business_writes=writes)
 
     def row_after(
         self, decision: Decision, job: JobRow, contract: AnyContract | None = None
@@ -156,7 +156,7 @@ class DecisionWriter:
             after = self.row_after(decision, row)
             failed_later = decision.event is Event.CONTRADICT and isinstance(outcome, Declined)
             writes = frees(after) if failed_later else ()
-            match self.store.compare_and_swap(row, after, business_writes=writes):
+            match self.store.swap(row, after, business_writes=writes):
                 case VersionConflict(row=newer):
                     row = newer
                 case BusinessWriteConflict() if writes:
@@ -324,7 +324,7 @@ class EffectExecutor:
         """Make the writes, as the owner. Returns None if they were made."""
         decision = Decision(event=Event.CHECKPOINT, reason=reserved.reason)
         after = self.writer.row_after(decision, self.job, self.contract)
-        match self.writer.store.compare_and_swap(self.job, after, business_writes=reserved.writes):
+        match self.writer.store.swap(self.job, after, business_writes=reserved.writes):
             case Swapped(job=job):
                 self.job = job
                 return None

@@ -54,7 +54,7 @@ class EarlyMessage:
         """Leave the row to its run time, when it is due and sends another message."""
         if decision := wait_for_run_at(row):
             after = decision.apply_to(row, now=now, actor=self.actor)
-            if not isinstance(self.store.compare_and_swap(row, after), Swapped):
+            if not isinstance(self.store.swap(row, after), Swapped):
                 return NotAttempted(
                     job_key=row.job_key, job_type=row.job_type, until=now, reason=_LOST_RACE
                 )

@@ -46,7 +46,7 @@ class HeldMessage:
             return self._wait_beside(held, claim, can_nack=can_nack)
         if decision := on_held(row, hold.reason, until=hold.until):
             after = decision.apply_to(row, now=claim.now, actor=self.early.actor)
-            if not isinstance(self.early.store.compare_and_swap(row, after), Swapped):
+            if not isinstance(self.early.store.swap(row, after), Swapped):
                 return row
         return held
 

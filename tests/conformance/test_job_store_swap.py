@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.expressions import compare_and_swap_update
+from oncely.core.expressions import swap_update
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.results import Swapped, VersionConflict
@@ -52,7 +52,7 @@ def event_change(request: pytest.FixtureRequest) -> str:
 def test_owner_can_change_its_row(store: JobStore, event_change: str) -> None:
     before = claim_job(store)
     after = MOVES[event_change](before)
-    assert store.compare_and_swap(before, after) == Swapped(after)
+    assert store.swap(before, after) == Swapped(after)
     assert store.get(KEY) == after
 
 
@@ -67,22 +67,22 @@ def test_change_conflicts_when_status_owner_or_version_differs(
     row = claim_job(store)
     after = MOVES[event_change](row)
     not_the_row = replace(row, **seen)  # type: ignore[arg-type]  # fields by name
-    assert store.compare_and_swap(not_the_row, after) == VersionConflict(row)
+    assert store.swap(not_the_row, after) == VersionConflict(row)
     assert store.get(KEY) == row
 
 
 def test_late_owner_cannot_overwrite_newer_claim(store: JobStore) -> None:
     row = claim_job(store)
     late = replace(row, owner=new_owner())
-    assert store.compare_and_swap(late, finish_job(late)) == VersionConflict(row)
+    assert store.swap(late, finish_job(late)) == VersionConflict(row)
     assert store.get(KEY) == row
 
 
 def test_second_change_of_same_version_conflicts(store: JobStore) -> None:
     seen = claim_job(store)
     first = add_note(seen)
-    store.compare_and_swap(seen, first)
-    assert store.compare_and_swap(seen, finish_job(seen, seconds=4)) == VersionConflict(first)
+    store.swap(seen, first)
+    assert store.swap(seen, finish_job(seen, seconds=4)) == VersionConflict(first)
     assert store.get(KEY) == first
 
 
@@ -91,18 +91,18 @@ def test_unowned_row_can_be_changed_until_claimed(store: JobStore) -> None:
     store.create(ready)
     after = apply_event(ready, Event.RESEND, due_at=time_at(1800))
 
-    assert store.compare_and_swap(ready, after) == Swapped(after)
+    assert store.swap(ready, after) == Swapped(after)
     assert store.get(KEY) == after
     claimed = claim_job(store)
     later = apply_event(after, Event.RESEND, due_at=time_at(3600))
-    assert store.compare_and_swap(after, later) == VersionConflict(claimed)
+    assert store.swap(after, later) == VersionConflict(claimed)
     assert store.get(KEY) == claimed
 
 
 def test_change_never_creates_row(db: StoreFixture, event_change: str) -> None:
     before = claim_job(db.store)
     db.remove_row(KEY)
-    assert db.store.compare_and_swap(before, MOVES[event_change](before)) == VersionConflict(None)
+    assert db.store.swap(before, MOVES[event_change](before)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 
@@ -110,14 +110,14 @@ def test_unowned_change_never_creates_row(db: StoreFixture) -> None:
     ready = make_ready_job()
     db.store.create(ready)
     db.remove_row(KEY)
-    assert db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE)) == VersionConflict(None)
+    assert db.store.swap(ready, apply_event(ready, Event.NOTE)) == VersionConflict(None)
     assert db.store.get(KEY) is None
 
 
 def test_condition_requires_existing_row() -> None:
     ready = make_ready_job()
 
-    update = compare_and_swap_update(ready, apply_event(ready, Event.NOTE))
+    update = swap_update(ready, apply_event(ready, Event.NOTE))
 
     # Implied by the status today; a condition that is loosened later must not make ghosts.
     must_exist, *_ = update["ConditionExpression"].split(" AND ")
@@ -129,7 +129,7 @@ def test_evidence_is_written_as_given(store: JobStore) -> None:
     job = claim_job(store)
     for seconds in range(2, 8):
         after = apply_event(job, Event.NOTE if seconds < 6 else Event.CHECKPOINT, seconds=seconds)
-        assert store.compare_and_swap(job, after) == Swapped(after)
+        assert store.swap(job, after) == Swapped(after)
         job = after
 
     found = store.get(KEY)
@@ -145,7 +145,7 @@ def test_release_removes_fields_and_keeps_those_of_later_version(dynamo: DynamoF
     dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
 
     after = apply_event(before, Event.RELEASE, lease_until=None, key_scope=None)
-    store.compare_and_swap(before, after)
+    store.swap(before, after)
 
     row = dynamo.row(KEY)
     assert row is not None
@@ -158,8 +158,8 @@ def test_change_is_one_call_whether_it_succeeds_or_conflicts(dynamo: DynamoFixtu
     before = claim_job(store)
     dynamo.calls.reset()
 
-    assert isinstance(store.compare_and_swap(before, apply_event(before, Event.NOTE)), Swapped)
-    assert isinstance(store.compare_and_swap(before, finish_job(before)), VersionConflict)
+    assert isinstance(store.swap(before, apply_event(before, Event.NOTE)), Swapped)
+    assert isinstance(store.swap(before, finish_job(before)), VersionConflict)
 
     assert dynamo.calls.attempts == ["UpdateItem", "UpdateItem"]
 
@@ -168,13 +168,13 @@ def test_own_change_is_recognized_after_evidence(dynamo: DynamoFixture, event_ch
     store = dynamo.store()
     before = claim_job(store)
     after = MOVES[event_change](before)
-    store.compare_and_swap(before, after)
+    store.swap(before, after)
 
-    assert store.compare_and_swap(before, after) == Swapped(after)
+    assert store.swap(before, after) == Swapped(after)
     assert store.get(KEY) == after
     later = add_note(after)
-    store.compare_and_swap(after, later)
-    assert store.compare_and_swap(before, after) == Swapped(after)
+    store.swap(after, later)
+    assert store.swap(before, after) == Swapped(after)
     assert store.get(KEY) == later
 
 
@@ -187,7 +187,7 @@ def test_repeated_identical_change_succeeds_once(
     before = claim_job(db.store)
     after = finish_job(before)
     for _ in range(2):
-        assert db.store.compare_and_swap(before, after, business_writes=writes) == Swapped(after)
+        assert db.store.swap(before, after, business_writes=writes) == Swapped(after)
         assert db.store.get(KEY) == after
     assert db.rows.get("orders", ORDER_KEY) == (PAID_ORDER if writes else ORDER_KEY | UNPAID_ORDER)
 
@@ -195,6 +195,6 @@ def test_repeated_identical_change_succeeds_once(
 def test_release_conflicts_after_claim_by_another_worker(store: JobStore) -> None:
     first = claim_job(store)
     ready = MOVES["release"](first)
-    store.compare_and_swap(first, ready)
+    store.swap(first, ready)
     second = claim_job(store, now=time_at(9))
-    assert store.compare_and_swap(first, ready) == VersionConflict(second)
+    assert store.swap(first, ready) == VersionConflict(second)
