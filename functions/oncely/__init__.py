@@ -64,19 +64,19 @@ if TYPE_CHECKING:
     from oncely.core.keys import job_key as job_key
     from oncely.core.lifecycle import Status as Status
     from oncely.core.money import Money as Money
+    from oncely.core.profiles import EndpointGroup as EndpointGroup
     from oncely.core.profiles import ProviderProfile as ProviderProfile
+    from oncely.core.profiles import RateLimit as RateLimit
     from oncely.core.profiles import RetryLimits as RetryLimits
     from oncely.core.profiles import RetryPolicy as RetryPolicy
     from oncely.core.profiles import RetrySafety as RetrySafety
+    from oncely.core.profiles import shared_limit as shared_limit
     from oncely.core.proofs import proved_outcome as proved_outcome
     from oncely.core.text import format_time as format_time
     from oncely.core.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
     from oncely.enqueue.enqueuer import EnqueueResult as EnqueueResult
     from oncely.enqueue.enqueuer import JobState as JobState
-    from oncely.gates.rules import EndpointGroup as EndpointGroup
-    from oncely.gates.rules import RateLimit as RateLimit
-    from oncely.gates.rules import shared_limit as shared_limit
     from oncely.handlers.own_function import worker as worker
     from oncely.plugins.health import Finding as Finding
     from oncely.plugins.health import failed as failed
@@ -104,7 +104,6 @@ _PUBLIC_NAMES: Final = {
         "GateClosedError InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError "
         "UnavailableError"
     ),
-    "oncely.gates.rules": "EndpointGroup RateLimit shared_limit",
     "oncely.core.job_row": "JobRow",
     "oncely.core.job_type": (
         "AlreadyResolved EffectCall Mismatch NotThereYet PrecheckResult Proceed"
@@ -112,7 +111,9 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.core.lifecycle": "Status",
     "oncely.core.money": "Money",
-    "oncely.core.profiles": "ProviderProfile RetryLimits RetryPolicy RetrySafety",
+    "oncely.core.profiles": (
+        "EndpointGroup ProviderProfile RateLimit RetryLimits RetryPolicy RetrySafety shared_limit"
+    ),
     "oncely.core.proofs": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",

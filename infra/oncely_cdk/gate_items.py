@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from oncely.gates.rules import EndpointGroup, gate_name
+from oncely.core.profiles import EndpointGroup
+from oncely.gates.rules import (
+    gate_name,
+)
 from oncely.gates.table import PAUSE_KEY_PREFIX
 from oncely.plugins.provider import AnyProvider
 

@@ -9,8 +9,11 @@ from oncely.aws.system import SystemClock
 from oncely.core.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
+from oncely.core.profiles import EndpointGroup
 from oncely.gates.gate import Gate
-from oncely.gates.rules import EndpointGroup, GateState
+from oncely.gates.rules import (
+    GateState,
+)
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncely.core.errors import UnavailableError
+from oncely.core.profiles import EndpointGroup
 from oncely.gates.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
 from oncely.gates.local_gate import Hold
 from oncely.gates.rules import (
@@ -16,7 +17,6 @@ from oncely.gates.rules import (
     MAX_SLOT_WAIT,
     MIN_FAILURES,
     SLOT_LEAD,
-    EndpointGroup,
     GateSnapshot,
     GateState,
     Pause,

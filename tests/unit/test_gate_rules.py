@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from oncely.core.profiles import MAX_RATE, MIN_RATE, EndpointGroup, RateLimit, shared_limit
 from oncely.gates.rules import (
     FAILURE_WINDOW,
     FIRST_PROBE_AFTER,
     MAX_CLOCK_ERROR,
     MAX_PERIODS,
     MAX_PROBE_INTERVAL,
-    MAX_RATE,
     MIN_FAILURES,
-    MIN_RATE,
     PROBE_LEASE,
     SLOT_LEAD,
     SLOW_START,
     Circuit,
-    EndpointGroup,
     GateSnapshot,
     GateState,
     Passage,
@@ -31,7 +29,6 @@ from oncely.gates.rules import (
     PauseAction,
     PauseEntry,
     Period,
-    RateLimit,
     Slots,
     after_failed_probe,
     close_circuit,
@@ -41,7 +38,6 @@ from oncely.gates.rules import (
     lease_slots,
     must_open,
     open_circuit,
-    shared_limit,
     take_probe,
     total_time,
 )

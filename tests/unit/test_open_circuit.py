@@ -6,9 +6,9 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.profiles import EndpointGroup
 from oncely.gates.rules import (
     FIRST_PROBE_AFTER,
-    EndpointGroup,
     GateState,
     gate_name,
     open_circuit,

@@ -1,5 +1,6 @@
-"""What decisions depend on: retry safety, the provider's profile, and limits."""
+"""What decisions depend on: retry safety, the provider's profile with its rates, and limits."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -7,11 +8,13 @@ from enum import StrEnum
 from typing import Final
 
 from oncely.core.keys import MAX_IDEMPOTENCY_KEY_LENGTH
-from oncely.gates.rules import EndpointGroup, RateLimit
 
 # Two DynamoDB calls of 4 s at worst (aws/client_config.py): the write that ends a job, and the read
 # that tells whether it arrived when its reply did not.
 COMMIT_BUDGET: Final = timedelta(seconds=8)
+# Requests per second. One item of a table can lease no more slots than the highest.
+MIN_RATE: Final = 0.001
+MAX_RATE: Final = 10_000.0
 
 
 class RetrySafety(StrEnum):
@@ -21,6 +24,46 @@ class RetrySafety(StrEnum):
     KEYED = "keyed"  # the provider deduplicates on our key, for a time
     LOOKUP = "lookup"  # no key, but the provider can look it up
     AT_MOST_ONCE = "at_most_once"  # neither: never resent automatically
+
+
+class EndpointGroup(StrEnum):
+    """The requests that share a gate. The values are stored."""
+
+    EFFECTS = "effects"
+    LOOKUPS = "lookups"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateLimit:
+    """What a provider accepts on an endpoint group.
+
+    A slot allows one request to each endpoint of the group.
+    """
+
+    per_second: float | None = None  # None for no limit
+    max_in_flight: int | None = None  # requests at the same time, of all functions together
+
+    def __post_init__(self) -> None:
+        if self.per_second is not None:
+            check_rate(self.per_second)
+        if self.max_in_flight is not None and self.max_in_flight < 1:
+            raise ValueError("at least 1 request must be allowed at the same time")
+
+
+def check_rate(per_second: float) -> float:
+    """Return the rate if it is valid; infinity means no limit. Raises ValueError."""
+    if per_second != math.inf and not MIN_RATE <= per_second <= MAX_RATE:
+        raise ValueError(f"a rate is from {MIN_RATE:g} to {MAX_RATE:g} a second, or inf for none")
+    return per_second
+
+
+def shared_limit(per_second: float, *, lookup_share: float) -> dict[EndpointGroup, RateLimit]:
+    """The limits of a provider that counts all requests together. Lookups have a share of it."""
+    lookups = per_second * lookup_share
+    return {
+        EndpointGroup.EFFECTS: RateLimit(per_second=per_second - lookups),
+        EndpointGroup.LOOKUPS: RateLimit(per_second=lookups),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_name
 from oncely.core.errors import GateClosedError, OncelyError
 from oncely.core.job_row import JobRow
-from oncely.core.profiles import RetryPolicy
+from oncely.core.profiles import EndpointGroup, RateLimit, RetryPolicy
 from oncely.core.schedule import Clock
 from oncely.core.text import format_minute
 from oncely.gates.local_gate import (
@@ -33,11 +33,9 @@ from oncely.gates.rules import (
     MAX_WAIT_IN_EFFECT,
     MIN_SLOT_WAIT,
     Circuit,
-    EndpointGroup,
     GateSnapshot,
     GateState,
     Passage,
-    RateLimit,
     after_failed_probe,
     close_circuit,
     gate_name,

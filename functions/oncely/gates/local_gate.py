@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from oncely.core.profiles import EndpointGroup
 from oncely.core.text import format_minute
-from oncely.gates.rules import MAX_LEASE, Circuit, EndpointGroup, GateState, is_void
+from oncely.gates.rules import (
+    MAX_LEASE,
+    Circuit,
+    GateState,
+    is_void,
+)
 
 _MAX_RESULTS: Final = 50
 _SECOND: Final = timedelta(seconds=1)

@@ -3,12 +3,13 @@
 A gate can only delay. No status of a job depends on it.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final
+
+from oncely.core.profiles import EndpointGroup
 
 # Leasing slots takes this long, so the first slot of an idle gate is later than that.
 SLOT_LEAD: Final = timedelta(milliseconds=20)
@@ -26,9 +27,6 @@ MIN_SLOT_LENGTH: Final = timedelta(milliseconds=5)
 # AWS refuses requests from a clock that is off by more. A time that lies farther ahead than the
 # rules allow was written by hand or by mistake, and would hold a provider for as long.
 MAX_CLOCK_ERROR: Final = timedelta(minutes=5)
-# Requests per second. One item of a table can lease no more slots than the highest.
-MIN_RATE: Final = 0.001
-MAX_RATE: Final = 10_000.0
 # Of the last results of a process within this time, so many failures open the circuit.
 FAILURE_WINDOW: Final = timedelta(seconds=30)
 MIN_FAILURES: Final = 5
@@ -45,46 +43,6 @@ SLOW_START_SHARE: Final = 0.2
 MAX_PERIODS: Final = 50
 QUEUE_PREFIX: Final = "queue:"
 PROVIDER_PREFIX: Final = "provider:"
-
-
-class EndpointGroup(StrEnum):
-    """The requests that share a gate. The values are stored."""
-
-    EFFECTS = "effects"
-    LOOKUPS = "lookups"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateLimit:
-    """What a provider accepts on an endpoint group.
-
-    A slot allows one request to each endpoint of the group.
-    """
-
-    per_second: float | None = None  # None for no limit
-    max_in_flight: int | None = None  # requests at the same time, of all functions together
-
-    def __post_init__(self) -> None:
-        if self.per_second is not None:
-            check_rate(self.per_second)
-        if self.max_in_flight is not None and self.max_in_flight < 1:
-            raise ValueError("at least 1 request must be allowed at the same time")
-
-
-def check_rate(per_second: float) -> float:
-    """Return the rate if it is valid; infinity means no limit. Raises ValueError."""
-    if per_second != math.inf and not MIN_RATE <= per_second <= MAX_RATE:
-        raise ValueError(f"a rate is from {MIN_RATE:g} to {MAX_RATE:g} a second, or inf for none")
-    return per_second
-
-
-def shared_limit(per_second: float, *, lookup_share: float) -> dict[EndpointGroup, RateLimit]:
-    """The limits of a provider that counts all requests together. Lookups have a share of it."""
-    lookups = per_second * lookup_share
-    return {
-        EndpointGroup.EFFECTS: RateLimit(per_second=per_second - lookups),
-        EndpointGroup.LOOKUPS: RateLimit(per_second=lookups),
-    }
 
 
 def gate_name(provider: str, group: EndpointGroup) -> str:

@@ -11,10 +11,10 @@ from oncely.contracts.contract import providers_of
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.lifecycle import Status
+from oncely.core.profiles import EndpointGroup
 from oncely.core.text import format_time
 from oncely.gates.rules import (
     PROVIDER_PREFIX,
-    EndpointGroup,
     GateSnapshot,
     GateState,
     gate_name,

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
 from oncely.core.hints import DropReason
-from oncely.core.profiles import ProviderProfile
-from oncely.gates.rules import EndpointGroup, RateLimit, check_rate
+from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit, check_rate
 from oncely.plugins.events import EffectChange, EventEnvelope, EventRule, ProviderEvent
 from oncely.plugins.health import Finding
 from oncely.plugins.network import INTERNET, Network

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from oncely.gates.rules import EndpointGroup
+from oncely.core.profiles import EndpointGroup
 
 _SERVER_ERROR: Final = 500
 

@@ -15,8 +15,8 @@ from oncely.core.hints import (
 )
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
+from oncely.core.profiles import EndpointGroup
 from oncely.core.table_identity import TableBlocked, TableOpen
-from oncely.gates.rules import EndpointGroup
 from oncely.plugins.events import JobHint
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.reconcile.reconciler import Reconciler

@@ -41,7 +41,7 @@ from oncely.core.job_row import Decision, JobRow, known_values
 from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
-from oncely.core.profiles import RetryPolicy
+from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
@@ -49,7 +49,6 @@ from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
-from oncely.gates.rules import EndpointGroup
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
 from oncely.run.attempt import DecisionResult, DecisionWriter

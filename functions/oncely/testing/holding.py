@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
+from oncely.core.profiles import EndpointGroup
 from oncely.gates.rules import (
-    EndpointGroup,
     GateSnapshot,
     GateState,
     Pause,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from oncely.core.profiles import ProviderProfile
-from oncely.gates.rules import shared_limit
+from oncely.core.profiles import ProviderProfile, shared_limit
 from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:

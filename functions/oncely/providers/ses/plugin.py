@@ -9,8 +9,7 @@ from pydantic import Field
 
 from oncely.core.errors import NotConfiguredError
 from oncely.core.hints import DropReason
-from oncely.core.profiles import ProviderProfile
-from oncely.gates.rules import EndpointGroup, RateLimit
+from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit
 from oncely.plugins.events import EventEnvelope, EventRule, ProviderEvent
 from oncely.plugins.health import Finding
 from oncely.plugins.provider import (

@@ -25,7 +25,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.errors import GateClosedError
 from oncely.core.keys import IdempotencyKey, JobKey
-from oncely.gates.rules import EndpointGroup
+from oncely.core.profiles import EndpointGroup
 from oncely.plugins.network import INTERNET, Network
 from oncely.plugins.request_deadline import request_deadline
 from oncely.plugins.request_gate import UNGATED, RequestGate

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
 from oncely.core.hints import DropReason
-from oncely.core.profiles import ProviderProfile
-from oncely.gates.rules import EndpointGroup, RateLimit
+from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit
 from oncely.plugins.events import (
     EffectChange,
     EventEnvelope,
