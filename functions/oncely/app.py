@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from oncely.operate.restore_proofs import ProofRestorer
     from oncely.operate.set_up_table import TableInitializer
     from oncely.operate.verdict_lookup import VerdictLookup
+    from oncely.ports import Ports
     from oncely.publish.publisher import EndedJobPublisher
     from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
@@ -55,7 +56,7 @@ class App:
 
     settings: Settings
     registry: ContractRegistry
-    ports: Ports
+    ports: "Ports"
 
     @cached_property
     def batch_processor(self) -> "BatchProcessor":

@@ -12,8 +12,8 @@ from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, wi
 from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
+    from oncely.core.deployment_identity import DynamoTableIdentity
     from oncely.history.gaps import BackfillProgress, HistoryGap
-    from oncely.operate.set_up_table import IdentityTable
 
 app: Final = typer.Typer(help="Read the job history, find and close gaps.", no_args_is_help=True)
 
@@ -139,7 +139,7 @@ def backfill(
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _require_declared_table(table: "IdentityTable") -> None:
+def _require_declared_table(table: "DynamoTableIdentity") -> None:
     # A restored table lacks the changes that a gap lost, so scanning it must not close the gap.
     item, facts = table.identity(), table.facts()
     if item is None or item.table_id != facts.table_id:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
@@ -22,7 +21,6 @@ from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
 from oncely.core.keys import JobKey, is_job_type
 from oncely.core.lifecycle import ENDED, Event, Status
 from oncely.core.text import format_time, parse_time
-from oncely.history.archive import HistoryReader
 from oncely.history.lines import HistoryLine
 from oncely.operate.audit_book import (
     AuditBook,
@@ -32,8 +30,7 @@ from oncely.operate.audit_book import (
     ReturnedEntry,
 )
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
-from oncely.operate.job_index import JobIndex, UnreadableRow
-from oncely.operate.set_up_table import IdentityTable
+from oncely.operate.job_index import UnreadableRow
 from oncely.plugins.ledger import (
     Difference,
     DifferenceKind,
@@ -44,6 +41,9 @@ from oncely.plugins.ledger import (
     PaymentLedger,
 )
 from oncely.plugins.provider import AnyProvider
+
+if TYPE_CHECKING:
+    from oncely.ports import Ports
 
 # An older book would mix two states of both sides.
 MAX_RESUME_AGE: Final = timedelta(hours=24)
@@ -97,23 +97,12 @@ class AuditResult:
 ReportAudit = Callable[[AuditProgress], None]
 
 
-class AuditPorts(Dependencies, Protocol):
-    """What an audit reads."""
-
-    @property
-    def history_reader(self) -> HistoryReader: ...
-    @property
-    def job_index(self) -> JobIndex: ...
-    @property
-    def table_identity(self) -> IdentityTable: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class PaymentAuditor:
     """Audits the jobs that take money. Read-only."""
 
     registry: ContractRegistry
-    ports: AuditPorts
+    ports: "Ports"
     links: ConsoleLinks = NO_SETTINGS
     pause: Callable[[float], None] = time.sleep
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError, OncelyError
@@ -18,7 +18,6 @@ from oncely.operate.bulk_runs import (
     DEFAULT_STATUSES,
     MAX_BULK_JOBS,
     BulkRun,
-    BulkRuns,
     SelectedJob,
     check_bulk_repair,
 )
@@ -40,6 +39,9 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repairer import Repairer
 from oncely.operate.second_operator_rules import PendingRepair
+
+if TYPE_CHECKING:
+    from oncely.operate.s3_bulk_runs import S3BulkRuns
 
 EXAMPLES: Final = 5
 # Operators select these by hand, on a few pages of a list. For more, they use filters.
@@ -105,7 +107,7 @@ class BulkRepairer:
 
     queries: JobQueries
     repairer: Repairer
-    runs: BulkRuns
+    runs: "S3BulkRuns"
     new_run_id: Callable[[], str]
 
     def select(self, repair: Repair, wanted: BulkFilter) -> BulkSelection:

@@ -35,6 +35,7 @@ class CloudWatchHourlyMetrics:
     service: str
 
     def by_hour(self, *, since: datetime, until: datetime) -> dict[Series, dict[datetime, float]]:
+        """Return the values by the hour that they begin in. Hours without any are left out."""
         check = "that this role may call cloudwatch:GetMetricData"
         with translated("CloudWatch", name=self.service, check=check):
             answer = self.client.get_metric_data(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.alert_texts import audit_alert
 from oncely.alerts.budget import Alert, Notifier
@@ -16,6 +16,9 @@ from oncely.core.schedule import Clock
 from oncely.core.text import format_time, parse_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
 from oncely.operate.audit_payments import AuditResult, PaymentAuditor
+
+if TYPE_CHECKING:
+    from oncely.operate.s3_audits import S3AuditReports
 
 # Longer than refunds and settlements take to fail, and shorter than reports are kept.
 MAX_WINDOW_DAYS: Final = 30
@@ -44,19 +47,6 @@ class StoredAudit:
         }
 
 
-class AuditReports(Protocol):
-    """The reports of scheduled audits."""
-
-    def save_audit(self, audit: StoredAudit, lines: Sequence[Mapping[str, Json]]) -> None:
-        """Write a report, or replace the one of the same period and number."""
-
-    def recent_audits(self, *, limit: int) -> list[StoredAudit]:
-        """Return the newest report of each of the latest periods, the latest period first."""
-
-    def read_audit(self, name: str) -> list[dict[str, Json]] | None:
-        """Return the lines of a report. Returns None if there is none of this name."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DailyAudit:
     """Audits one earlier day. An audit of the same day alerts only what its report does not have.
@@ -65,7 +55,7 @@ class DailyAudit:
     """
 
     auditor: PaymentAuditor
-    reports: AuditReports
+    reports: "S3AuditReports"
     notifier: Notifier
     clock: Clock
     stack: str

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from oncely.aws.business_tables import BusinessTable
 from oncely.contracts.contract import AnyContract
@@ -28,7 +28,6 @@ from oncely.core.store import JobStore
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked
 from oncely.gates.table import GateTable
-from oncely.history.archive import ErasureLog
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line
 from oncely.operate.job_index import JobIndex, UnreadableRow
@@ -36,31 +35,16 @@ from oncely.operate.job_view import contract_for
 from oncely.operate.open_jobs import open_job_keys
 from oncely.reconcile.due_index import DueIndex
 
+if TYPE_CHECKING:
+    from oncely.aws.business_tables import BusinessTable
+    from oncely.history.s3_erasure import S3ErasableArchive
+    from oncely.history.s3_erasure_log import S3ErasureLog
+    from oncely.operate.job_index import JobIndex
+
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20
 # More jobs than a customer has. The index returns them page by page.
 _ALL: Final = 1_000_000
-
-
-class ErasableArchive(Protocol):
-    """The archive with all versions of its objects. A dry run only reads."""
-
-    def redact_history(
-        self, redact: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, dry_run: bool
-    ) -> Iterator[bool]:
-        """Rewrite the lines that `redact` changes. Yields for each object whether it had some."""
-
-    def delete_rejects(
-        self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
-    ) -> Iterator[bool]:
-        """Delete the rejects that match. Yields for each whether it did."""
-
-
-class AuditedErasureLog(ErasureLog, Protocol):
-    """The erasure log, with an entry for each run."""
-
-    def record_run(self, run: Mapping[str, object], *, at: datetime) -> None:
-        """Write the audit entry of one erasure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +87,14 @@ class Eraser:
 
     registry: ContractRegistry
     dependencies: Dependencies
-    erasable_table: Callable[[str], BusinessTable]
+    erasable_table: "Callable[[str], BusinessTable]"
     store: JobStore
-    job_index: JobIndex
+    job_index: "JobIndex"
     due_index: DueIndex
-    log: AuditedErasureLog
+    log: "S3ErasureLog"
     guard: TableGuard
     gates: GateTable
-    archive: ErasableArchive
+    archive: "S3ErasableArchive"
     clock: Clock
     report: Callable[[Erasure], None] = lambda _: None
 

@@ -48,19 +48,25 @@ class UnreadableRow:
 
 @dataclass(frozen=True)
 class JobIndex:
-    """Index entries hold little more than keys. Rows are then read by key."""
+    """The search index of jobs. Its cost grows with the results, not with the table.
+
+    Index entries hold little more than keys. Rows are then read by key.
+    """
 
     client: "DynamoDBClient"
     table: str
     sleep: Callable[[float], None] = time.sleep
 
     def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
+        """Find the jobs of a business id, the newest first."""
         return self._keys(BY_SUBJECT, "subject", subject, limit)
 
     def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
+        """Find the jobs of a customer, the newest first."""
         return self._keys(BY_CUSTOMER, "customer_id", customer_id, limit)
 
     def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
+        """Find the jobs with a provider reference."""
         return self._keys(BY_REFERENCE, "provider_ref", ref, limit)
 
     def by_status(
@@ -71,6 +77,7 @@ class JobIndex:
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[JobListEntry]:
+        """Yield the jobs in these statuses lazily, by the time that each entered its status."""
         parts = (
             self._query_partition(name, since, until, oldest_first=oldest_first)
             for name in _partition_names(statuses)
@@ -78,6 +85,7 @@ class JobIndex:
         return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
+        """Count the jobs that entered these statuses since then, up to `limit`."""
         counted = 0
         for name in _partition_names(statuses):
             start: dict[str, Any] = {}

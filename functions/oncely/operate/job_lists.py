@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from oncely.core.due import due_action
 from oncely.core.errors import InvalidRequestError
@@ -21,6 +21,10 @@ from oncely.core.text import format_time, parse_time
 from oncely.history.lines import JobListEntry
 from oncely.operate.job_index import JobIndex
 from oncely.reconcile.due_index import DueEntry, DueIndex
+
+if TYPE_CHECKING:
+    from oncely.history.s3_reader import HistoryFinishedJobs
+    from oncely.operate.job_index import JobIndex
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -90,9 +94,9 @@ ALL_ROWS: Final = RowFilter()
 class JobLists:
     """An index for each status, and the history for done jobs. Never scans the table."""
 
-    job_index: JobIndex
+    job_index: "JobIndex"
     due_index: DueIndex
-    finished_jobs: FinishedJobs
+    finished_jobs: "HistoryFinishedJobs"
     clock: Clock
 
     def entries(

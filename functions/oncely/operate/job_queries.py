@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.registry import ContractRegistry
@@ -24,7 +24,6 @@ from oncely.operate.job_lists import (
     ALL_ROWS,
     IN_PROGRESS,
     LISTS,
-    FinishedJobs,
     JobLists,
     ListCursor,
     RowFilter,
@@ -33,6 +32,10 @@ from oncely.operate.job_lists import (
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.verdicts import Verdict, verdicts
 from oncely.reconcile.due_index import DueIndex
+
+if TYPE_CHECKING:
+    from oncely.history.s3_reader import HistoryFinishedJobs
+    from oncely.operate.job_index import JobIndex
 
 # A long-time customer may have more. Questions are usually about the newest.
 MAX_SEARCH_RESULTS: Final = 50
@@ -113,9 +116,9 @@ class JobQueries:
 
     registry: ContractRegistry
     store: JobStore
-    job_index: JobIndex
+    job_index: "JobIndex"
     due_index: DueIndex
-    finished_jobs: FinishedJobs
+    finished_jobs: "HistoryFinishedJobs"
     clock: Clock
     links: ConsoleLinks = NO_SETTINGS
 

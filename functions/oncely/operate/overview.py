@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.headlines import review_cause
 from oncely.contracts.contract import providers_of
@@ -49,15 +49,6 @@ class Series(StrEnum):
     OLDEST_AGE = "oldest_unresolved_seconds"  # the highest of the hour; the others are sums
 
 
-class HourlyMetrics(Protocol):
-    """The reader of our metrics."""
-
-    def by_hour(
-        self, *, since: datetime, until: datetime
-    ) -> Mapping[Series, Mapping[datetime, float]]:
-        """Return the values by the hour that they begin in. Hours without any are left out."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class QueuedMessages:
     """The messages of a queue, as SQS estimates them."""
@@ -66,13 +57,6 @@ class QueuedMessages:
     waiting: int
     in_flight: int  # received and not yet acknowledged
     delayed: int
-
-
-class QueueDepths(Protocol):
-    """The reader of queue depths."""
-
-    def depths(self) -> Sequence[QueuedMessages]:
-        """Return the depth of each queue of the jobs, of the dead letters and of the rejects."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,6 @@
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class UserDirectory(Protocol):
-    """The users of the admin page, as they are now. A token shows them as they signed in."""
-
-    def groups(self, user: str) -> frozenset[str]:
-        """The groups of a user. Empty if the user is disabled or was deleted."""
 
 
 @dataclass(frozen=True)

@@ -2,33 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidRequestError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_type
 from oncely.core.text import support_line
-from oncely.operate.job_index import JobIndex
 from oncely.operate.job_queries import MAX_SEARCH_RESULTS, JobQueries, SearchResults
-from oncely.operate.set_up_table import IdentityTable
 from oncely.plugins.ledger import HasLedger, PaymentOwner
 from oncely.plugins.provider import AnyProvider
+
+if TYPE_CHECKING:
+    from oncely.ports import Ports
 
 _NOT_ASKED: Final = (
     "No job has this id in its row, and it is not an id or email that a payment provider knows."
 )
-
-
-class SearchPorts(Dependencies, Protocol):
-    """What a search at the providers reads."""
-
-    @property
-    def job_index(self) -> JobIndex: ...
-    @property
-    def table_identity(self) -> IdentityTable: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +27,7 @@ class ProviderSearch:
     """Asks each configured payment provider, with the read-only API key if there is one."""
 
     registry: ContractRegistry
-    ports: SearchPorts
+    ports: "Ports"
     queries: JobQueries
 
     def search(self, text: str) -> SearchResults:

@@ -1,15 +1,17 @@
 """Rejected messages: what was wrong with each."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
 from oncely.core.schedule import Clock
 from oncely.core.text import format_time, mask_emails, support_line
+
+if TYPE_CHECKING:
+    from oncely.operate.s3_rejects import S3Archive
 
 DEFAULT_WINDOW: Final = timedelta(days=7)
 MAX_REJECTS: Final = 200
@@ -26,28 +28,6 @@ class StoredReject:
     body: str
     reason: str
     queue: str
-
-
-class StoredRejects(Protocol):
-    """The reader of rejected messages."""
-
-    def recent_rejects(self, *, since: datetime, until: datetime, limit: int) -> list[StoredReject]:
-        """Return the messages that were rejected in this time, the latest first."""
-
-    def read_reject(self, name: str) -> StoredReject | None:
-        """Return one message. Returns None if there is none of this name."""
-
-    def count_rejects(self, *, since: datetime, until: datetime, limit: int) -> int:
-        """Count the messages that were rejected in this time, without reading them."""
-
-    def job_rejects(self, job_key: str, *, limit: int) -> list[StoredReject]:
-        """Return the rejected messages of this job, latest first."""
-
-    def resent(self, names: Collection[str]) -> frozenset[str]:
-        """Return which of these messages were resent."""
-
-    def reserve_resend(self, name: str, *, actor: str) -> bool:
-        """Record that a message is resent. Returns False if that is already recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +57,7 @@ class RejectedMessages:
     """Lists rejected messages."""
 
     registry: ContractRegistry
-    rejects: StoredRejects
+    rejects: "S3Archive"
     clock: Clock
 
     def recent(self, *, since: datetime | None = None, limit: int) -> list[RejectView]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.errors import UnreadableRowError
 from oncely.core.job_row import JobRow
 from oncely.core.results import Created, ForgedRow, Swapped
@@ -18,7 +19,6 @@ from oncely.history.erasure_log import ErasedJobs, erase_restored
 from oncely.history.lines import HistoryLine
 from oncely.history.restore import is_unreadable, park_copied_row, restore_row
 from oncely.history.row_scan import RowScan
-from oncely.operate.set_up_table import IdentityTable
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ ReportProgress = Callable[[Declaration], None]
 class ProofRestorer:
     """The two ways to unblock a table that does not match its identity item."""
 
-    table: IdentityTable
+    table: DynamoTableIdentity
     store: JobStore
     scan: RowScan
     history: HistoryReader

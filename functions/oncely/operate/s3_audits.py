@@ -28,6 +28,7 @@ class S3AuditReports:
     bucket: str
 
     def save_audit(self, audit: StoredAudit, lines: Sequence[Mapping[str, Json]]) -> None:
+        """Write a report, or replace the one of the same period and number."""
         with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             self.client.put_object(
                 Bucket=self.bucket,
@@ -37,6 +38,7 @@ class S3AuditReports:
             )
 
     def recent_audits(self, *, limit: int) -> list[StoredAudit]:
+        """Return the newest report of each of the latest periods, the latest period first."""
         with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=PREFIX
@@ -49,6 +51,7 @@ class S3AuditReports:
         return [newest[period] for period in sorted(newest, reverse=True)][:limit]
 
     def read_audit(self, name: str) -> list[dict[str, Json]] | None:
+        """Return the lines of a report. Returns None if there is none of this name."""
         if _parse(name) is None:
             return None
         key = f"{PREFIX}{name}{_SUFFIX}"

@@ -35,12 +35,15 @@ class S3Archive:
     bucket: str
 
     def recent_rejects(self, *, since: datetime, until: datetime, limit: int) -> list[StoredReject]:
+        """Return the messages that were rejected in this time, the latest first."""
         return [self._read(key, at) for key, at in self._newest(since, until, limit)]
 
     def count_rejects(self, *, since: datetime, until: datetime, limit: int) -> int:
+        """Count the messages that were rejected in this time, without reading them."""
         return len(self._newest(since, until, limit))
 
     def read_reject(self, name: str) -> StoredReject | None:
+        """Return one message. Returns None if there is none of this name."""
         if not _NAME.fullmatch(name):
             return None
         key = f"{_PREFIX}{name}{_SUFFIX}"
@@ -50,6 +53,7 @@ class S3Archive:
         return next((self._read(key, at) for at in times), None)
 
     def job_rejects(self, job_key: str, *, limit: int) -> list[StoredReject]:
+        """Return the rejected messages of this job, latest first."""
         with translated("the archive", name=self.bucket, check=BUCKET_CHECK):
             listed = self.client.list_objects_v2(
                 Bucket=self.bucket, Prefix=f"{_BY_JOB}{_digest(job_key)}/", MaxKeys=limit
@@ -62,12 +66,14 @@ class S3Archive:
         return [one for one in map(self.read_reject, names) if one is not None]
 
     def resent(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of these messages were resent."""
         days = {name[:10] for name in names if _NAME.fullmatch(name)}
         one = next(iter(names)) if len(names) == 1 else ""
         keys = (key for day in days for key, _ in self._list(f"{_RESENT}{one or f'{day}/'}"))
         return frozenset(names) & {key.removeprefix(_RESENT) for key in keys}
 
     def reserve_resend(self, name: str, *, actor: str) -> bool:
+        """Record that a message is resent. Returns False if that is already recorded."""
         if not _NAME.fullmatch(name):
             return False
         with translated("the archive", name=self.bucket, check=BUCKET_CHECK):

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oncely.core.errors import OncelyError
-from oncely.core.table_guard import TableInspector
 from oncely.core.table_identity import TableIdentity
+
+if TYPE_CHECKING:
+    from oncely.core.deployment_identity import DynamoTableIdentity
 
 # Names of a plan: the deployment of the rows, and the job table.
 DEPLOYMENT: Final = "deployment"
@@ -24,15 +26,6 @@ class SetupResult(StrEnum):
 
 class IdentityChangedError(OncelyError):
     """The deployment would abandon data."""
-
-
-class IdentityTable(TableInspector, Protocol):
-    """The job table, with the identity item that only a setup or a restore may write."""
-
-    def is_empty(self) -> bool: ...
-
-    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
-        """Write the item if it is still the one that was read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +48,7 @@ class DeploymentPlan:
 class TableInitializer:
     """Writes the identity item of an empty table. Any other table stays blocked."""
 
-    table: IdentityTable
+    table: "DynamoTableIdentity"
     new_identity: Callable[[], str]
 
     def open_for(self, plan: DeploymentPlan) -> str:

@@ -25,6 +25,7 @@ class SqsQueueDepths:
     queue_urls: Mapping[str, str]  # by short name
 
     def depths(self) -> list[QueuedMessages]:
+        """Return the depth of each queue of the jobs, of the dead letters and of the rejects."""
         return [self._depth(name, url) for name, url in self.queue_urls.items()]
 
     def _depth(self, name: str, url: str) -> QueuedMessages:
