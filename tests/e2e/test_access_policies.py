@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely.cli.stack_connection import StackConnection, StackSelector
 from oncely.history.erasure_log import Person
 from oncely_local.account import STACK_NAME
 from oncely_local.engine import REPOSITORY
@@ -59,7 +59,7 @@ def test_eraser_erases_with_its_policies(
     # The command itself waits for 3 minutes between the two steps.
     for name, value in eraser.items():
         monkeypatch.setenv(name, value)
-    service = AwsStackConnection(StackSelector(stack=STACK_NAME)).app.eraser
+    service = StackConnection(StackSelector(stack=STACK_NAME)).app.eraser
     person = Person.parse("customer_erased", ["hubspot:4419"])
     done = service.erase_tables(person, actor="ada")
     done = service.erase_archive(person, done, actor="ada")

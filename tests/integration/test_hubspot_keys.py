@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely.cli.stack_connection import StackConnection, StackSelector
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.api_key import check_api_key
 from oncely.providers.hubspot.paths import CONTACTS
@@ -49,8 +49,8 @@ def test_api_key_check_is_inconclusive_when_unreachable() -> None:
 def test_api_key_is_checked_at_hubspot_of_stack(
     sandbox: ShippedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = AwsStackConnection(StackSelector())
-    monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})
+    place = StackConnection(StackSelector())
+    monkeypatch.setattr(StackConnection, "outputs", {"HubspotApiBase": sandbox.url})
 
     asked = place.check_api_key(HUBSPOT, "pat-test-1")
     assert asked is not None

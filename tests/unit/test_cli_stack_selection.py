@@ -23,7 +23,7 @@ from oncely.app import App
 from oncely.cli import local_stack
 from oncely.cli.errors import describe_aws_error
 from oncely.cli.local_stack import STATE_FILE, LocalState
-from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely.cli.stack_connection import StackConnection, StackSelector
 from oncely_local.engine import REPOSITORY
 from tests.support.cli import FakeStackConnection, run_cli, selector_for
 
@@ -103,7 +103,7 @@ def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> N
         "cloudformation", "eu-west-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
+    monkeypatch.setattr(StackConnection, "client", lambda _self, _service: client)
 
     with Stubber(client) as stub:
         missing = "Stack with id Oncely-dev does not exist"
@@ -126,9 +126,9 @@ def test_stack_knows_options_for_printed_commands(
     monkeypatch: pytest.MonkeyPatch, where: StackSelector, options: str
 ) -> None:
     monkeypatch.delenv("ONCELY_STACK", raising=False)
-    assert AwsStackConnection(where).cli_options == options
+    assert StackConnection(where).cli_options == options
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
-    assert AwsStackConnection(StackSelector(stack="Oncely-prod")).cli_options == ""
+    assert StackConnection(StackSelector(stack="Oncely-prod")).cli_options == ""
 
 
 def test_missing_credentials_are_reported_without_traceback() -> None:
@@ -221,7 +221,7 @@ def test_project_names_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ONCELY_STACK", raising=False)
 
-    project, other = (AwsStackConnection(StackSelector(stack=one)) for one in (None, "Shop-prod"))
+    project, other = (StackConnection(StackSelector(stack=one)) for one in (None, "Shop-prod"))
 
     assert (project.name, project.cli_options) == ("Shop-dev", "")
     assert (other.name, other.cli_options) == ("Shop-prod", " --stack Shop-prod")

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.health_checks.gates import check_gates
@@ -59,7 +60,7 @@ def test_gates_shows_open_circuit_and_nothing_held() -> None:
 
 
 def test_doctor_warns_about_pauses_and_open_circuits() -> None:
-    connection = FakeStackConnection()
+    connection: Any = FakeStackConnection()
     deployed = DeployedStack(connection, START + timedelta(hours=2))
     assert {one.status for one in check_gates(deployed)} == {"ok"}
 
@@ -75,7 +76,7 @@ def test_doctor_warns_about_pauses_and_open_circuits() -> None:
 
 
 def test_doctor_names_gate_that_cannot_be_read() -> None:
-    connection = FakeStackConnection()
+    connection: Any = FakeStackConnection()
     forged = Item({"gate": {"S": "stripe:effects"}, "opened_at": {"S": "yesterday"}})
     connection.world.aws.dynamodb.tables[GATES]["stripe:effects",] = forged
     *_, found = check_gates(DeployedStack(connection, START))

@@ -1,7 +1,7 @@
 """A job's own settings: declared by its contract, the same in functions and in commands."""
 
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pytest
 from pydantic import Field
@@ -103,7 +103,7 @@ def test_command_has_settings_of_stack_and_own_address() -> None:
     [("t_7", "ok", "complete"), ("", "broken", "REPORT_TEMPLATE: Field required")],
 )
 def test_doctor_checks_settings(template: str, status: str, message: str) -> None:
-    connection = FakeStackConnection(outputs={**OUTPUTS, "ReportTemplateSetting": template})
+    connection: Any = FakeStackConnection(outputs={**OUTPUTS, "ReportTemplateSetting": template})
 
     (finding,) = check_job_settings(DeployedStack(connection, NOW, JOBS))
 

@@ -11,7 +11,6 @@ import typer
 
 from oncely.cli.errors import usage_error
 from oncely.cli.stack_connection import (
-    AwsStackConnection,
     StackConnection,
     StackSelector,
 )
@@ -60,7 +59,7 @@ def with_stack(command: Callable[Concatenate[StackConnection, P], None]) -> Call
     def wrapper(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401  # what typer parsed
         selector = StackSelector(**{name: given.pop(name) for name in _OPTIONS})
         # A test passes its own opener.
-        open_stack: StackOpener = ctx.obj or AwsStackConnection
+        open_stack: StackOpener = ctx.obj or StackConnection
         command(open_stack(selector), **given)  # type: ignore[call-arg]  # typer passes them by name
 
     own = list(inspect.signature(command).parameters.values())[1:]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.local_stack import LocalState
@@ -34,35 +34,7 @@ class StackSelector:
     local: bool = False
 
 
-class StackConnection(Protocol):
-    """What commands need from a stack."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def cli_options(self) -> str:
-        """The options for a printed command to reach this stack, such as ` --local`, or ``."""
-
-    @property
-    def is_local(self) -> bool: ...
-
-    @property
-    def outputs(self) -> Mapping[str, str]: ...
-
-    def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        ...
-
-    @property
-    def app(self) -> "App": ...
-
-    def provider_settings(self, plugin: "AnyProvider") -> "ProviderSettings": ...
-
-    def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
-        """Check an API key with its provider. Returns None if the provider has no check."""
-
-
-class AwsStackConnection:
+class StackConnection:
     """A deployed stack. Everything is read once, on first use."""
 
     def __init__(self, selector: StackSelector) -> None:
@@ -77,6 +49,7 @@ class AwsStackConnection:
 
     @property
     def cli_options(self) -> str:
+        """The options for a printed command to reach this stack, such as ` --local`, or ``."""
         if self._local is not None:
             return " --local"
         selector = self.selector
@@ -135,6 +108,7 @@ class AwsStackConnection:
         return settings_from_outputs(plugin, self.outputs)
 
     def check_api_key(self, plugin: "AnyProvider", key: str) -> "ApiKeyCheck | None":
+        """Check an API key with its provider. Returns None if the provider has no check."""
         return plugin.check_api_key(key, self.provider_settings(plugin))
 
     def _stack_not_found(self) -> CommandError:
