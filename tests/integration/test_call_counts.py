@@ -2,10 +2,17 @@
 
 import pytest
 
-from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, InvalidMessage, Waiting
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import (
+    is_conflict,
+    is_duplicate,
+    is_failed,
+    is_finished,
+    is_invalid,
+    waits_for_rows,
+)
 
 READ_ORDER = "GetItem"
 CLAIM = "UpdateItem"
@@ -23,11 +30,11 @@ def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
 def test_new_job_takes_two_calls_and_duplicate_one(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
 
-    assert isinstance(world.run(ping_message("seven")), InvalidMessage)
+    assert is_invalid(world.run(ping_message("seven")))
     assert dynamo.calls.attempts == []
-    assert isinstance(world.run(ping_message()), Finished)
+    assert is_finished(world.run(ping_message()))
     assert dynamo.calls.attempts == [CLAIM, END]
-    assert isinstance(world.run(ping_message()), Duplicate)
+    assert is_duplicate(world.run(ping_message()))
     assert dynamo.calls.attempts == [CLAIM, END, CLAIM]
 
 
@@ -36,25 +43,25 @@ def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture, *, declines:
     world = payment_world(dynamo)
     world.payments.declines = declines
 
-    assert isinstance(world.run(charge_message()), Failed if declines else Finished)
+    assert (is_failed if declines else is_finished)(world.run(charge_message()))
     assert dynamo.calls.attempts == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
     dynamo.calls.reset()
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
     assert dynamo.calls.attempts == [READ_ORDER, CLAIM]
 
 
 def test_conflict_takes_two_reads_and_invalid_message_none(dynamo: DynamoFixture) -> None:
     world = payment_world(dynamo)
-    assert isinstance(world.run(charge_message(card="4242")), InvalidMessage)
+    assert is_invalid(world.run(charge_message(card="4242")))
     assert dynamo.calls.attempts == []
-    assert isinstance(world.run(charge_message(amount=1)), Conflict)
+    assert is_conflict(world.run(charge_message(amount=1)))
     assert dynamo.calls.attempts == [READ_ORDER, "GetItem"]
 
 
 def test_early_message_takes_two_writes_and_its_duplicate_one(dynamo: DynamoFixture) -> None:
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
-    assert isinstance(world.run(charge_message()), Waiting)
+    assert waits_for_rows(world.run(charge_message()))
     assert dynamo.calls.attempts == [READ_ORDER, "PutItem", "UpdateItem"]
     dynamo.calls.reset()
-    assert isinstance(world.run(charge_message()), Waiting)
+    assert waits_for_rows(world.run(charge_message()))
     assert dynamo.calls.attempts == [READ_ORDER, "PutItem"]

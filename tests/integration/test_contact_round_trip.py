@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from oncely.providers.interfaces import CrmRecord
-from oncely.run.outcomes import Finished
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_finished
 
 RESERVED = ("status", "size", "name", "data", "values", "hash", "ttl", "#n0", ":v0", "a.b")
 
@@ -25,7 +25,7 @@ def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
     outcome = world.run({"job": "sync.contact", "v": 1, **source})
 
     stored = world.rows.get("records", {"record_id": "hubspot#4419"})
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert len(odd) == 300
     assert stored is not None
     assert stored["record"] == record
@@ -43,7 +43,7 @@ def test_gone_contact_leaves_no_data_in_any_row(dynamo: DynamoFixture) -> None:
 
     outcome = world.run({**event, "event_id": "2"})
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"result": "gone", "removed_version": 1}
     tables = (dynamo.jobs_table, *dynamo.tables.values())
     rows = [row for name in tables for row in dynamo.admin.scan(TableName=name)["Items"]]

@@ -25,11 +25,11 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration
 from oncely.run.attempt import DecisionWriter
-from oncely.run.outcomes import Duplicate, Finished
 from tests.support.dynamo import DynamoFixture
 from tests.support.erasing import ErasableStack, new_bucket, s3_client
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import charge_message
+from tests.support.outcomes import is_duplicate, is_finished
 
 NAME, EMAIL, ADDRESS = "Änna Tester", "anna.tester@example.org", "1 Elm Street"
 CUSTOMER = "cus_anna"
@@ -67,15 +67,15 @@ def used(stack: ErasableStack) -> ErasableStack:
     add_order(stack, "2001", "cus_bob", "bob@example.org")
     for order_id in (*ORDERS, "2001"):
         customer = "cus_bob" if order_id == "2001" else CUSTOMER
-        assert isinstance(stack.run(charge_message(order_id, customer_id=customer)), Finished)
+        assert is_finished(stack.run(charge_message(order_id, customer_id=customer)))
     receipts = [json.loads(body) for body in stack.publish()]
     assert len(receipts) == 4
     for receipt in receipts:
-        assert isinstance(stack.run(receipt), Finished)
+        assert is_finished(stack.run(receipt))
     add_contact(stack, "4419", firstname=NAME, email=EMAIL, address=ADDRESS)
-    assert isinstance(stack.run(ANNAS_CONTACT), Finished)
+    assert is_finished(stack.run(ANNAS_CONTACT))
     add_contact(stack, "7", firstname="Bob", email="bob@example.org")
-    assert isinstance(stack.run(contact_message("7", "e1")), Finished)
+    assert is_finished(stack.run(contact_message("7", "e1")))
     stack.archive()
     for name, body in REJECTS.items():
         reject = {"body": body, "reason": REJECT_REASONS.get(name, "invalid")}
@@ -157,12 +157,12 @@ def test_replay_is_duplicate_whatever_its_values(used: ErasableStack) -> None:
     charges = len(used.world.payments.charges)
 
     for order_id in ORDERS:
-        assert isinstance(used.run(charge_message(order_id)), Duplicate)
+        assert is_duplicate(used.run(charge_message(order_id)))
         used.world.add_order(order_id, customer_id="cus_other", amount=77)
-        assert isinstance(used.run(charge_message(order_id, amount=77)), Duplicate)
+        assert is_duplicate(used.run(charge_message(order_id, amount=77)))
         receipt = {"job": "receipt.send", "v": 1, "order_id": order_id}
-        assert isinstance(used.run(receipt), Duplicate)
-    assert isinstance(used.run(ANNAS_CONTACT), Duplicate)
+        assert is_duplicate(used.run(receipt))
+    assert is_duplicate(used.run(ANNAS_CONTACT))
 
     assert len(used.world.payments.charges) == charges
 
@@ -242,7 +242,7 @@ def test_open_jobs_are_marked_and_drop_data_when_they_end(used: ErasableStack) -
     assert set(done.marked) == {"payment.charge:order_1005", "sync.contact:hubspot:4419:e2"}
     assert used.jobs()[JobKey("sync.contact:hubspot:4419:e2")].message == waiting
 
-    assert isinstance(used.run(waiting), Finished)
+    assert is_finished(used.run(waiting))
     used.archive()
     left = used.places_of(NAME, EMAIL, ADDRESS)
     assert left - set(KEPT) == set()  # neither the job nor the record that it would import

@@ -19,10 +19,10 @@ from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.tables import REQUESTED_INDEX
 from oncely.ports import Ports
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import Finished, Waiting
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.orders import order_row, refund_request
+from tests.support.outcomes import is_finished, waits_for_rows
 
 COLUMNS: Final = {
     "order_id": "id",
@@ -129,7 +129,7 @@ def test_order_is_charged_through_mapped_columns(dynamo: DynamoFixture) -> None:
     rows = mapped_rows(dynamo, table)
     world = InMemoryStack(store=rows.ports.job_store(), rows=rows)
 
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
     [charge] = world.payments.charges
     after = read_order(dynamo, table)
@@ -169,8 +169,8 @@ def test_refund_is_authorized_through_mapped_columns(dynamo: DynamoFixture) -> N
     world = InMemoryStack(store=rows.ports.job_store(), rows=rows)
     world.run(charge_message())
 
-    assert isinstance(world.run(refund_message("rma_2")), Waiting)
-    assert isinstance(world.run(refund_message("rma_1")), Finished)
+    assert waits_for_rows(world.run(refund_message("rma_2")))
+    assert is_finished(world.run(refund_message("rma_1")))
 
     assert world.payments.refunded("ch_1") == 800
     evidence = world.job("payment.refund:order_18452:rma_1").evidence

@@ -116,7 +116,7 @@ def test_worker_frozen_in_create_never_confirms(rig: WorkerHarness, worker: Paus
     create = rig.sandbox.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     freeze_during(worker, create)
 
-    assert worker.thaw() == "NotAttempted"
+    assert worker.thaw() == "nothing sent"
     assert count_confirms(rig) == 0
     assert rig.world().job(KEY).status is Status.READY
     reconcile_job(rig)
@@ -133,7 +133,7 @@ def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, f
     reconcile_job(rig)
     before, requests = rig.dynamo.row(KEY), rig.sandbox.ledger.requests
 
-    assert worker.thaw() == "OwnershipLost"
+    assert worker.thaw() == "ownership lost"
     assert rig.sandbox.ledger.requests == requests
     assert count_confirms(rig) == len(rig.sandbox.stripe.ledger.charges_for(KEY)) == 1
     assert rig.dynamo.row(KEY) == before
@@ -141,7 +141,7 @@ def test_frozen_worker_loses_its_job(rig: WorkerHarness, worker: PausedWorker, f
 
 def test_worker_frozen_after_claim_sends_nothing(rig: WorkerHarness, worker: PausedWorker) -> None:
     freeze_after_claim(worker)
-    assert worker.thaw() == "NotAttempted"
+    assert worker.thaw() == "nothing sent"
     assert (rig.sandbox.ledger.requests, rig.world().job(KEY).attempts) == ((), 0)
     reconcile_job(rig)
 
@@ -151,7 +151,7 @@ def test_late_worker_agrees_with_reconciler(rig: WorkerHarness, worker: PausedWo
     freeze_during(worker, confirm)
     reconcile_job(rig)
 
-    assert worker.thaw() == "OwnershipLost"
+    assert worker.thaw() == "ownership lost"
     job = rig.world().job(KEY)
     assert (job.status, job.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert "a late worker (claim 1) reports: charged" in job.evidence[-1].reason

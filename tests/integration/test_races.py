@@ -23,7 +23,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.results import Claimed, ClaimFailed, Created
 from oncely.providers.stripe.payments import StripePayments
-from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
+from oncely.run.outcomes import Duplicate, LeasedElsewhere, NotRun, NotRunCause, RunOutcome
 from oncely.run.run_job import JobRunner
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
@@ -31,6 +31,7 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeMessageSender, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.load_size import choose_size
+from tests.support.outcomes import is_duplicate, is_finished
 from tests.support.shipped_sandbox import ShippedSandbox
 
 WORKERS = choose_size(8, full=16)
@@ -76,7 +77,7 @@ class RacingWorker:
         try:
             return self._runner.run(json.dumps(message), deadline=deadline)
         except Exception as error:  # noqa: BLE001  # an outcome like any other, as in a batch
-            return InternalError(error)
+            return NotRun(cause=NotRunCause.ERROR, error=error)
 
 
 def deliver_concurrently(
@@ -97,11 +98,10 @@ def deliver_concurrently(
 
 
 def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
-    counts = Counter(type(outcome) for outcome in outcomes)
-    assert counts.keys() <= {Finished, Duplicate, LeasedElsewhere}
-    assert counts[Finished] == jobs
+    assert all(is_finished(one) or isinstance(one, Duplicate | LeasedElsewhere) for one in outcomes)
+    assert sum(is_finished(one) for one in outcomes) == jobs
     # At least the last delivery is an ordinary duplicate.
-    assert counts[Duplicate] >= jobs
+    assert sum(is_duplicate(one) for one in outcomes) >= jobs
 
 
 @pytest.mark.mass

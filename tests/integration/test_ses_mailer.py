@@ -23,12 +23,12 @@ from oncely.providers.interfaces import Email, Mailer
 from oncely.providers.ses import SES
 from oncely.providers.ses.events import job_tag
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
-from oncely.run.outcomes import Finished
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import SENDER, ses_client, ses_mailer
+from tests.support.outcomes import is_finished
 from tests.support.shipped_sandbox import ShippedSandbox
 from tests.support.tls import busy_server, untrusted_server
 
@@ -165,7 +165,7 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ShippedSandb
 
     assert metrics == [CREDENTIALS_REJECTED] * 3
     assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
-    assert isinstance(world.run(receipt), Finished)
+    assert is_finished(world.run(receipt))
     assert len(sandbox.ses.ledger.mails) == 1
     assert world.alerts.sent == []  # one alarm for all receipts, and no alert for each
 

@@ -23,9 +23,10 @@ from oncely.core.lifecycle import Status
 from oncely.core.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
-from oncely.run.outcomes import Failed, Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_failed, is_finished
 from tests.support.shipped_sandbox import ShippedSandbox
 
 CREATE = "/v1/payment_intents"
@@ -317,7 +318,7 @@ def test_run_at_stripe_pays_order_once(sandbox: ShippedSandbox, provider: Stripe
     world = stripe_world(provider)
 
     outcomes = [world.run(charge_message()) for _ in range(3)]
-    assert isinstance(outcomes[0], Finished)
+    assert is_finished(outcomes[0])
     charged = sandbox.stripe.ledger.charges_for("18452")
     assert [one.charge_id for one in charged] == [world.order()["charge_id"]]
     assert charged[0].metadata["job_key"] == KEY
@@ -327,11 +328,11 @@ def test_decline_cancels_payment_first(sandbox: ShippedSandbox, provider: Stripe
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 
     first = world.run(charge_message())
-    assert isinstance(first, Failed)
+    assert is_failed(first)
     assert first.result["code"] == "card_declined"
     assert [intent.status for intent in sandbox.stripe.ledger.intents] == ["canceled"]
     world.add_order(payment_method="pm_card_visa", status="payment_failed")
-    assert isinstance(world.run(charge_message(attempt=2)), Finished)
+    assert is_finished(world.run(charge_message(attempt=2)))
     assert sorted(intent.status for intent in sandbox.stripe.ledger.intents) == [
         "canceled",
         "succeeded",

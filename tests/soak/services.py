@@ -17,11 +17,12 @@ from oncely.contracts.settings import Settings, queue_env_var
 from oncely.core.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
+from oncely.handlers.telemetry import signal_for
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.ports import Ports
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
-from oncely.run.outcomes import Failed, Finished
+from oncely.run.outcomes import Ended
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
@@ -59,7 +60,7 @@ class SoakServices:
         )
         self._delete_messages(url, {one.delivery.receipt for one in worked if one.acked})
         self._publish(worked)
-        return Counter(type(one.outcome).__name__ for one in worked)
+        return Counter(signal_for(one.outcome).event for one in worked)
 
     def sweep(self) -> Counter[str]:
         # Without leases: overlapping sweeps are harmless, and clocks differ.
@@ -93,7 +94,7 @@ class SoakServices:
     def _publish(self, processed: list[ProcessedDelivery]) -> None:
         """Publish an ended job, as the stream does. The reconciler finds what it misses."""
         for one in processed:
-            if isinstance(one.outcome, Finished | Failed):
+            if isinstance(one.outcome, Ended):
                 with suppress(*ENGINE_ERRORS):
                     self._app.publisher.publish(one.outcome.job_key)
 

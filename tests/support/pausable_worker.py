@@ -14,6 +14,7 @@ import pytest
 
 from oncely.app import app_from_env
 from oncely.core import profiles
+from oncely.handlers.telemetry import signal_for
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
 from oncely.run import attempt, claim_request
@@ -55,7 +56,7 @@ def main(body: str) -> None:
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
     clock = app.ports.clock
     runner = replace(app.job_runner, store=store, guard=FakeTableGuard())
-    signal(type(runner.run(body, deadline=clock.now() + DEADLINE)).__name__)
+    signal(signal_for(runner.run(body, deadline=clock.now() + DEADLINE)).event)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Jobs, claims, policies and outcomes. A test sets only the fields it is about."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -8,30 +9,21 @@ from oncely.core.claims import Claim
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from oncely.run.outcomes import (
-    AwaitingResolution,
-    Cancelled,
-    Conflict,
-    Continued,
     Duplicate,
-    Failed,
-    Finished,
-    Held,
-    InternalError,
-    InvalidMessage,
+    Ended,
     LeasedElsewhere,
     NeedsReview,
-    NotAttempted,
-    NotStarted,
+    NotRun,
+    NotRunCause,
     OwnershipLost,
-    RowMissing,
+    Parked,
+    RejectCause,
+    Rejected,
     RunOutcome,
-    Scheduled,
-    TableFenced,
     Unknown,
-    Waiting,
 )
 from tests.support.fakes import START
 
@@ -104,35 +96,35 @@ def make_entry(**changes: object) -> EvidenceEntry:
 
 _JOB_FIELDS: Final[dict[str, Any]] = {"job_key": KEY, "job_type": "payment.charge"}
 
-OUTCOMES: Final[tuple[RunOutcome, ...]] = (
-    Finished(**_JOB_FIELDS, result={"charge_id": "ch_1"}),
-    Failed(**_JOB_FIELDS, reason="declined", result={}),
-    Cancelled(**_JOB_FIELDS, reason="ordered twice"),
-    Duplicate(**_JOB_FIELDS, status=Status.FINISHED, result={"charge_id": "ch_1"}),
-    Unknown(**_JOB_FIELDS, reason="timeout"),
-    NeedsReview(**_JOB_FIELDS, reason="two were found"),
-    AwaitingResolution(**_JOB_FIELDS, status=Status.UNKNOWN),
-    LeasedElsewhere(**_JOB_FIELDS, until=NOW + timedelta(seconds=60)),
-    NotAttempted(**_JOB_FIELDS, until=NOW + timedelta(seconds=15), reason="connection refused"),
-    Waiting(
-        **_JOB_FIELDS,
-        until=NOW + timedelta(seconds=5),
-        reason="waits for an order",
-        row_resends=False,
+OUTCOMES: Final[Mapping[str, RunOutcome]] = {
+    "finished": Ended(
+        **_JOB_FIELDS, status=Status.FINISHED, reason="charged", result={"charge_id": "ch_1"}
     ),
-    Held(
-        **_JOB_FIELDS,
-        until=NOW + timedelta(seconds=10),
-        reason="stripe has not responded since 03:00",
-        row_resends=False,
+    "failed": Ended(**_JOB_FIELDS, status=Status.FAILED, reason="declined", result={}),
+    "cancelled": Ended(**_JOB_FIELDS, status=Status.CANCELLED, reason="ordered twice", result={}),
+    "unknown": Unknown(**_JOB_FIELDS, reason="timeout"),
+    "needs review": NeedsReview(**_JOB_FIELDS, reason="two were found"),
+    "duplicate": Duplicate(**_JOB_FIELDS, status=Status.FINISHED, result={"charge_id": "ch_1"}),
+    "awaits resolution": Duplicate(**_JOB_FIELDS, status=Status.UNKNOWN, result={}),
+    "leased": LeasedElsewhere(**_JOB_FIELDS, until=NOW + timedelta(seconds=60)),
+    "ownership lost": OwnershipLost(**_JOB_FIELDS, reason="overtaken"),
+    **{
+        str(kind): Parked(
+            **_JOB_FIELDS,
+            until=NOW + timedelta(seconds=15),
+            kind=kind,
+            reason=f"it waits for the {kind}",
+            redeliver=True,
+        )
+        for kind in WaitKind
+    },
+    **{
+        str(cause): Rejected(**_JOB_FIELDS, cause=cause, reason=f"rejected: {cause}")
+        for cause in RejectCause
+    },
+    "no_time": NotRun(**_JOB_FIELDS, cause=NotRunCause.NO_TIME),
+    "table_blocked": NotRun(
+        **_JOB_FIELDS, cause=NotRunCause.TABLE_BLOCKED, reason="the job table was restored"
     ),
-    Scheduled(**_JOB_FIELDS, until=NOW + timedelta(days=1)),
-    Continued(**_JOB_FIELDS, progress={"page": 3}, sent=True),
-    OwnershipLost(**_JOB_FIELDS, reason="overtaken"),
-    RowMissing(**_JOB_FIELDS, reason="its row is gone, and now: charged"),
-    NotStarted(**_JOB_FIELDS),
-    TableFenced(**_JOB_FIELDS, reason="the job table was restored"),
-    Conflict(**_JOB_FIELDS, reason="other amount"),
-    InvalidMessage("no JSON"),
-    InternalError(RuntimeError("no table")),
-)
+    "error": NotRun(cause=NotRunCause.ERROR, error=RuntimeError("no table")),
+}

@@ -25,9 +25,9 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.reconcile.lookup_effect import lookup_effect
-from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from tests.support.fakes import START, FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import awaits_resolution, is_failed, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount
 from tests.unit.errand_contract import MESSAGE, make_errand
@@ -62,7 +62,7 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result["charge_id"] == "ch_1"
     assert world.payments.charges == ["pi_1"]
     assert world.job(KEY).provider_ref == "pi_1"
@@ -71,7 +71,7 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
 def test_replay_continues_with_prepared_payment() -> None:
     world = world_after_restore(payments_charged_before(execute=ProviderFault.REFUSED_CONNECTION))
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert [*world.payments.intents] == ["pi_1"]
     assert world.payments.charges == ["pi_1"]
 
@@ -80,7 +80,7 @@ def test_replay_continues_with_prepared_payment() -> None:
 def test_new_job_is_looked_up_only_in_replay_window(days: int, lookups: list[str]) -> None:
     world = world_after_restore(StripeAccount())
     world.clock.advance(days=days)
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert [step for step, _ in world.payments.calls] == [*lookups, "prepare", "execute"]
 
 
@@ -109,10 +109,10 @@ def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
 def test_declined_job_fails_on_replay() -> None:
     before = InMemoryStack(deployment="dev", payments=StripeAccount(declines=True))
     before.add_order()
-    assert isinstance(before.run(charge_message()), Failed)
+    assert is_failed(before.run(charge_message()))
     world = world_after_restore(before.payments)
 
-    assert isinstance(world.run(charge_message()), Failed)
+    assert is_failed(world.run(charge_message()))
     assert world.payments.charges == []
 
 
@@ -200,7 +200,7 @@ def test_closing_payment_is_not_charged_after_restore() -> None:
 def test_message_for_restored_row_waits_for_reconciler() -> None:
     world = world_after_restore(payments_charged_before())
     add_restored_row(world)
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
 
 
 def test_restored_row_is_looked_up_after_replay_window() -> None:

@@ -22,10 +22,11 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import Conflict, NeedsReview, Waiting
+from oncely.run.outcomes import NeedsReview, Rejected
 from oncely.testing.rows import JobRows
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, waits_for_rows
 from tests.unit.samples import make_job
 
 LIMITS = AlertLimits()
@@ -53,7 +54,7 @@ def send_unpayable(world: InMemoryStack, number: int = FLOOD) -> None:
 def send_conflicting(world: InMemoryStack, number: int = FLOOD) -> None:
     for order in range(number):
         world.add_order(f"{order}")
-        assert isinstance(world.run(charge_message(f"{order}", amount=order + 1)), Conflict)
+        assert is_conflict(world.run(charge_message(f"{order}", amount=order + 1)))
 
 
 @pytest.mark.parametrize("flood", [send_unpayable, send_conflicting])
@@ -76,7 +77,7 @@ def test_flood_of_one_kind_sends_ten_alerts_and_one_digest(flood: object) -> Non
 def test_early_messages_without_orders_end_in_one_digest() -> None:
     world = InMemoryStack()
     for order in range(100):
-        assert isinstance(world.run(charge_message(f"never-{order}")), Waiting)
+        assert waits_for_rows(world.run(charge_message(f"never-{order}")))
     for _ in range(40):
         sweep(world)
         world.clock.time += timedelta(minutes=1)
@@ -145,10 +146,10 @@ def test_digest_names_count_time_reason_examples_and_command() -> None:
 def test_repeated_conflict_of_one_job_alerts_once(world: InMemoryStack) -> None:
     for _ in range(5):
         outcome = world.run(charge_message(amount=1))
-        assert isinstance(outcome, Conflict)
+        assert is_conflict(outcome)
         assert outcome.alerted
     end_window(world)
-    assert isinstance(world.run(charge_message(amount=1)), Conflict)
+    assert is_conflict(world.run(charge_message(amount=1)))
 
     assert len(world.alerts.sent) == 1
 
@@ -165,8 +166,8 @@ def test_undelivered_conflict_is_alerted_with_its_redelivery(world: InMemoryStac
     world.alerts.fails = False
     again = world.run(charge_message(amount=1))
 
-    assert isinstance(failed, Conflict)
-    assert isinstance(again, Conflict)
+    assert is_conflict(failed)
+    assert is_conflict(again)
     assert (failed.alerted, again.alerted, len(world.alerts.sent)) == (False, True, 1)
 
 
@@ -199,9 +200,9 @@ def due_digests(world: InMemoryStack) -> dict[str, datetime]:
     return JobRows(world.aws.dynamodb, JOBS).due_digests()
 
 
-def run_conflict(world: InMemoryStack) -> Conflict:
+def run_conflict(world: InMemoryStack) -> Rejected:
     outcome = world.run(charge_message(amount=1))
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     return outcome
 
 
@@ -211,7 +212,7 @@ def test_outage_of_budget_sends_the_alert(world: InMemoryStack, broken: str) -> 
     outcome = world.run(charge_message(amount=1))
     send_unpayable(world, 1)
 
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert outcome.alerted
     assert len(world.alerts.sent) == 2
 

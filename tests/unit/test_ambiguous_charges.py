@@ -2,10 +2,11 @@
 
 import pytest
 
-from oncely.core.lifecycle import Status
-from oncely.run.outcomes import AwaitingResolution, Finished, NotAttempted, Unknown
+from oncely.core.lifecycle import Status, WaitKind
+from oncely.run.outcomes import Unknown
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import awaits_resolution, is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
@@ -68,10 +69,10 @@ def test_unsent_effect_returns_attempt_and_message(world: InMemoryStack, step: s
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     assert outcome.until > world.clock.now()
     assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.READY, 0)
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert world.payments.charges == ["pi_1"]
 
 
@@ -80,8 +81,8 @@ def test_rejected_api_key_raises_alarm_without_alert(world: InMemoryStack) -> No
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NotAttempted)
-    assert outcome.credentials_rejected
+    assert is_retried(outcome)
+    assert outcome.kind is WaitKind.SECRET
     assert world.alerts.sent == []
 
 
@@ -118,7 +119,7 @@ def test_charge_needs_review_when_order_is_cancelled(unknown_charge: InMemorySta
     assert job.status is Status.NEEDS_REVIEW
     assert (job.result or {})["charge_id"] == "ch_1"
     assert unknown_charge.order()["status"] == "cancelled"
-    assert isinstance(unknown_charge.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(unknown_charge.run(charge_message()))
 
 
 def test_refunded_charge_needs_review(unknown_charge: InMemoryStack) -> None:
@@ -130,7 +131,7 @@ def test_refunded_charge_needs_review(unknown_charge: InMemoryStack) -> None:
 
 def test_job_is_released_when_time_is_short_before_call(world: InMemoryStack) -> None:
     slow = InterruptingPort(world.payments, "prepare", lambda: world.clock.advance(seconds=50))
-    assert isinstance(world.run(charge_message(), runner=world.runner(provider=slow)), NotAttempted)
+    assert is_retried(world.run(charge_message(), runner=world.runner(provider=slow)))
     assert world.payments.charges == []
 
 

@@ -15,8 +15,8 @@ from oncely.core.keys import MAX_KEY_LENGTH, JobKey
 from oncely.core.row_items import serialize
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import ContactMessage
-from oncely.run.outcomes import InvalidMessage
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_invalid
 from tests.support.worker import BatchHarness, make_delivery
 
 REGISTRY = ContractRegistry(SHIPPED_JOBS)
@@ -285,7 +285,7 @@ def test_poison_message_is_rejected_once_without_run_or_alert(value: str) -> Non
 
     (worked,) = rig.process(make_delivery(contact_body(value)))
 
-    assert isinstance(worked.outcome, InvalidMessage)
+    assert is_invalid(worked.outcome)
     assert len(rig.inbox.rejected) == 1
     assert rig.world.store.get(KEY) is None
     assert rig.world.alerts.sent == []

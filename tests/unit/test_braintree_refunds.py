@@ -26,11 +26,12 @@ from oncely.operate.repair_request import Repaired, RepairOutcome, RepairRequest
 from oncely.plugins.ledger import LedgerEntry
 from oncely.providers.braintree.sandbox import RecordedTransaction, key_error
 from oncely.providers.interfaces import ChargeState, Refund
-from oncely.run.outcomes import Finished, NeedsReview, Waiting
+from oncely.run.outcomes import NeedsReview
 from tests.conformance.payment_harnesses import make_payment
 from tests.support.audited_shop import AuditedShop
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.fakes import FakeClock
+from tests.support.outcomes import is_finished, waits_for_rows
 
 KEY = IdempotencyKey("dev:payment.refund:order_18452:rma_1:refund:1")
 PAYMENT = replace(make_payment("bt_visa"), deployment="dev")
@@ -339,7 +340,7 @@ def test_order_that_has_not_settled_is_refunded_by_a_void() -> None:
     shop = AuditedShop()
     ref = shop.charge("18452", provider="braintree")
 
-    assert isinstance(shop.world.run(shop.world.request_refund()), Finished)
+    assert is_finished(shop.world.run(shop.world.request_refund()))
 
     assert (shop.braintree.status(ref), refund_job(shop).provider_ref) == ("voided", ref)
     assert isinstance(shop.world.run(shop.world.request_refund("rma_2")), NeedsReview)
@@ -380,7 +381,7 @@ def test_sale_that_never_settles_needs_review_after_a_month(
 def test_refund_waits_while_its_order_is_not_paid() -> None:
     shop = AuditedShop()
     shop.world.add_order(payment_provider="braintree")
-    assert isinstance(shop.world.run(shop.world.request_refund()), Waiting)
+    assert waits_for_rows(shop.world.run(shop.world.request_refund()))
     shop.charge("18452", provider="braintree")
     assert shop.world.run_until_idle(refund_job(shop).job_key).status is Status.FINISHED
 

@@ -28,12 +28,13 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.run.outcomes import Cancelled, Duplicate, Finished, RunOutcome
+from oncely.run.outcomes import RunOutcome
 from oncely.run.process_batch import Ack, action_for
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_cancelled, is_duplicate, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
@@ -108,7 +109,7 @@ def test_ready_job_is_cancelled_by_write_of_its_row(world: InMemoryStack) -> Non
 def test_message_of_cancelled_job_is_duplicate(world: InMemoryStack) -> None:
     cancel(enqueued(world))
     outcome = world.run(charge_message())
-    assert isinstance(outcome, Duplicate)
+    assert is_duplicate(outcome)
     assert (outcome.status, outcome.result) == (Status.CANCELLED, RESULT)
     assert action_for(outcome, near_receive_limit=False) == Ack()
     assert world.payments.calls == []
@@ -128,7 +129,7 @@ def test_absent_key_becomes_cancelled_row(world: InMemoryStack) -> None:
     job = world.job(KEY)
     assert (job.status, job.result, job.fence) == (Status.CANCELLED, RESULT, 0)
     assert not job.is_forged
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
     enqueued_again = world.enqueuer().enqueue(charge_message())
     assert (enqueued_again.created, enqueued_again.status) == (False, Status.CANCELLED)
     assert world.payments.calls == []
@@ -191,7 +192,7 @@ def test_open_payment_is_cancelled_first_by_worker(world: InMemoryStack) -> None
         "requires_confirmation",
     )
     done = run_sent(world)
-    assert isinstance(done, Cancelled)
+    assert is_cancelled(done)
     assert action_for(done, near_receive_limit=False) == Ack()
     job = world.job(KEY)
     assert (job.status, job.result and job.result["code"]) == (
@@ -208,7 +209,7 @@ def test_payment_that_succeeded_by_then_is_finished(world: InMemoryStack) -> Non
     with_open_payment(world)
     world.payments.complete("pi_1", status="succeeded")
     cancel(world)
-    assert isinstance(run_sent(world), Finished)
+    assert is_finished(run_sent(world))
     assert world.order()["status"] == "paid"
 
 
@@ -304,7 +305,7 @@ def test_review_that_sent_nothing_is_cancelled() -> None:
     assert isinstance(cancel(world), Repaired)
     assert world.job(KEY).status is Status.CANCELLED
     world.add_order()
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
 
 
 def test_restored_mail_that_may_be_sent_is_not_cancelled() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from oncely.core.effect_outcomes import Declined
 from oncely.core.lifecycle import Status
-from oncely.run.outcomes import Duplicate, Failed, Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate, is_failed, is_finished
 
 KEY = "payment.charge:order_18452"
 
@@ -13,7 +14,7 @@ KEY = "payment.charge:order_18452"
 def test_successful_charge_finishes_job_and_pays_order(world: InMemoryStack) -> None:
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result["charge_id"] == world.order()["charge_id"] == "ch_1"
     assert world.order()["status"] == "paid"
     assert "charge_requested_at" not in world.order()
@@ -25,8 +26,8 @@ def test_successful_charge_finishes_job_and_pays_order(world: InMemoryStack) -> 
 def test_duplicate_message_charges_once_and_repeats_result(world: InMemoryStack) -> None:
     first, second = world.run(charge_message()), world.run(charge_message())
 
-    assert isinstance(first, Finished)
-    assert isinstance(second, Duplicate)
+    assert is_finished(first)
+    assert is_duplicate(second)
     assert second.result == first.result
     assert world.payments.charges == ["pi_1"]
 
@@ -42,7 +43,7 @@ def test_card_declined_on_prepare_fails_order(world: InMemoryStack) -> None:
     # As Braintree does. Stripe declines only a confirmation.
     declined = Declined("card_declined: generic_decline", code="card_declined")
     world.payments.prepare = lambda *_, **__: declined
-    assert isinstance(world.run(charge_message()), Failed)
+    assert is_failed(world.run(charge_message()))
     assert world.order()["status"] == "payment_failed"
     assert "charge_requested_at" not in world.order(), "else every sweep would find it"
 

@@ -13,10 +13,10 @@ from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.gates.rules import Pause, PauseAction, PauseEntry
 from oncely.operate.repair_request import Repaired, RepairRequest
-from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.stored_rows import ARCHIVE
 from tests.unit.samples import KEY
 
@@ -25,7 +25,7 @@ from tests.unit.samples import KEY
 def world(monkeypatch: pytest.MonkeyPatch) -> InMemoryStack:
     world = InMemoryStack()
     world.add_order()
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     world.publisher().publish(KEY)
     monkeypatch.setattr(time, "sleep", lambda seconds: world.clock.advance(seconds=seconds))
     return world

@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.run.outcomes import Conflict, Finished
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, is_finished
 
 KEY = "payment.charge:order_18452"
 OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "customer_8"})
@@ -14,7 +14,7 @@ OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "customer_8"})
 def test_message_that_differs_from_order_conflicts_on_first_run(
     world: InMemoryStack, other: dict[str, object]
 ) -> None:
-    assert isinstance(world.run({**charge_message(), **other}), Conflict)
+    assert is_conflict(world.run({**charge_message(), **other}))
     assert world.store.get(KEY) is None
     assert world.payments.calls == []
     assert world.alerts.sent
@@ -26,7 +26,7 @@ def test_conflicting_message_leaves_ended_job_unchanged(
 ) -> None:
     world.run(charge_message())
     before = world.job(KEY)
-    assert isinstance(world.run({**charge_message(), **other}), Conflict)
+    assert is_conflict(world.run({**charge_message(), **other}))
     assert world.job(KEY) == before
 
 
@@ -42,7 +42,7 @@ def test_changed_order_conflicts_on_takeover(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
     before = world.job(KEY)
 
-    assert isinstance(world.run(charge_message()), Conflict)
+    assert is_conflict(world.run(charge_message()))
     assert world.job(KEY) == before
     assert world.alerts.sent
 
@@ -56,7 +56,7 @@ def test_ready_row_with_other_values_is_not_claimed(world: InMemoryStack) -> Non
     assert world.job(KEY).status == "ready"
     world.add_order(amount=9900)
 
-    assert isinstance(world.run(charge_message()), Conflict)
+    assert is_conflict(world.run(charge_message()))
     assert world.job(KEY).status == "ready"
     assert world.payments.charges == []
 
@@ -65,13 +65,13 @@ def test_ready_row_with_other_values_is_not_claimed(world: InMemoryStack) -> Non
     "same", [{"amount": 1250}, {"currency": "EUR"}, {"customer_id": "customer_7"}, {"attempt": 1}]
 )
 def test_optional_fields_do_not_change_job(world: InMemoryStack, same: dict[str, object]) -> None:
-    assert isinstance(world.run(charge_message()), Finished)
-    assert not isinstance(world.run({**charge_message(), **same}), Conflict)
+    assert is_finished(world.run(charge_message()))
+    assert not is_conflict(world.run({**charge_message(), **same}))
     assert world.payments.charges == ["pi_1"]
 
 
 def test_conflict_reports_failed_alert(world: InMemoryStack) -> None:
     world.alerts.fails = True
     outcome = world.run({**charge_message(), "amount": 9900})
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert not outcome.alerted

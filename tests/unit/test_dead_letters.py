@@ -8,10 +8,10 @@ from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.run.dead_letters import DeadLetterOutcome, HandledDeadLetter
-from oncely.run.outcomes import Finished
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 
 KEY = JobKey("payment.charge:order_18452")
@@ -79,7 +79,7 @@ def test_claim_between_dead_letters_restarts_outage(world: InMemoryStack) -> Non
     world.run(charge_message())
 
     assert outcome(world) is DeadLetterOutcome.RETRY_SCHEDULED
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_invalid_message_goes_to_rejects_queue(world: InMemoryStack) -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from oncely.core.lifecycle import Event, Status
-from oncely.run.outcomes import Duplicate, Failed, Finished, NotAttempted, Unknown
+from oncely.run.outcomes import Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate, is_failed, is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 
 KEY = "payment.charge:order_18452"
@@ -27,12 +28,12 @@ def found_declined(unknown_charge: InMemoryStack) -> InMemoryStack:
 def test_declined_payment_is_closed_before_job_fails(world: InMemoryStack) -> None:
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, Failed)
+    assert is_failed(outcome)
     assert outcome.result["code"] == "card_declined"
     assert world.payments.intents["pi_1"].status == "canceled"
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "lookup", "close"]
     assert world.order()["status"] == "payment_failed"
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
 
 
 @pytest.mark.parametrize("fault", [ProviderFault.TIMEOUT_BEFORE, ProviderFault.TIMEOUT_AFTER])
@@ -53,7 +54,7 @@ def test_unsent_close_is_retried_by_next_run(world: InMemoryStack) -> None:
     row = world.job(KEY)
     job = world.run_until_idle(KEY)
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     assert row.status is Status.READY
     assert row.closing
     assert job.status is Status.FAILED
@@ -70,14 +71,14 @@ def test_decline_found_by_reconciler_is_closed_by_worker(found_declined: InMemor
 
     outcome = world.run(world.outbox.sent.pop())
 
-    assert isinstance(outcome, Failed)
+    assert is_failed(outcome)
     assert outcome.result["code"] == "card_declined"
     assert [step for step, _ in world.payments.calls].count("execute") == 1
 
 
 def test_payment_that_succeeds_after_decline_finishes_job(found_declined: InMemoryStack) -> None:
     found_declined.payments.complete("pi_1", status="succeeded")
-    assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Finished)
+    assert is_finished(found_declined.run(found_declined.outbox.sent.pop()))
     assert found_declined.order()["status"] == "paid"
 
 
@@ -92,4 +93,4 @@ def test_pending_payment_delays_close_until_definite(found_declined: InMemorySta
 
 def test_closing_job_is_closed_after_key_scope_changes(found_declined: InMemoryStack) -> None:
     found_declined.payments.account = "another"
-    assert isinstance(found_declined.run(found_declined.outbox.sent.pop()), Failed)
+    assert is_failed(found_declined.run(found_declined.outbox.sent.pop()))

@@ -11,14 +11,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.operate.timeline import timeline
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import (
-    AwaitingResolution,
-    Conflict,
-    Duplicate,
-    Finished,
-    NeedsReview,
-    Waiting,
-)
+from oncely.run.outcomes import NeedsReview
 from oncely.run.process_batch import Ack, Nack, action_for
 from tests.support.crash_points import (
     CrashingPort,
@@ -27,6 +20,13 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import (
+    awaits_resolution,
+    is_conflict,
+    is_duplicate,
+    is_finished,
+    waits_for_rows,
+)
 
 KEY = "payment.charge:order_18452"
 RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
@@ -66,7 +66,7 @@ def test_early_message_leaves_row_that_says_what_it_waits_for() -> None:
     outcome = world.run(charge_message())
 
     job = world.job(KEY)
-    assert isinstance(outcome, Waiting)
+    assert waits_for_rows(outcome)
     assert (job.status, job.attempts, job.fence) == (Status.READY, 0, 0)
     assert job.last_error == "waits for order 18452 to exist, until 2026-11-16 03:15 UTC"
     headline = world.inspector().get(JobKey(KEY)).headline  # type: ignore[union-attr]  # it is there
@@ -92,7 +92,7 @@ def test_order_that_comes_during_first_wait_is_charged_at_once() -> None:
     world.run(charge_message())
     world.add_order()
     world.clock.time += FIRST_WAIT
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_waits_double_and_review_comes_at_end_of_grace_period() -> None:
@@ -156,7 +156,7 @@ def test_valid_message_takes_job_out_of_review(days: int) -> None:
     world.clock.advance(days=days)
     world.add_order()
 
-    assert isinstance(world.run(charge_message()), Finished), "its age begins anew"
+    assert is_finished(world.run(charge_message())), "its age begins anew"
 
     job = world.job(KEY)
     assert (job.nothing_sent, job.fence) == (False, 1)
@@ -170,13 +170,13 @@ def test_enqueued_message_reaches_worker_of_job_in_review() -> None:
     world.add_order()
     enqueued = world.enqueuer().enqueue(charge_message())
     assert (enqueued.created, enqueued.sent, enqueued.conflict) == (False, True, None)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_message_that_is_still_early_leaves_review_alone() -> None:
     world = world_in_review()
     before = world.job(KEY)
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
     assert world.job(KEY) == before
 
 
@@ -184,7 +184,7 @@ def test_unusable_order_leaves_review_alone() -> None:
     world = world_in_review()
     world.add_order(status="cancelled")
     before = world.job(KEY)
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
     assert world.job(KEY) == before
 
 
@@ -195,7 +195,7 @@ def test_two_messages_take_review_once() -> None:
 
     outcome = world.run(charge_message(), runner=world.runner(store=store))
 
-    assert isinstance(outcome, Duplicate)
+    assert is_duplicate(outcome)
     assert len(world.payments.charges) == 1
 
 
@@ -205,7 +205,7 @@ def test_resubmission_in_review_still_requires_failed_job() -> None:
     sweep_until(world, GRACE + MIN_ROW_WAIT)
     assert world.job(f"{KEY}:2").nothing_sent
     world.add_order()
-    assert isinstance(world.run(charge_message(attempt=2)), Conflict)
+    assert is_conflict(world.run(charge_message(attempt=2)))
     assert world.job(f"{KEY}:2").status is Status.NEEDS_REVIEW
     assert world.payments.calls == []
 
@@ -213,7 +213,7 @@ def test_resubmission_in_review_still_requires_failed_job() -> None:
 def test_receipt_waits_for_payment_and_is_sent_once() -> None:
     world = InMemoryStack()
     world.add_order()
-    assert isinstance(world.run(RECEIPT), Waiting)
+    assert waits_for_rows(world.run(RECEIPT))
     assert "waits for order 18452 to be paid" in str(world.job(RECEIPT_KEY).last_error)
     sweep_until(world, timedelta(hours=3))
 
@@ -231,8 +231,8 @@ def test_receipt_in_review_after_wait_is_sent_once_when_paid() -> None:
     sweep_until(world, timedelta(hours=25), every=10)
     assert world.job(RECEIPT_KEY).nothing_sent
     world.add_order(status="paid", charge_id="ch_1")
-    assert isinstance(world.run(RECEIPT), Finished)
-    assert isinstance(world.run(RECEIPT), Duplicate)
+    assert is_finished(world.run(RECEIPT))
+    assert is_duplicate(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
 
 
@@ -249,7 +249,7 @@ def test_receipt_of_worker_that_died_after_sending_is_never_reopened() -> None:
     job = world.job(RECEIPT_KEY)
     assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, False)
 
-    assert isinstance(world.run(RECEIPT), AwaitingResolution)
+    assert awaits_resolution(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
 
 
@@ -282,7 +282,7 @@ def test_claimed_job_whose_order_is_gone_does_not_wait(world: InMemoryStack) -> 
     assert isinstance(world.run(charge_message()), NeedsReview)
     assert not world.job(KEY).nothing_sent, "it may have a payment that is not confirmed"
     world.add_order()
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
 
 
 def test_forged_mark_reopens_no_job_that_a_worker_claimed() -> None:
@@ -293,7 +293,7 @@ def test_forged_mark_reopens_no_job_that_a_worker_claimed() -> None:
     world.store.jobs[JobKey(KEY)] = forged
     world.add_order()
 
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
     assert (world.job(KEY), world.payments.charges) == (forged, [])
 
 
@@ -324,7 +324,7 @@ def test_dead_letter_review_is_not_reopened() -> None:
     )
     world.store.jobs[JobKey(KEY)] = stranded
     world.add_order()
-    assert isinstance(world.run(charge_message()), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message()))
     assert world.payments.calls == []
 
 

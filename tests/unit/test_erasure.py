@@ -36,11 +36,11 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
 from oncely.operate.job_view import build_view
-from oncely.run.outcomes import Duplicate, Finished, NotAttempted
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import InProcessCrm
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate, is_finished, is_retried
 from tests.unit.samples import KEY, NO_LIMIT, NOW, make_claim, make_job
 
 MARK = "Anna anna@example.org"
@@ -179,7 +179,7 @@ def test_ended_row_without_fingerprint_is_duplicate_by_status(status: Status) ->
 def test_erased_job_is_duplicate_for_producer_and_is_not_sent() -> None:
     world = InMemoryStack()
     world.add_order()
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     world.publisher().publish(KEY)
     world.outbox.sent.clear()
     world.app().eraser.erase_tables(Person.parse("customer_7", []), actor="ada")
@@ -189,7 +189,7 @@ def test_erased_job_is_duplicate_for_producer_and_is_not_sent() -> None:
 
     assert (again.created, again.conflict, again.sent) == (False, None, False)
     assert world.outbox.sent == []
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
 
 
 def test_history_line_of_marked_row_is_proof() -> None:
@@ -376,11 +376,11 @@ def test_import_under_way_does_not_bring_erased_record_back(*, is_stored: bool) 
         assert world.dependencies.table("records").update(write)
 
     world.crm = InterruptingPort(crm, "get_contact", erase)
-    assert isinstance(world.run({**event, "event_id": "1"}), NotAttempted)
+    assert is_retried(world.run({**event, "event_id": "1"}))
 
     outcome = world.run({**event, "event_id": "1"})
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"result": "gone"}
     assert MARK not in str(world.dependencies.table("records").get(key))
     imported = world.dependencies.table("import_events").get({**key, "event_id": "1"})
@@ -403,7 +403,7 @@ def test_erased_record_is_not_pushed() -> None:
     push = {"job": "sync.push", "v": 1, "target": "hubspot", **key}
     for version in (7, 8):
         outcome = world.run({**push, "version": version})
-        assert isinstance(outcome, Finished)
+        assert is_finished(outcome)
         assert outcome.result["gone"] is True
     assert world.crm.writes.total() == 0
     assert world.outbox.sent == []
@@ -424,8 +424,8 @@ def test_push_that_ends_after_erasure_writes_nothing_into_record() -> None:
             return pushed
 
     world.crm = ErasedMeanwhile()
-    assert isinstance(
-        world.run({"job": "sync.push", "v": 1, "target": "hubspot", **key, "version": 7}), Finished
+    assert is_finished(
+        world.run({"job": "sync.push", "v": 1, "target": "hubspot", **key, "version": 7})
     )
     left = world.dependencies.table("records").get(key)
     assert left is not None

@@ -26,11 +26,11 @@ from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges
-from oncely.run.outcomes import Finished
 from oncely.testing.memory_aws.calls import AwsCall, no_response, perform_directly
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import MemoryMail
 from tests.support.mail_events import ACCOUNT, as_delivered, mail_event
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_job
 
@@ -264,7 +264,7 @@ def test_worker_that_claims_a_proved_receipt_sends_nothing(world: InMemoryStack)
 
 
 def test_two_emails_of_one_receipt_are_a_contradiction(world: InMemoryStack) -> None:
-    assert isinstance(world.run(RECEIPT), Finished)
+    assert is_finished(world.run(RECEIPT))
     receive(world, sent())
     assert world.job(KEY).status is Status.FINISHED
 

@@ -15,9 +15,9 @@ from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.operate.repair_request import NotAllowed, RepairRequest
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.outcomes import TableFenced
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_blocked
 from tests.support.stored_rows import InspectableStore
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery
 from tests.unit.test_dead_letters import handle_dead_letters
@@ -42,8 +42,8 @@ def test_worker_claims_nothing_and_names_fix() -> None:
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, TableFenced)
-    assert "oncely restore-proofs" in outcome.reason
+    assert is_blocked(outcome)
+    assert "oncely restore-proofs" in str(outcome.reason)
     assert world.store.jobs == {}
     assert world.payments.calls == []
 
@@ -133,13 +133,13 @@ def world_with(store: RestoredDuringClaim | RestoredBeforeSwap) -> InMemoryStack
 
 def test_worker_frozen_across_restore_sends_nothing() -> None:
     world = world_with(RestoredDuringClaim())
-    assert isinstance(world.run(charge_message()), TableFenced)
+    assert is_blocked(world.run(charge_message()))
     assert world.payments.calls == []
 
 
 def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
     world = world_with(RestoredBeforeSwap())
-    assert isinstance(world.run(charge_message()), TableFenced)
+    assert is_blocked(world.run(charge_message()))
     assert world.payments.charges == ["pi_1"]
     assert world.alerts.sent == []
 
@@ -150,7 +150,7 @@ def test_frozen_worker_marks_nothing_in_restored_table() -> None:
     store.guard.state = OPEN
     before = world.job(KEY)
 
-    assert isinstance(world.run(charge_message()), TableFenced)
+    assert is_blocked(world.run(charge_message()))
     assert world.job(KEY) == before
 
 

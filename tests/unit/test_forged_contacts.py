@@ -9,9 +9,9 @@ import pytest
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.jobs.sync_push import SyncPush
-from oncely.run.outcomes import Finished
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_finished
 
 HOUR = timedelta(hours=1)
 CONTACT_ID = "1"
@@ -40,7 +40,7 @@ def forged(at: Any, *, archived: bool = False) -> dict[str, object]:  # noqa: AN
 
 def run(world: InMemoryStack, event_id: str, **more: object) -> object:
     outcome = world.run(message(event_id, **more))
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     return outcome.result["result"]
 
 
@@ -123,7 +123,7 @@ def test_imported_version_is_not_pushed_back(world: InMemoryStack) -> None:
 
     outcome = push(world, 1)
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"imported": True}
     assert world.crm.calls == []
     assert crm_properties(world)["email"] == "new@example.com"
@@ -138,7 +138,7 @@ def test_own_change_of_imported_record_is_pushed(world: InMemoryStack) -> None:
     world.rows.put("records", RECORD, row)
     world.clock.time += HOUR
 
-    assert isinstance(push(world, 2), Finished)
+    assert is_finished(push(world, 2))
 
     assert crm_properties(world)["email"] == "changed@example.com"
     # The version that HubSpot then has is imported like any other, and not pushed back.

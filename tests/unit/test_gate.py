@@ -30,9 +30,10 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.own_tables import GATES
 from oncely.plugins.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.run.outcomes import Conflict, Duplicate, Finished
+from oncely.run.outcomes import Duplicate, Rejected
 from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.stored_rows import new_account
 
 EFFECTS, LOOKUPS = EndpointGroup
@@ -375,11 +376,11 @@ def test_refused_claim_returns_its_slot(refused: dict[str, Any]) -> None:
         table=world.gates, clock=clock, sleep=lambda seconds: clock.advance(seconds=seconds)
     )
     runner = world.app(gate=gate).job_runner
-    assert isinstance(world.run(charge_message(), runner=runner), Finished)
+    assert is_finished(world.run(charge_message(), runner=runner))
     world.add_order()  # as if it were unpaid, so that only the claim refuses
 
-    assert isinstance(world.run(refused, runner=runner), Duplicate | Conflict)
+    assert isinstance(world.run(refused, runner=runner), Duplicate | Rejected)
     passed = clock.now()
-    assert isinstance(world.run(refused, runner=runner), Duplicate | Conflict)
+    assert isinstance(world.run(refused, runner=runner), Duplicate | Rejected)
 
     assert clock.now() == passed

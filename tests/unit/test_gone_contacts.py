@@ -11,11 +11,11 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.interfaces import CrmRecord
-from oncely.run.outcomes import Finished, NotAttempted, Waiting
 from oncely.testing.memory_aws.calls import perform_directly
 from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.fakes import START
 from tests.support.in_memory_stack import TABLE_RETENTION, InMemoryStack
+from tests.support.outcomes import is_finished, is_retried, waits_for_rows
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
@@ -44,7 +44,7 @@ def message(event_id: str) -> dict[str, object]:
 
 def run(world: InMemoryStack, event_id: str) -> object:
     outcome = world.run(message(event_id))
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     return outcome.result["result"]
 
 
@@ -106,7 +106,7 @@ def test_late_fetch_does_not_bring_contact_back(world: InMemoryStack) -> None:
     world.crm = InterruptingPort(crm, "get_contact", vanish)
     late = world.run(message("late"))
 
-    assert isinstance(late, NotAttempted)
+    assert is_retried(late)
     assert stored(world).keys() <= TOMBSTONE
     assert run(world, "late") == "gone"
 
@@ -125,7 +125,7 @@ def test_late_finding_does_not_remove_newer_version(world: InMemoryStack) -> Non
     world.crm = InterruptingPort(crm, "get_contact", come_back)
     late = world.run(message("late"))
 
-    assert isinstance(late, NotAttempted)
+    assert is_retried(late)
     assert stored(world)["record"]["properties"]["phone"] == "1"
     assert run(world, "late") == "unchanged"
 
@@ -179,7 +179,7 @@ def test_push_of_gone_record_ends_without_call(world: InMemoryStack, version: in
 
     outcome = world.run({**PUSH, "version": version})
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"gone": True}
     assert world.crm.calls == []
     job = world.job(push_key(version))
@@ -192,7 +192,7 @@ def test_push_of_gone_record_ends_without_call(world: InMemoryStack, version: in
 def test_push_of_later_version_waits_for_gone_record(world: InMemoryStack) -> None:
     delete_contact(world)
     run(world, "2")
-    assert isinstance(world.run({**PUSH, "version": 3}), Waiting)
+    assert waits_for_rows(world.run({**PUSH, "version": 3}))
 
 
 def test_push_to_gone_contact_does_not_create_it_again(world: InMemoryStack) -> None:
@@ -201,14 +201,14 @@ def test_push_to_gone_contact_does_not_create_it_again(world: InMemoryStack) -> 
     delete_contact(world)
 
     outcome = world.run({**PUSH, "version": 2})
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"gone": True, "missing_crm_id": ID}
     assert (world.crm.contacts, world.crm.writes.total()) == ({}, 0)
 
     assert world.publisher().publish(push_key(2))
     follow_up = json.loads(world.outbox.sent.pop())
     assert follow_up == message("push-2")
-    assert isinstance(world.run(follow_up), Finished)
+    assert is_finished(world.run(follow_up))
     assert stored(world).keys() - {"push_job", "push_until"} <= TOMBSTONE
 
 
@@ -224,7 +224,7 @@ def test_record_gone_before_reservation_is_not_pushed(world: InMemoryStack) -> N
 
     outcome = world.run({**PUSH, "version": 2})
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"gone": True}
     assert "upsert_contact" not in dict(world.crm.calls)
 

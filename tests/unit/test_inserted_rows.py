@@ -25,19 +25,17 @@ from oncely.history.lines import backfill_line, history_line
 from oncely.history.restore import restore_row
 from oncely.operate.second_operator_rules import PendingRepair, hold_new_job
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import (
-    AwaitingResolution,
-    Conflict,
-    Duplicate,
-    Finished,
-    Held,
-    RunOutcome,
-    Scheduled,
-    Unknown,
-    Waiting,
-)
+from oncely.run.outcomes import Duplicate, Unknown
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import (
+    is_conflict,
+    is_duplicate,
+    is_finished,
+    is_held,
+    is_scheduled,
+    waits_for_rows,
+)
 from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import NOW, TERMS
 
@@ -98,9 +96,10 @@ def alert_subjects(world: InMemoryStack) -> list[str]:
 def test_message_replaces_forged_row_and_runs_once(world: InMemoryStack, status: Status) -> None:
     forge(world, status, provider_ref="pi_666", key_number=7, pending_repair={"repair": "x"})
 
-    outcomes = [world.run(charge_message()) for _ in range(2)]
+    first, second = [world.run(charge_message()) for _ in range(2)]
 
-    assert [type(one) for one in outcomes] == [Finished, Duplicate]
+    assert is_finished(first)
+    assert is_duplicate(second)
     assert len(world.payments.charges) == 1
     assert alert_subjects(world) == FORGED_ALERT
     job, clean = world.job(KEY), InMemoryStack(deployment="d1")
@@ -120,12 +119,11 @@ def test_row_with_our_mark_is_never_replaced(
 
     outcome = world.run(charge_message())
 
-    expected: dict[Status, type[RunOutcome]] = {
-        Status.STARTED: Unknown,  # its lease has expired
-        Status.UNKNOWN: AwaitingResolution,
-        Status.NEEDS_REVIEW: AwaitingResolution,
-    }
-    assert isinstance(outcome, expected.get(status, Duplicate))
+    if status is Status.STARTED:
+        assert isinstance(outcome, Unknown), "its lease has expired"
+    else:
+        assert isinstance(outcome, Duplicate)
+        assert outcome.status is status
     assert world.job(KEY).created_at == row.created_at
     assert (world.payments.calls, world.alerts.sent) == ([], [])
 
@@ -135,7 +133,7 @@ def test_unreadable_row_without_mark_is_replaced(world: InMemoryStack, inserted:
     forge(world, inserted)
     world.store.make_unreadable(KEY)
 
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
     assert alert_subjects(world) == FORGED_ALERT
 
@@ -155,18 +153,18 @@ def test_early_message_replaces_forged_row(status: Status) -> None:
     world = InMemoryStack()
     forge(world, status)
 
-    assert isinstance(world.run(charge_message()), Waiting)
+    assert waits_for_rows(world.run(charge_message()))
 
     assert (world.job(KEY).status, alert_subjects(world)) == (Status.READY, FORGED_ALERT)
     world.add_order()
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_held_message_replaces_forged_row(world: InMemoryStack, status: Status) -> None:
     forge(world, status)
     world.app().pause_switch.change("stripe", PauseAction.PAUSE, actor="ada", reason="prices")
 
-    assert isinstance(world.run(charge_message()), Held)
+    assert is_held(world.run(charge_message()))
 
     assert (world.job(KEY).status, alert_subjects(world)) == (Status.READY, FORGED_ALERT)
 
@@ -177,7 +175,7 @@ def test_scheduled_message_replaces_forged_row(world: InMemoryStack, status: Sta
     run_at = (world.clock.now() + timedelta(hours=1)).isoformat()
     receipt = {"job": "receipt.send", "v": 1, "order_id": "18452", "run_at": run_at}
 
-    assert isinstance(world.run(receipt), Scheduled)
+    assert is_scheduled(world.run(receipt))
 
     assert world.job(key).status is Status.READY
     assert alert_subjects(world) == [f"Oncely: forged row of {key}"]
@@ -192,7 +190,7 @@ def test_early_message_does_not_believe_an_endless_wait() -> None:
     assert inserted.is_waiting
     world.store.create(replace(inserted, due_at=NOW + timedelta(days=9000), last_error=None))
 
-    assert isinstance(world.run(charge_message()), Waiting)
+    assert waits_for_rows(world.run(charge_message()))
 
     world.add_order()
     assert world.run_until_idle(KEY).status is Status.FINISHED
@@ -205,7 +203,7 @@ def test_enqueued_time_survives_forged_row(world: InMemoryStack) -> None:
     run_at = world.clock.now() + timedelta(hours=1)
     world.enqueuer().enqueue({"job": "receipt.send", "v": 1, "order_id": "18452"}, run_at=run_at)
 
-    assert isinstance(world.run(world.outbox.sent.pop()), Scheduled)
+    assert is_scheduled(world.run(world.outbox.sent.pop()))
 
     assert world.job(key).run_at == run_at
 
@@ -245,10 +243,10 @@ def test_refused_message_leaves_forged_row_alone(world: InMemoryStack, status: S
     """Its reason in the row would be a mark of ours, and block the job for ever."""
     row = forge(world, status)
 
-    assert isinstance(world.run(charge_message(amount=7)), Conflict)
+    assert is_conflict(world.run(charge_message(amount=7)))
 
     assert world.job(KEY) == row
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_erasure_of_forged_row_does_not_block_job(world: InMemoryStack, status: Status) -> None:
@@ -257,7 +255,7 @@ def test_erasure_of_forged_row_does_not_block_job(world: InMemoryStack, status: 
     world.app().eraser.erase_tables(Person.parse("customer_7", []), actor="ada")
 
     assert world.job(KEY).erasure_requested_at is not None
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_enqueue_over_forged_row_sends_message(world: InMemoryStack, status: Status) -> None:
@@ -267,7 +265,7 @@ def test_enqueue_over_forged_row_sends_message(world: InMemoryStack, status: Sta
 
     assert (result.status, result.result, result.sent) == (Status.READY, None, True)
     assert world.enqueuer().get(KEY) is None
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 @pytest.mark.parametrize("due_at", [None, NOW + timedelta(days=9000)])
@@ -287,7 +285,7 @@ def test_requested_job_with_forged_row_is_sent(world: InMemoryStack, status: Sta
     (item,) = world.finder().find(SweepRequest()).items
     world.reconciler().resolve(item.key, message=item.message)
 
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_unreadable_row_hides_no_requested_job(world: InMemoryStack) -> None:
@@ -313,7 +311,7 @@ def test_due_forged_row_is_reviewed_and_still_runs(world: InMemoryStack, status:
     assert f"it was inserted as {status}" in str(job.last_error)
     assert (world.payments.calls, world.bus.published, world.outbox.sent) == ([], [], [])
     assert alert_subjects(world) == [f"Oncely: {KEY} needs review"]
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_forged_failure_allows_no_resubmission(world: InMemoryStack) -> None:
@@ -321,7 +319,7 @@ def test_forged_failure_allows_no_resubmission(world: InMemoryStack) -> None:
 
     outcome = world.run(charge_message(attempt=2))
 
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert "must have failed, it is not there" in outcome.reason
     assert world.payments.calls == []
 

@@ -10,7 +10,7 @@ import pytest
 from oncely.core.job_row import CLOCK_SKEW, JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.run.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
+from oncely.run.outcomes import LeasedElsewhere, OwnershipLost, Unknown
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -19,6 +19,7 @@ from tests.support.crash_points import (
 )
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished, lost_row
 
 KEY = "payment.charge:order_18452"
 
@@ -114,7 +115,7 @@ def test_contradicting_late_outcome_reopens_job_for_review(world: InMemoryStack)
 def test_late_worker_does_not_recreate_expired_row(world: InMemoryStack) -> None:
     outcome = run_slowly(world, "execute", lambda: world.store.expire(KEY))
 
-    assert isinstance(outcome, RowMissing)
+    assert lost_row(outcome)
     assert "charged 12.50 EUR" in outcome.reason
     assert world.store.get(KEY) is None
     assert "row is gone" in world.alerts.sent[0].text
@@ -126,7 +127,7 @@ def test_evidence_added_during_run_survives_commit(world: InMemoryStack) -> None
         noted = job.apply(Event.NOTE, now=now, actor="support", reason="customer called")
         world.store.swap(job, noted)
 
-    assert isinstance(run_slowly(world, "execute", add_note), Finished)
+    assert is_finished(run_slowly(world, "execute", add_note))
     assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]
 
 

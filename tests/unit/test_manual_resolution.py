@@ -25,8 +25,9 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
-from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
+from oncely.run.outcomes import NeedsReview, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_failed, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
 from tests.support.stripe_account import StripeIntent
@@ -60,7 +61,7 @@ def test_mark_failed_fails_order_after_payment_is_closed() -> None:
     assert world.order()["status"] == "payment_pending"
     outcome = world.run(world.outbox.sent.pop())
 
-    assert isinstance(outcome, Failed)
+    assert is_failed(outcome)
     assert outcome.result["code"] == "resolved_by_operator"
     assert world.payments.intents["pi_1"].status == "canceled"
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
@@ -254,7 +255,7 @@ def test_lost_close_is_retried_without_confirming_payment() -> None:
 def test_payment_that_succeeds_before_close_finishes_job() -> None:
     world = world_with_closing_job()
     world.payments.complete("pi_1", status="succeeded")
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert world.order()["status"] == "paid"
 
 
@@ -279,7 +280,7 @@ def test_close_keeps_order_paid_by_hand() -> None:
     world = world_with_closing_job()
     world.add_order(status="paid", charge_id="ch_by_hand")
 
-    assert isinstance(world.run(world.outbox.sent.pop()), Failed)
+    assert is_failed(world.run(world.outbox.sent.pop()))
     assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
     assert world.payments.intents["pi_1"].status == "canceled"
 

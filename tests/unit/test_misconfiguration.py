@@ -10,18 +10,12 @@ from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsuppor
 from oncely.core.errors import NotConfiguredError
 from oncely.core.job_type import EffectCall
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.profiles import RetrySafety
-from oncely.run.outcomes import (
-    AwaitingResolution,
-    Duplicate,
-    Finished,
-    NotAttempted,
-    RunOutcome,
-    Unknown,
-)
+from oncely.run.outcomes import RunOutcome, Unknown
 from oncely.run.process_batch import Ack, action_for
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import awaits_resolution, is_duplicate, is_finished, is_retried
 from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raising_step
 from tests.unit.errand_contract import KEY as ERRAND
@@ -43,8 +37,8 @@ def test_missing_secret_is_reported_on_the_job_before_claim(world: InMemoryStack
     outcome = run_without_secret(world)
 
     job = world.job(KEY)
-    assert isinstance(outcome, NotAttempted)
-    assert outcome.credentials_rejected, "one alarm for all jobs of the provider"
+    assert is_retried(outcome)
+    assert outcome.kind is WaitKind.SECRET, "one alarm for all jobs of the provider"
     assert (job.status, job.last_error, job.fence, job.attempts) == (Status.READY, REASON, 0, 0)
     assert world.inspector().get(JobKey(KEY)).headline == f"Not charged yet: {REASON}."  # type: ignore[union-attr]  # it is there
     assert world.payments.calls == []
@@ -52,7 +46,7 @@ def test_missing_secret_is_reported_on_the_job_before_claim(world: InMemoryStack
 
 def test_job_runs_at_once_when_secret_is_stored(world: InMemoryStack) -> None:
     run_without_secret(world)
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert len(world.payments.charges) == 1
 
 
@@ -60,7 +54,7 @@ def test_held_job_backs_off_and_its_row_takes_over(world: InMemoryStack) -> None
     delays = []
     for _ in range(10):
         outcome = run_without_secret(world)
-        assert isinstance(outcome, NotAttempted)
+        assert is_retried(outcome)
         assert action_for(outcome, near_receive_limit=True) == Ack()
         assert world.job(KEY).due_at == outcome.until + MESSAGE_GRACE
         delays.append(outcome.until - world.clock.now())
@@ -72,7 +66,7 @@ def test_held_job_backs_off_and_its_row_takes_over(world: InMemoryStack) -> None
 
 def test_ended_job_answers_duplicate_without_secret(world: InMemoryStack) -> None:
     world.run(charge_message())
-    assert isinstance(run_without_secret(world), Duplicate)
+    assert is_duplicate(run_without_secret(world))
 
 
 def test_scheduled_job_keeps_its_time_without_secret(world: InMemoryStack) -> None:
@@ -90,7 +84,7 @@ def test_unusable_key_is_reported_before_claim(world: InMemoryStack) -> None:
         raise NotConfiguredError("the secret 'stripe' is malformed")
 
     world.payments.key_scope = malformed
-    assert isinstance(world.run(charge_message()), NotAttempted)
+    assert is_retried(world.run(charge_message()))
     assert world.job(KEY).last_error == "the secret 'stripe' is malformed"
 
 
@@ -136,5 +130,5 @@ def test_misconfigured_effect_is_not_repeated_after_acting() -> None:
     outcomes = [world.run(MESSAGE.to_dict()) for _ in range(3)]
 
     assert isinstance(outcomes[0], Unknown)
-    assert all(isinstance(outcome, AwaitingResolution) for outcome in outcomes[1:])
+    assert all(awaits_resolution(outcome) for outcome in outcomes[1:])
     assert done == [FACTS]

@@ -15,8 +15,8 @@ from oncely.gates.rules import (
 )
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
-from oncely.run.outcomes import Finished, Held, NotAttempted
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished, is_held, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
@@ -54,7 +54,7 @@ def test_message_returns_to_queue_without_a_row(world: InMemoryStack) -> None:
 
     (processed,) = BatchHarness(world=world).process(make_delivery(charge_message()))
 
-    assert isinstance(processed.outcome, Held)
+    assert is_held(processed.outcome)
     assert not processed.acked
     assert world.store.jobs == {}
     assert not world.payments.intents
@@ -87,13 +87,13 @@ def test_circuit_that_opens_during_a_run_spends_no_attempt(world: InMemoryStack)
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
     assert not world.payments.charges
     world.clock.time += FIRST_PROBE_AFTER
     sweep(world)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert len(world.payments.charges) == 1
 
 
@@ -101,5 +101,5 @@ def test_job_of_another_provider_runs(world: InMemoryStack) -> None:
     open_circuits(world)
     world.add_order("7", payment_provider="braintree")
     held, passed = (world.run(charge_message(order)) for order in ("18452", "7"))
-    assert isinstance(held, Held)
-    assert not isinstance(passed, Held)
+    assert is_held(held)
+    assert not is_held(passed)

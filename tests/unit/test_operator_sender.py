@@ -12,9 +12,9 @@ from oncely.core.repairs import Repair
 from oncely.operate.operator_sender import OperatorSend, SendResult
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
 from oncely.operate.second_operator_rules import REQUEST_VALIDITY
-from oncely.run.outcomes import Finished
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.repairs import KEY, OPERATOR, repair_job
 from tests.unit.samples import TICK
 
@@ -105,14 +105,14 @@ def test_second_operator_runs_the_message_that_was_requested(world: InMemoryStac
     (other,) = send(world, {**charge_message(), "currency": "eur"}, actor=SECOND)
     assert "Confirm exactly that" in str(other.waits)
     assert isinstance(repair_job(world, Repair.REOPEN, actor=SECOND), Repaired)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_message_of_producer_runs_held_job(world: InMemoryStack) -> None:
     """The producer has the right to send it, whatever an operator asked for."""
     send(world)
     assert world.enqueuer().enqueue(charge_message()).sent
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert isinstance(repair_job(world, Repair.REOPEN, actor=SECOND), NotAllowed)
 
 
@@ -162,4 +162,4 @@ def test_forged_row_holds_no_request(world: InMemoryStack, status: Status) -> No
         assert "was not written by Oncely" in str(result.conflict)
 
     assert (world.job(KEY), world.outbox.sent) == (forged, [])
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))

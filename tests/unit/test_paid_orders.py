@@ -12,9 +12,10 @@ from oncely.core.money import Money
 from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Repaired
 from oncely.providers.interfaces import Payment
-from oncely.run.outcomes import Finished, NeedsReview, NotAttempted
+from oncely.run.outcomes import Ended, NeedsReview
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job
 from tests.support.stripe_account import EFFECTS, StripeIntent
@@ -62,7 +63,7 @@ def test_charge_that_the_provider_confirms_finishes_the_job(
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"charge_id": "ch_1", "amount": 1250, "currency": "eur"}
     assert world.payments.calls == [("read_charge", "ch_1")]
     assert world.job(KEY).evidence[-1].reason.endswith("charge ch_1, and Stripe confirms it")
@@ -113,9 +114,9 @@ def test_charge_is_asked_for_again_when_the_provider_is_unreachable(world: InMem
 
     unreachable = world.run(charge_message())
 
-    assert isinstance(unreachable, NotAttempted)
+    assert is_retried(unreachable)
     assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.READY, 0)
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert effects(world) == []
 
 
@@ -152,7 +153,7 @@ def test_job_that_prepared_a_payment_is_looked_up_by_the_charge_that_paid_its_or
 ) -> None:
     (charge_id,) = (one for one in prepared.payments.ids("pi_7") if one.startswith("ch_"))
     prepared.add_order(status="paid", charge_id=charge_id)
-    assert isinstance(prepared.run(charge_message()), Finished)
+    assert is_finished(prepared.run(charge_message()))
     prepared.payments.complete("pi_1", status="canceled")
 
     outcome = repair_job(prepared, Repair.LOOK_UP)
@@ -179,7 +180,7 @@ def test_resubmission_meets_the_charge_of_the_first_attempt(world: InMemoryStack
 
     outcome = world.run(charge_message(attempt=2))
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result["charge_id"] == "ch_1"
     (verdict,) = world.inspector().search("18452").verdicts
     assert not verdict.is_duplicate
@@ -190,7 +191,7 @@ def test_order_paid_without_charge_id_is_the_rows_word_alone(world: InMemoryStac
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result["code"] == UNCONFIRMED
     assert world.payments.calls == []
     assert world.job(KEY).evidence[-1].reason == NO_CHARGE_ID
@@ -228,12 +229,12 @@ def test_braintree_is_asked_for_its_transaction(charge_id: str) -> None:
     world.other_payments = {"braintree": account.client}
     world.add_order(payment_provider="braintree")
     if charge_id == "paid":
-        assert isinstance(world.run(charge_message()), Finished)
+        assert is_finished(world.run(charge_message()))
         (charge_id,) = account.refs
         world.store.jobs.pop(KEY)
     world.add_order(payment_provider="braintree", status="paid", charge_id=charge_id)
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NeedsReview if charge_id == "invented" else Finished)
+    assert isinstance(outcome, NeedsReview if charge_id == "invented" else Ended)
     assert account.refs == ([] if charge_id == "invented" else [charge_id])

@@ -15,8 +15,8 @@ from oncely.operate.own_tables import GATES
 from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
-from oncely.run.outcomes import Conflict, Duplicate, Finished, Held, NotAttempted
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, is_duplicate, is_finished, is_held, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
@@ -58,7 +58,7 @@ def test_paused_job_waits_in_its_row_for_three_days(world: InMemoryStack, target
 
     (processed,) = batch.process(make_delivery(charge_message()))
 
-    assert isinstance(processed.outcome, Held)
+    assert is_held(processed.outcome)
     assert processed.acked, "the row has the message, and a queue keeps one for days only"
     assert (world.job(KEY).status, world.job(KEY).attempts) == (Status.READY, 0)
     version = world.job(KEY).version
@@ -71,7 +71,7 @@ def test_paused_job_waits_in_its_row_for_three_days(world: InMemoryStack, target
     resume(world, target)
     sweep(world)
     (body,) = world.outbox.sent
-    assert isinstance(world.run(body), Finished)
+    assert is_finished(world.run(body))
     assert world.alerts.sent == []
 
 
@@ -85,14 +85,14 @@ def test_pause_is_checked_again_before_each_effect(world: InMemoryStack) -> None
 
     outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NotAttempted)
-    assert outcome.row_resends
+    assert is_retried(outcome)
+    assert not outcome.redeliver
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
     assert not world.payments.charges
     resume(world)
     sweep(world)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert len(world.payments.charges) == 1
 
 
@@ -112,12 +112,12 @@ def test_unknown_job_that_is_requeued_waits_for_resume(world: InMemoryStack) -> 
     pause(world)
     world.clock.advance(minutes=1)
     sweep(world)
-    assert isinstance(world.run(world.outbox.sent.pop()), Held)
+    assert is_held(world.run(world.outbox.sent.pop()))
     world.clock.advance(days=3)
     assert set(sweep(world)) <= {HELD}
     resume(world)
     sweep(world)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_ready_row_of_paused_type_does_not_age(world: InMemoryStack) -> None:
@@ -128,7 +128,7 @@ def test_ready_row_of_paused_type_does_not_age(world: InMemoryStack) -> None:
     resume(world)
     world.clock.advance(hours=23)
     assert sweep(world) == [Status.READY]
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_time_outside_of_pauses_is_age(world: InMemoryStack) -> None:
@@ -145,13 +145,13 @@ def test_worker_does_not_count_pause_as_age(world: InMemoryStack) -> None:
     pause(world)
     world.clock.advance(days=3)
     resume(world)
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_duplicate_of_ended_job_is_answered_during_pause(world: InMemoryStack) -> None:
     world.run(charge_message())
     pause(world)
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
 
 
 def test_second_message_of_held_job_changes_nothing(world: InMemoryStack) -> None:
@@ -159,7 +159,7 @@ def test_second_message_of_held_job_changes_nothing(world: InMemoryStack) -> Non
     world.run(charge_message())
     before = world.job(KEY)
     world.clock.advance(minutes=1)
-    assert isinstance(world.run(charge_message()), Held)
+    assert is_held(world.run(charge_message()))
     assert world.job(KEY) == before
 
 
@@ -169,18 +169,18 @@ def test_other_message_of_held_job_is_not_dropped(world: InMemoryStack) -> None:
     world.run(charge_message())
     other = charge_message(amount=world.order()["amount"])
     held = world.run(other)
-    assert isinstance(held, Held)
-    assert not held.row_resends
+    assert is_held(held)
+    assert held.redeliver
     deadline = world.clock.now() + timedelta(minutes=1)
     last = world.runner().run(json.dumps(other), deadline=deadline, nack=False)
-    assert isinstance(last, Conflict)
+    assert is_conflict(last)
     assert last.alerted
 
 
 def test_enqueued_row_shows_why_it_waits(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message())
     pause(world)
-    assert isinstance(world.run(charge_message()), Held)
+    assert is_held(world.run(charge_message()))
     job = world.job(KEY)
     assert job.evidence[-1].event is Event.HOLD
     assert "payment.charge is paused since" in (job.last_error or "")
@@ -189,7 +189,7 @@ def test_enqueued_row_shows_why_it_waits(world: InMemoryStack) -> None:
 
 def test_other_job_types_continue(world: InMemoryStack) -> None:
     pause(world, "receipt.send")
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 def test_changes_are_recorded_once_with_who_and_why(world: InMemoryStack) -> None:

@@ -15,9 +15,10 @@ from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments, is_live_key
-from oncely.run.outcomes import Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.stripe_account import StripeIntent
 
 KEY = JobKey("payment.charge:order_18452")
@@ -107,7 +108,7 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
 
 
 def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 

@@ -21,9 +21,10 @@ from oncely.operate.job_view import build_view
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import PROFILE, StripePlugin
-from oncely.run.outcomes import Conflict, Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount
 
@@ -77,14 +78,14 @@ def other(world: InMemoryStack) -> Any:  # noqa: ANN401  # the fake
 
 def test_order_without_provider_is_charged_at_stripe(world: InMemoryStack) -> None:
     world.add_order()
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert (len(world.payments.charges), len(other(world).calls)) == (1, 0)
     assert world.job(KEY).provider == "stripe"
 
 
 def test_order_is_charged_at_the_provider_that_it_names(world: InMemoryStack) -> None:
     world.add_order(payment_provider="other")
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     assert (len(world.payments.calls), len(other(world).charges)) == (0, 1)
     assert world.job(KEY).provider == "other"
 
@@ -121,7 +122,7 @@ def test_job_is_looked_up_where_it_was_sent_when_the_order_names_another(
     again = world.run(charge_message())
     ended = world.run_until_idle(KEY)
 
-    assert isinstance(again, Conflict)
+    assert is_conflict(again)
     assert (ended.status, ended.provider) == (Status.NEEDS_REVIEW, "other")
     assert "the business values changed" in str(ended.last_error)
     assert world.payments.calls == []
@@ -239,4 +240,4 @@ def test_missing_api_key_of_another_provider_does_not_matter(world: InMemoryStac
 
     world.add_order()
     runner = replace(world.runner(), dependencies=cast("Any", Ports(world.dependencies)))
-    assert isinstance(world.run(charge_message(), runner=runner), Finished)
+    assert is_finished(world.run(charge_message(), runner=runner))

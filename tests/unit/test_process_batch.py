@@ -15,11 +15,12 @@ from oncely.core.effect_outcomes import EffectOutcome, Succeeded
 from oncely.core.job_type import EffectCall, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
-from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
+from oncely.run.outcomes import LeasedElsewhere
 from oncely.run.process_batch import Delivery
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_error, is_finished, lacked_time
 from tests.support.provider_fault import ProviderFault
 from tests.support.worker import (
     BATCH_CONCURRENCY,
@@ -97,7 +98,7 @@ def test_batch_runs_jobs_concurrently_within_bound() -> None:
 
     worked = rig.process(*ten_deliveries())
 
-    assert all(isinstance(one.outcome, Finished) for one in worked)
+    assert all(is_finished(one.outcome) for one in worked)
     assert max(seen) == BATCH_CONCURRENCY
 
 
@@ -151,9 +152,9 @@ def test_failing_message_stays_queued_without_failing_others() -> None:
 
     bad, *others = rig.process(*step_deliveries("bad", "one", "two"))
 
-    assert isinstance(bad.outcome, InternalError)
+    assert is_error(bad.outcome)
     assert not bad.acked
-    assert all(isinstance(one.outcome, Finished) and one.acked for one in others)
+    assert all(is_finished(one.outcome) and one.acked for one in others)
 
 
 @pytest.mark.parametrize(("spread", "seconds"), [(0.0, 42), (0.5, 47)])
@@ -218,7 +219,7 @@ def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
 
     assert contract.policy.max_duration == timedelta(seconds=4) + COMMIT_BUDGET
     assert rig.world.store.jobs == {}
-    assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in worked)
+    assert all(lacked_time(one.outcome) and not one.acked for one in worked)
     assert rig.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in worked}
 
 
@@ -231,7 +232,7 @@ def test_round_that_cannot_finish_is_redelivered_at_once(world: InMemoryStack) -
     worked = rig.process(*ten_deliveries(), seconds_left=13)
 
     finished, left = worked[:BATCH_CONCURRENCY], worked[BATCH_CONCURRENCY:]
-    assert all(isinstance(one.outcome, Finished) and one.acked for one in finished)
-    assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in left)
+    assert all(is_finished(one.outcome) and one.acked for one in finished)
+    assert all(lacked_time(one.outcome) and not one.acked for one in left)
     assert rig.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in left}
     assert len(world.store.jobs) == BATCH_CONCURRENCY

@@ -17,7 +17,6 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired
 from oncely.publish.publisher import MAX_CONCURRENCY
-from oncely.run.outcomes import Duplicate
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -25,6 +24,7 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job, world_with_review_job
 
@@ -153,7 +153,7 @@ def test_replay_is_duplicate_until_row_expires() -> None:
     assert expiry is not None
     world.clock.time = expiry
 
-    assert isinstance(world.run(charge_message()), Duplicate)
+    assert is_duplicate(world.run(charge_message()))
     assert world.payments.charges == ["pi_1"]
 
 

@@ -16,9 +16,10 @@ from oncely.plugins.provider import ProviderAccess
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 from oncely.providers.ses.plugin import SesSettings
-from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
+from oncely.run.outcomes import NeedsReview, Unknown
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate, is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
@@ -35,13 +36,13 @@ def world_with_paid_order() -> InMemoryStack:
 def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
     world = world_with_paid_order()
 
-    assert isinstance(world.run(RECEIPT), Finished)
+    assert is_finished(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
     assert "12.50 EUR" in world.mail.sent[0].text
     assert world.job(KEY).provider_ref
     # Two rows with the same amount look like two charges.
     assert world.job(KEY).amount is None
-    assert isinstance(world.run(RECEIPT), Duplicate)
+    assert is_duplicate(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
 
 
@@ -72,8 +73,8 @@ def test_receipt_is_retried_with_new_tag_after_failed_connection() -> None:
     world = world_with_paid_order()
     world.mail.fail_next(ProviderFault.REFUSED_CONNECTION)
 
-    assert isinstance(world.run(RECEIPT), NotAttempted)
-    assert isinstance(world.run(RECEIPT), Finished)
+    assert is_retried(world.run(RECEIPT))
+    assert is_finished(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
     assert len(set(world.mail.tags)) == 2
 
@@ -107,20 +108,20 @@ def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
     world.run(charge_message())
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert world.outbox.sent == []
 
 
 def test_order_without_address_gets_no_receipt(world: InMemoryStack) -> None:
     world.add_order(status="paid", receipt_email="")
-    assert isinstance(world.run(RECEIPT), Finished)
+    assert is_finished(world.run(RECEIPT))
     assert world.mail.sent == []
 
 
 def test_finished_payment_is_followed_by_receipt(world: InMemoryStack) -> None:
     world.run(charge_message())
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert len(world.mail.sent) == 1
 
 
@@ -160,7 +161,7 @@ def test_receipt_needs_review_when_order_is_unusable(order: Any, why: str) -> No
 
 def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
     world.add_order(status="paid", customer_id=7)
-    assert isinstance(world.run(RECEIPT), Finished)
+    assert is_finished(world.run(RECEIPT))
     assert world.job(KEY).customer_id is None
 
 

@@ -14,7 +14,6 @@ from oncely.core.job_type import AlreadyResolved, EffectCall
 from oncely.core.keys import IdempotencyKey, JobKey, job_key
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
-from oncely.run.outcomes import Finished
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -22,6 +21,7 @@ from tests.support.crash_points import (
     SimulatedCrashError,
 )
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 from tests.unit.samples import make_job
@@ -110,7 +110,7 @@ def test_unprepared_payment_is_resent_at_once_after_crash(world: InMemoryStack) 
     outcome = world.run(world.outbox.sent.pop())
 
     assert done.to_status is Status.READY
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert world.payments.charges == ["pi_1"]
 
 
@@ -129,7 +129,7 @@ def test_absent_payment_is_sent_in_same_step_after_timeout(*, crashes: bool) -> 
         world.clock.time = world.job(KEY).due_at or world.clock.time
         world.reconcile(KEY)
 
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
     assert len(world.payments.charges) == 1
 
 
@@ -220,7 +220,7 @@ def test_lost_message_is_resent_without_values_to_compare() -> None:
     world.clock.advance(hours=1)
 
     assert (world.reconcile(key).outcome, len(world.outbox.sent)) == ("ready", 1)
-    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert is_finished(world.run(world.outbox.sent.pop()))
 
 
 def test_job_needs_review_when_its_type_is_not_deployed() -> None:

@@ -10,8 +10,8 @@ from oncely.core.repairs import Repair
 from oncely.core.table_identity import MAX_INVOCATION_TIME
 from oncely.jobs.payment_refund import LIST_LAG
 from oncely.operate.repair_request import Repaired
-from oncely.run.outcomes import Finished
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job
 from tests.unit.test_payment_refund import refund_key, refund_keys
@@ -22,7 +22,7 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 @pytest.fixture
 def paid(world: InMemoryStack) -> InMemoryStack:
     """An order that is paid at a provider which refunds whatever it is asked for."""
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     world.outbox.sent.clear()
     world.payments.model.limits_refunds = False
     return world

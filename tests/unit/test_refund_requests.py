@@ -7,8 +7,9 @@ import pytest
 
 from oncely.core.lifecycle import Event, Status
 from oncely.core.text import format_time
-from oncely.run.outcomes import Conflict, Duplicate, Finished, NeedsReview, Waiting
+from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
+from tests.support.outcomes import is_conflict, is_duplicate, is_finished, waits_for_rows
 from tests.support.provider_fault import ProviderFault
 
 CHARGE_ID = "ch_1"
@@ -18,7 +19,7 @@ KEY = "payment.refund:order_18452:rma_1"
 @pytest.fixture
 def paid(world: InMemoryStack) -> InMemoryStack:
     """An order of 12.50 EUR that is paid."""
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     world.outbox.sent.clear()
     return world
 
@@ -36,7 +37,7 @@ def pass_grace_period(world: InMemoryStack, key: str) -> Status:
 def test_messages_alone_refund_nothing(paid: InMemoryStack) -> None:
     asked = [refund_message("a", amount=800), refund_message("b"), refund_message("c", amount=1)]
 
-    assert [type(paid.run(one)) for one in asked] == [Waiting] * 3
+    assert [waits_for_rows(paid.run(one)) for one in asked] == [True] * 3
 
     for refund_id in ("a", "b", "c"):
         key = f"payment.refund:order_18452:{refund_id}"
@@ -49,7 +50,7 @@ def test_messages_alone_refund_nothing(paid: InMemoryStack) -> None:
 
 
 def test_request_authorizes_message_that_came_before_it(paid: InMemoryStack) -> None:
-    assert isinstance(paid.run(refund_message()), Waiting)
+    assert waits_for_rows(paid.run(refund_message()))
     (view,) = [one for one in paid.inspector().search("18452").jobs if one.job.job_key == KEY]
     assert "waits for refund request rma_1 of order 18452 to exist" in view.headline
 
@@ -64,15 +65,15 @@ def test_message_that_differs_from_request_is_rejected(
     paid: InMemoryStack, other: dict[str, Any]
 ) -> None:
     paid.request_refund(amount=800)
-    assert isinstance(paid.run(refund_message(**other)), Conflict)
+    assert is_conflict(paid.run(refund_message(**other)))
     assert paid.payments.refunds == {}
     assert len(paid.alerts.sent) == 1
-    assert isinstance(paid.run(refund_message(amount=800, currency="EUR")), Finished)
+    assert is_finished(paid.run(refund_message(amount=800, currency="EUR")))
 
 
 def test_request_of_another_order_does_not_authorize(paid: InMemoryStack) -> None:
     paid.request_refund(order_id="777")
-    assert isinstance(paid.run(refund_message()), Waiting)
+    assert waits_for_rows(paid.run(refund_message()))
     assert paid.payments.refunds == {}
 
 
@@ -110,7 +111,7 @@ def test_request_of_the_future_waits_for_its_time(paid: InMemoryStack) -> None:
     at = paid.clock.now() + timedelta(days=2)
     outcome = paid.run(paid.request_refund(requested_at=format_time(at)))
 
-    assert isinstance(outcome, Waiting)
+    assert waits_for_rows(outcome)
     assert "the time of refund request rma_1 of order 18452" in outcome.reason
     assert paid.run_until_idle(KEY, steps=200).status is Status.FINISHED
     assert paid.clock.now() >= at - timedelta(minutes=1)
@@ -118,7 +119,7 @@ def test_request_of_the_future_waits_for_its_time(paid: InMemoryStack) -> None:
 
 def test_shop_clock_that_is_ahead_holds_no_refund(paid: InMemoryStack) -> None:
     ahead = format_time(paid.clock.now() + timedelta(seconds=50))
-    assert isinstance(paid.run(paid.request_refund(requested_at=ahead)), Finished)
+    assert is_finished(paid.run(paid.request_refund(requested_at=ahead)))
 
 
 CHANGES = [
@@ -132,14 +133,14 @@ CHANGES = [
 def test_request_that_changed_after_the_claim_is_a_conflict(
     paid: InMemoryStack, change: dict[str, Any]
 ) -> None:
-    assert isinstance(paid.run(paid.request_refund(amount=800)), Finished)
+    assert is_finished(paid.run(paid.request_refund(amount=800)))
 
     outcome = paid.run(paid.request_refund(**{"amount": 800, **change}))
 
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert outcome.alerted
     assert paid.payments.refunded(CHARGE_ID) == 800
-    assert isinstance(paid.run(paid.request_refund(amount=800)), Duplicate)
+    assert is_duplicate(paid.run(paid.request_refund(amount=800)))
 
 
 @pytest.mark.parametrize("change", [*CHANGES, {"currency": "usd"}], ids=str)

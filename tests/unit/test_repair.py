@@ -19,10 +19,10 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.operate.timeline import timeline
-from oncely.run.outcomes import Finished
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
     KEY,
@@ -120,7 +120,7 @@ def test_review_without_charge_is_reopened_and_charged_once() -> None:
     job = world.job(KEY)
     assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
-    assert isinstance(world.run(body), Finished)
+    assert is_finished(world.run(body))
     assert world.payments.charges == ["pi_1"]
 
 
@@ -207,7 +207,7 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
     assert isinstance(again, NotAllowed)
     assert f"{KEY}:2" in again.reason
     (body,) = world.outbox.sent
-    assert isinstance(world.run(body), Finished)
+    assert is_finished(world.run(body))
     assert world.order()["status"] == "paid"
 
 
@@ -379,7 +379,7 @@ def test_settlement_that_is_declined_later_needs_review() -> None:
     account = BraintreeAccount(now=world.clock.now)
     world.other_payments = {"braintree": account.client}
     world.add_order(payment_provider="braintree")
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     account.model.set_status(account.refs[0], "settlement_declined")
 
     assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)

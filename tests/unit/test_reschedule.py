@@ -13,10 +13,10 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested, WouldRepair
-from oncely.run.outcomes import Finished, Scheduled
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished, is_scheduled
 from tests.support.repairs import KEY, OPERATOR, REASON, is_unchanged, repair_job
 from tests.support.scheduled_charge import ScheduledCharge
 
@@ -47,7 +47,7 @@ def test_run_now_sends_message_and_runs_job(world: InMemoryStack) -> None:
     assert (entry.event, entry.actor) == (Event.RESCHEDULE, operator_actor(OPERATOR))
     assert entry.reason == f"to run now, instead of 2026-12-16 03:00 UTC: {REASON}"
     (body,) = world.outbox.sent
-    assert isinstance(world.run(body), Finished)
+    assert is_finished(world.run(body))
 
 
 def test_job_run_now_is_not_too_old(world: InMemoryStack) -> None:
@@ -66,9 +66,9 @@ def test_reschedule_sets_time_and_sends_nothing(world: InMemoryStack) -> None:
     assert (row.status, row.run_at, row.due_at) == (Status.READY, WEEK, WEEK)
     assert row.evidence[-1].reason.startswith("to run 2026-11-23 03:00 UTC, instead of 2026-12-16")
     assert world.outbox.sent == []
-    assert isinstance(world.run(charge_message()), Scheduled)
+    assert is_scheduled(world.run(charge_message()))
     world.clock.time = WEEK
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
 
 
 @pytest.mark.parametrize("repair", [LATER, NOW])

@@ -7,8 +7,9 @@ from oncely.core.lifecycle import Event
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
-from oncely.run.outcomes import Conflict, Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job, world_with_declined_job
 
@@ -19,14 +20,14 @@ SECOND = "payment.charge:order_18452:2"
 def test_resubmission_after_decline_charges_once() -> None:
     world = world_with_declined_job()
 
-    assert isinstance(world.run(charge_message(attempt=2)), Finished)
+    assert is_finished(world.run(charge_message(attempt=2)))
     assert world.payments.intents["pi_1"].status == "canceled"
     assert world.payments.charges == ["pi_2"]
     assert world.order()["status"] == "paid"
 
 
 def test_resubmission_conflicts_without_failed_first_job(world: InMemoryStack) -> None:
-    assert isinstance(world.run(charge_message(attempt=2)), Conflict)
+    assert is_conflict(world.run(charge_message(attempt=2)))
     assert world.store.get(SECOND) is None
     assert world.payments.calls == []
 
@@ -43,14 +44,14 @@ def test_replayed_resubmission_conflicts_after_contradiction() -> None:
 
     outcome = world.run(charge_message(attempt=2))
 
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert "order_18452 must have failed" in outcome.reason
 
 
 def test_resubmission_conflicts_while_first_job_is_unknown(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", ProviderFault.TIMEOUT_AFTER)
     world.run(charge_message())
-    assert isinstance(world.run(charge_message(attempt=2)), Conflict)
+    assert is_conflict(world.run(charge_message(attempt=2)))
     assert world.payments.charges == ["pi_1"]
 
 
@@ -59,7 +60,7 @@ def test_resubmission_returns_charge_of_paid_first_job(world: InMemoryStack) -> 
 
     outcome = world.run(charge_message(attempt=2))
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result["charge_id"] == "ch_1"
     assert world.payments.charges == ["pi_1"]
 

@@ -16,9 +16,10 @@ from oncely.core.resubmissions import ResubmissionLimit
 from oncely.core.results import ClaimResult
 from oncely.jobs.payment_charge import MAX_ATTEMPTS
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
-from oncely.run.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NotAttempted
+from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_conflict, is_duplicate, is_failed, is_finished, is_retried
 from tests.support.repairs import repair_job, world_with_declined_job
 from tests.support.stored_rows import InspectableStore
 
@@ -55,19 +56,19 @@ def test_declining_card_is_confirmed_twice_when_all_are_sent_at_once(
 ) -> None:
     first, second, *others = attempts(declining, apart=timedelta(0))
 
-    assert isinstance(first, Failed)
-    assert isinstance(second, Conflict)
+    assert is_failed(first)
+    assert is_conflict(second)
     assert "resubmitted less than 60 seconds ago" in second.reason
-    assert all(isinstance(one, Conflict) for one in others)
+    assert all(is_conflict(one) for one in others)
     assert confirmations(declining) == 2
 
 
 def test_order_is_resubmitted_5_times_a_day(declining: InMemoryStack) -> None:
     outcomes = list(attempts(declining, apart=INTERVAL))
 
-    assert [type(one) for one in outcomes[:MAX_PER_DAY]] == [Failed] * MAX_PER_DAY
+    assert all(is_failed(one) for one in outcomes[:MAX_PER_DAY])
     refused = outcomes[MAX_PER_DAY]
-    assert isinstance(refused, Conflict)
+    assert is_conflict(refused)
     assert "resubmitted 5 times in 24 hours" in refused.reason
     assert confirmations(declining) == 1 + MAX_PER_DAY
     assert declining.store.get(JobKey(f"{FIRST}:7")) is None
@@ -80,11 +81,11 @@ def test_refused_resubmission_is_alerted_once_and_runs_next_day(declining: InMem
     declining.alerts.sent.clear()
     declining.payments.declines = False
 
-    assert isinstance(declining.run(charge_message(attempt=7)), Conflict)
+    assert is_conflict(declining.run(charge_message(attempt=7)))
     (alert,) = declining.alerts.sent
     assert "resubmitted 5 times" in alert.text
     declining.clock.time = START + timedelta(days=1)
-    assert isinstance(declining.run(charge_message(attempt=7)), Finished)
+    assert is_finished(declining.run(charge_message(attempt=7)))
     # The first of the five left the 24 hours, so the next one counts five again.
     assert len(declining.job(f"{FIRST}:7").resubmissions) == MAX_PER_DAY
 
@@ -107,7 +108,7 @@ def test_duplicate_of_ended_resubmission_returns_result_over_limit(
         declining.runner(), resubmission_limit=replace(LIMIT, min_interval=timedelta(days=1))
     )
 
-    assert isinstance(declining.run(charge_message(attempt=3), runner=stricter), Duplicate)
+    assert is_duplicate(declining.run(charge_message(attempt=3), runner=stricter))
 
 
 def test_operator_cannot_resubmit_over_limit(declining: InMemoryStack) -> None:
@@ -131,7 +132,7 @@ def test_operator_cannot_resubmit_over_limit(declining: InMemoryStack) -> None:
 
 def test_first_resubmission_may_follow_decline_at_once(declining: InMemoryStack) -> None:
     assert isinstance(repair_job(declining, Repair.RESUBMIT), Repaired)
-    assert isinstance(declining.run(declining.outbox.sent.pop()), Failed)
+    assert is_failed(declining.run(declining.outbox.sent.pop()))
     assert declining.job(f"{FIRST}:2").resubmissions == (START,)
 
 
@@ -151,9 +152,9 @@ def test_claim_is_retried_when_count_changed_before_it() -> None:
     world = world_with_declined_job()
     world.store = FailsBeforeClaim(world.aws)
 
-    assert isinstance(world.run(charge_message(attempt=2)), NotAttempted)
+    assert is_retried(world.run(charge_message(attempt=2)))
     assert world.payments.charges == []
-    assert isinstance(world.run(charge_message(attempt=2)), Finished)
+    assert is_finished(world.run(charge_message(attempt=2)))
     assert len(world.job(f"{FIRST}:2").resubmissions) == 2
 
 

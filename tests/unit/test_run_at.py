@@ -23,10 +23,11 @@ from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, RunOutcome, Scheduled
+from oncely.run.outcomes import RunOutcome
 from oncely.run.process_batch import Ack, action_for
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_duplicate, is_finished, is_invalid, is_scheduled
 from tests.support.repairs import repair_job
 from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import KEY
@@ -118,7 +119,7 @@ def test_job_starts_within_one_sweep_of_its_time(world: InMemoryStack) -> None:
     assert sweep(world) == []
     world.clock.time = MONTH
     (outcome,) = sweep(world)
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert world.alerts.sent == []
 
 
@@ -131,20 +132,20 @@ def test_message_with_time_does_not_hold_charge(*, has_order: bool) -> None:
 
     outcome = deliver(world, run_at=format_time(IN_2028))
 
-    assert isinstance(outcome, InvalidMessage)
+    assert is_invalid(outcome)
     assert "a message cannot set the time of a job that moves money" in outcome.reason
     assert world.store.jobs == {}
     world.add_order()
-    assert isinstance(deliver(world), Finished)
+    assert is_finished(deliver(world))
 
 
 def test_rejected_time_says_who_may_set_it(world: InMemoryStack, shipped: InMemoryStack) -> None:
     held = deliver(world, run_at=format_time(WEEK))
-    assert isinstance(held, InvalidMessage)
+    assert is_invalid(held)
     assert "create_producer(…).enqueue(…, run_at=…)" in held.reason
     assert "an operator" in held.reason
     none = deliver(shipped, run_at=format_time(WEEK))
-    assert isinstance(none, InvalidMessage)
+    assert is_invalid(none)
     assert "send it without run_at, when it should run" in none.reason
 
 
@@ -156,8 +157,8 @@ def test_message_does_not_move_time_of_charge(world: InMemoryStack, time: dateti
     moved = deliver(world, run_at=format_time(time))
     plain = deliver(world)
 
-    assert isinstance(moved, InvalidMessage)
-    assert isinstance(plain, Scheduled)
+    assert is_invalid(moved)
+    assert is_scheduled(plain)
     assert action_for(plain, near_receive_limit=False) == Ack()
     assert (world.job(KEY), world.payments.calls) == (before, [])
 
@@ -165,7 +166,7 @@ def test_message_does_not_move_time_of_charge(world: InMemoryStack, time: dateti
 def test_early_plain_message_cannot_run_it(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     world.clock.time = MONTH - timedelta(milliseconds=1)
-    assert isinstance(deliver(world), Scheduled)
+    assert is_scheduled(deliver(world))
     assert (world.payments.calls, world.job(KEY).version) == ([], 1)
 
 
@@ -186,8 +187,8 @@ def test_time_in_row_of_charge_is_not_honored(shipped: InMemoryStack, time: date
     """IAM limits which attributes a producer inserts, not their values."""
     insert_row(shipped, time)
 
-    assert isinstance(deliver(shipped), Finished)
-    assert isinstance(deliver(shipped), Duplicate)
+    assert is_finished(deliver(shipped))
+    assert is_duplicate(deliver(shipped))
 
     (alert,) = shipped.alerts.sent
     assert alert.subject == f"Oncely: the run time of {KEY} is not honored"
@@ -196,16 +197,16 @@ def test_time_in_row_of_charge_is_not_honored(shipped: InMemoryStack, time: date
 
 def test_time_beyond_limit_is_not_honored(world: InMemoryStack, mail: InMemoryStack) -> None:
     insert_row(world, START + LIMIT + SCHEDULE_TOLERANCE + SWEEP)
-    assert isinstance(deliver(world), Finished)
+    assert is_finished(deliver(world))
     assert len(world.alerts.sent) == 1
     insert_row(mail, START + DEFAULT_SCHEDULE_LIMIT + SCHEDULE_TOLERANCE + SWEEP, RECEIPT_KEY)
-    assert isinstance(deliver_receipt(mail), Finished)
+    assert is_finished(deliver_receipt(mail))
     assert len(mail.alerts.sent) == 1
 
 
 def test_producer_clock_may_be_ahead(world: InMemoryStack) -> None:
     insert_row(world, START + LIMIT + SCHEDULE_TOLERANCE)
-    assert isinstance(deliver(world), Scheduled)
+    assert is_scheduled(deliver(world))
     assert world.alerts.sent == []
 
 
@@ -216,13 +217,13 @@ def test_enqueue_sends_message_for_row_with_unhonored_time(shipped: InMemoryStac
     result = shipped.enqueuer().enqueue(charge_message())
 
     assert (result.created, result.sent, result.run_at) == (False, True, None)
-    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
+    assert is_finished(shipped.run(shipped.outbox.sent[0]))
 
 
 def test_row_that_is_due_too_late_is_due_at_its_time(world: InMemoryStack) -> None:
     insert_row(world, MONTH, due_at=IN_2028)
     assert world.enqueuer().enqueue(charge_message()).sent
-    assert isinstance(deliver(world), Scheduled)
+    assert is_scheduled(deliver(world))
     assert (world.job(KEY).run_at, world.job(KEY).due_at) == (MONTH, MONTH)
 
 
@@ -238,7 +239,7 @@ def test_unhonored_time_blocks_no_repair(shipped: InMemoryStack) -> None:
     allowed = {one.repair for one in view.repairs if one.allowed}
     assert allowed == {Repair.RESEND, Repair.CANCEL}
     assert isinstance(repair_job(shipped, Repair.RESEND), Repaired)
-    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
+    assert is_finished(shipped.run(shipped.outbox.sent[0]))
 
 
 def test_unhonored_time_does_not_move_age(shipped: InMemoryStack) -> None:
@@ -273,35 +274,36 @@ def test_proof_of_cancelled_job_with_any_time_expires(shipped: InMemoryStack) ->
 def test_message_with_time_makes_row_and_is_acked(mail: InMemoryStack) -> None:
     outcome = deliver_receipt(mail, run_at=format_time(MONTH))
 
-    assert outcome == Scheduled(job_key=RECEIPT_KEY, job_type="receipt.send", until=MONTH)
+    assert is_scheduled(outcome)
+    assert (outcome.until, outcome.redeliver) == (MONTH, False)
     assert action_for(outcome, near_receive_limit=False) == Ack()
     assert (mail.job(RECEIPT_KEY).run_at, mail.job(RECEIPT_KEY).fence) == (MONTH, 0)
     mail.clock.time = MONTH
-    assert [type(one) for one in sweep(mail)] == [Finished]
+    assert [is_finished(one) for one in sweep(mail)] == [True]
 
 
 @pytest.mark.parametrize("time", [START, WEEK, MONTH + timedelta(days=1)])
 def test_later_message_does_not_move_time(mail: InMemoryStack, time: datetime) -> None:
     deliver_receipt(mail, run_at=format_time(MONTH))
     before = mail.job(RECEIPT_KEY)
-    assert isinstance(deliver_receipt(mail, run_at=format_time(time)), Scheduled)
+    assert is_scheduled(deliver_receipt(mail, run_at=format_time(time)))
     assert mail.job(RECEIPT_KEY) == before
 
 
 def test_time_of_message_is_ignored_when_row_exists(mail: InMemoryStack) -> None:
     mail.enqueuer().enqueue(RECEIPT)
-    assert isinstance(deliver_receipt(mail, run_at=format_time(MONTH)), Finished)
-    assert isinstance(deliver_receipt(mail, run_at=format_time(MONTH)), Duplicate)
+    assert is_finished(deliver_receipt(mail, run_at=format_time(MONTH)))
+    assert is_duplicate(deliver_receipt(mail, run_at=format_time(MONTH)))
 
 
 def test_job_that_runs_later_needs_no_business_rows_yet() -> None:
     mail = InMemoryStack(contracts=(ReceiptSend,))
     deliver_receipt(mail, run_at=format_time(MONTH))
     mail.clock.time = WEEK
-    assert isinstance(deliver_receipt(mail), Scheduled), "it does not wait for rows yet"
+    assert is_scheduled(deliver_receipt(mail)), "it does not wait for rows yet"
     mail.clock.time = MONTH
     mail.add_order(status="paid", charge_id="ch_1")
-    assert [type(one) for one in sweep(mail)] == [Finished]
+    assert [is_finished(one) for one in sweep(mail)] == [True]
 
 
 def test_second_enqueue_keeps_first_time(world: InMemoryStack) -> None:
@@ -362,14 +364,14 @@ def test_resend_of_scheduled_job_is_refused(world: InMemoryStack) -> None:
 @pytest.mark.parametrize("text", ["tomorrow", "2026-12-01T09:00:00", 1764579600, "1764579601", ""])
 def test_time_without_zone_is_rejected(mail: InMemoryStack, text: object) -> None:
     outcome = deliver_receipt(mail, run_at=text)
-    assert isinstance(outcome, InvalidMessage)
+    assert is_invalid(outcome)
     assert "run_at" in outcome.reason
 
 
 def test_message_with_time_beyond_limit_is_rejected(mail: InMemoryStack) -> None:
     far = START + DEFAULT_SCHEDULE_LIMIT + timedelta(seconds=1)
     outcome = deliver_receipt(mail, run_at=format_time(far))
-    assert isinstance(outcome, InvalidMessage)
+    assert is_invalid(outcome)
     assert "more than 365 days ahead" in outcome.reason
     assert mail.store.jobs == {}
 
@@ -385,7 +387,7 @@ def test_enqueue_beyond_limit_raises(world: InMemoryStack, shipped: InMemoryStac
 def test_past_time_runs_at_once(shipped: InMemoryStack) -> None:
     result = shipped.enqueuer().enqueue(charge_message(), run_at=START - timedelta(days=1))
     assert (result.sent, result.run_at) == (True, None)
-    assert isinstance(shipped.run(shipped.outbox.sent[0]), Finished)
+    assert is_finished(shipped.run(shipped.outbox.sent[0]))
 
 
 class Reminding(PaymentCharge):
@@ -400,7 +402,7 @@ def test_follow_up_keeps_its_time() -> None:
     deliver(world)
     world.publisher().publish(KEY)
     (body,) = world.outbox.sent
-    assert isinstance(world.run(body), Scheduled)
+    assert is_scheduled(world.run(body))
     assert world.job(RECEIPT_KEY).run_at == WEEK
 
 
@@ -428,7 +430,7 @@ def test_restored_job_waits_for_its_time_again(world: InMemoryStack) -> None:
 
     outcomes = sweep(world)
 
-    assert [type(one) for one in outcomes] == [Scheduled]
+    assert [is_scheduled(one) for one in outcomes] == [True]
     assert (world.job(KEY).status, world.job(KEY).due_at) == (Status.READY, MONTH)
     assert world.payments.charges == []
 

@@ -15,17 +15,12 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import AlreadyResolved, EffectCall
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.results import ClaimFailed, PrerequisiteNotMet
-from oncely.run.outcomes import (
-    Conflict,
-    Continued,
-    LeasedElsewhere,
-    NeedsReview,
-    NotAttempted,
-)
+from oncely.run.outcomes import LeasedElsewhere, NeedsReview
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_conflict, is_continued, is_retried
 from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, TERMS, make_job
@@ -105,8 +100,8 @@ def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> N
 
     outcome = world.run(BODY)
 
-    assert isinstance(outcome, Continued)
-    assert (outcome.progress, outcome.sent) == ({"page": 3}, taken)
+    assert is_continued(outcome)
+    assert outcome.progress == {"page": 3}
     assert len(outbox.sent) == taken
     assert world.job(KEY).status is Status.READY
 
@@ -114,7 +109,7 @@ def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> N
 def test_long_job_continues_without_progress() -> None:
     world = InMemoryStack(contracts=(errand_type(acts=lambda _: InProgress("nothing yet")),))
     outcome = world.run(BODY)
-    assert isinstance(outcome, Continued)
+    assert is_continued(outcome)
     assert outcome.progress == {}
 
 
@@ -125,8 +120,8 @@ class _RacingStore(InspectableStore):
 
 def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
     outcome = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore()).run(BODY)
-    assert isinstance(outcome, NotAttempted)
-    assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
+    assert is_retried(outcome)
+    assert (outcome.until, outcome.kind) == (NOW, WaitKind.RETRY)
 
 
 class _PrerequisiteStore(InspectableStore):
@@ -147,7 +142,7 @@ def test_unmet_requirement_is_conflict(other: JobRow | None, state: str) -> None
 
     outcome = world.run(BODY)
 
-    assert isinstance(outcome, Conflict)
+    assert is_conflict(outcome)
     assert outcome.reason.endswith(f"must have failed, it is {state}")
     assert store.jobs == {}
     (alert,) = world.alerts.sent

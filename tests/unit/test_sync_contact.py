@@ -8,8 +8,8 @@ import pytest
 
 from oncely.jobs.sync_contact import SyncContact
 from oncely.providers.interfaces import CrmRecord
-from oncely.run.outcomes import Duplicate, Finished, NotAttempted
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_duplicate, is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import make_job
 
@@ -95,15 +95,15 @@ def test_repeated_event_is_duplicate(world: InMemoryStack) -> None:
 
     second = world.run(contact_message("1"))
 
-    assert isinstance(first, Finished)
-    assert isinstance(second, Duplicate)
+    assert is_finished(first)
+    assert is_duplicate(second)
     assert second.result == first.result
 
 
 def test_contact_is_fetched_from_its_source(world: InMemoryStack) -> None:
     contact_id = world.crm.add(email="ada@example.com")
 
-    assert isinstance(world.run({**contact_message("1"), "source_id": contact_id}), Finished)
+    assert is_finished(world.run({**contact_message("1"), "source_id": contact_id}))
     row = world.rows.get("records", {"record_id": f"hubspot#{contact_id}"})
     assert row is not None
     assert row["source_id"] == contact_id
@@ -111,7 +111,7 @@ def test_contact_is_fetched_from_its_source(world: InMemoryStack) -> None:
 
 def test_message_is_handed_back_when_source_is_unreachable(world: InMemoryStack) -> None:
     world.crm.fail_next("get_contact", ProviderFault.TIMEOUT_BEFORE)
-    assert isinstance(world.run(contact_message("1")), NotAttempted)
+    assert is_retried(world.run(contact_message("1")))
     assert stored_contact(world) is None
 
 
@@ -133,8 +133,8 @@ def test_contact_is_retried_when_row_changes_before_write(world: InMemoryStack) 
 
     second = world.run(message)
 
-    assert isinstance(first, NotAttempted)
-    assert isinstance(second, Finished)
+    assert is_retried(first)
+    assert is_finished(second)
     assert second.result["result"] == "skipped_stale"
     assert rows.get("records", key) is not None
 

@@ -10,10 +10,11 @@ import pytest
 from oncely.core.effect_outcomes import NotSent
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
-from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
+from oncely.run.outcomes import NeedsReview
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import START, FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_continued, is_duplicate, is_finished, is_retried
 
 KEY = "sync.import:hubspot:nightly"
 IMPORT = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}
@@ -33,11 +34,11 @@ def test_every_contact_is_sent_once_with_progress_on_row(world: InMemoryStack) -
 
     outcome = world.run(IMPORT)
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert contacts_sent(world) == ids
     assert outcome.result == {"after": None, "pages": 3, "seen": 250, "sent": 250}
     assert world.job(KEY).progress == {"after": "200", "pages": 2, "seen": 200, "sent": 200}
-    assert isinstance(world.run(IMPORT), Duplicate)
+    assert is_duplicate(world.run(IMPORT))
 
 
 def test_import_resumes_after_crash_between_pages(world: InMemoryStack) -> None:
@@ -52,7 +53,7 @@ def test_import_resumes_after_crash_between_pages(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
     world.run(IMPORT)
 
-    assert isinstance(world.run(IMPORT), Finished)
+    assert is_finished(world.run(IMPORT))
     assert sorted(set(contacts_sent(world)), key=int) == ids
     assert len(contacts_sent(world)) == 1000
     assert pages_read(world) == 10
@@ -72,10 +73,10 @@ def test_import_resumes_after_crash_within_page(world: InMemoryStack) -> None:
 
     worked = [world.run(body) for body in queue.sent if "sync.contact" in body]
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert len(queue.sent) == 1020
-    assert sum(isinstance(one, Finished) for one in worked) == 1000
-    assert sum(isinstance(one, Duplicate) for one in worked) == 20
+    assert sum(is_finished(one) for one in worked) == 1000
+    assert sum(is_duplicate(one) for one in worked) == 20
     assert sum(table == "records" for table, _ in world.rows.all()) == 1000
     assert pages_read(world) == 11  # the page in which it died is read again, but none before it
 
@@ -93,9 +94,9 @@ def test_import_continues_in_new_message_when_time_is_short(world: InMemoryStack
     continuation = json.loads(world.outbox.sent[-1])
     second = world.run(world.outbox.sent.pop())
 
-    assert isinstance(first, Continued)
+    assert is_continued(first)
     assert continuation == IMPORT
-    assert isinstance(second, Finished)
+    assert is_finished(second)
     assert pages_read(world) == 5
     assert world.job(KEY).attempts == 1
 
@@ -106,9 +107,9 @@ def test_rate_limit_delays_import_until_named_time(world: InMemoryStack) -> None
 
     outcome = world.run(IMPORT)
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     assert outcome.until == world.clock.now() + timedelta(seconds=30)
-    assert isinstance(world.run(IMPORT), Finished)
+    assert is_finished(world.run(IMPORT))
 
 
 def test_page_is_retried_when_message_is_not_sent(world: InMemoryStack) -> None:
@@ -119,7 +120,7 @@ def test_page_is_retried_when_message_is_not_sent(world: InMemoryStack) -> None:
     world.outbox.fails_at = frozenset()
     world.run(IMPORT)
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     assert world.job(KEY).status is Status.FINISHED
     assert len(set(contacts_sent(world))) == 150
 
@@ -143,8 +144,8 @@ def test_contact_is_imported_once_when_sent_by_two_batches(world: InMemoryStack)
 
     outcomes = [world.run(body) for body in sent]
 
-    assert sum(isinstance(outcome, Finished) for outcome in outcomes) == len(ids)
-    assert sum(isinstance(outcome, Duplicate) for outcome in outcomes) == len(ids)
+    assert sum(is_finished(outcome) for outcome in outcomes) == len(ids)
+    assert sum(is_duplicate(outcome) for outcome in outcomes) == len(ids)
 
 
 def _crash() -> NoReturn:
@@ -178,7 +179,7 @@ def test_only_last_page_is_resent_after_crash_at_end(world: InMemoryStack) -> No
 
     outcome = world.run(IMPORT)
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert outcome.result == {"after": None, "pages": 3, "seen": 250, "sent": 250}
     assert pages_read(world) == 4
 

@@ -4,10 +4,11 @@ import json
 from datetime import timedelta
 
 from oncely.core.effect_outcomes import NotSent
-from oncely.core.lifecycle import Status
-from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
+from oncely.core.lifecycle import Status, WaitKind
+from oncely.run.outcomes import NeedsReview, Unknown
 from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 
 RECORD = "app#77"
@@ -51,7 +52,7 @@ def test_push_creates_contact_and_saves_its_id(world: InMemoryStack) -> None:
 
     outcome = world.run(push_message())
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     (contact,) = world.crm.model.ledger.contacts
     assert contact.properties["email"] == "v1@example.com"
     assert "createdate" not in contact.properties  # the CRM's own
@@ -120,7 +121,7 @@ def test_outdated_version_is_skipped_and_current_one_follows(world: InMemoryStac
     outcome = world.run(push_message(version=1))
     world.publisher().publish(world.job(key(1)).job_key)
 
-    assert isinstance(outcome, Finished)
+    assert is_finished(outcome)
     assert crm_emails(world) == []
     assert json.loads(world.outbox.sent[-1]) == push_message(version=3)
 
@@ -154,8 +155,8 @@ def test_two_versions_are_never_pushed_concurrently(world: InMemoryStack) -> Non
     world.clock.advance(hours=1)
     later = world.run(push_message(version=2))
 
-    assert isinstance(seen[0], NotAttempted)
-    assert isinstance(later, Finished)
+    assert is_retried(seen[0])
+    assert is_finished(later)
     assert record_row(world)["pushed_version"] == 2
 
 
@@ -163,7 +164,7 @@ def test_contact_from_crm_is_updated_by_its_own_id(world: InMemoryStack) -> None
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
 
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert list(world.crm.contacts) == [crm_id]
     assert crm_emails(world) == ["v1@example.com"]
 
@@ -186,7 +187,7 @@ def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> N
 def test_rate_limited_push_keeps_its_slot_and_uses_it(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", NotSent("429", retry_after=timedelta(seconds=10)))
-    assert isinstance(world.run(push_message()), NotAttempted)
+    assert is_retried(world.run(push_message()))
     kept = record_row(world)
     put_record(world, {**kept, "version": 2})
 
@@ -194,9 +195,9 @@ def test_rate_limited_push_keeps_its_slot_and_uses_it(world: InMemoryStack) -> N
     put_record(world, kept)
     world.clock.advance(seconds=10)
 
-    assert isinstance(newer, NotAttempted)
+    assert is_retried(newer)
     assert key(1) in newer.reason
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert crm_emails(world) == ["v1@example.com"]
 
 
@@ -217,8 +218,8 @@ def test_push_survives_spent_daily_limit_without_attempts(world: InMemoryStack) 
     world.crm.rules.is_daily_limit_reached = False
     ended = world.run_until_idle(key(1))
 
-    assert isinstance(first, NotAttempted)
-    assert (first.credentials_rejected, first.row_resends) == (True, True)
+    assert is_retried(first)
+    assert (first.kind, first.redeliver) == (WaitKind.SECRET, False)
     assert days >= 4
     assert pushes == 21
     assert ended.status is Status.FINISHED

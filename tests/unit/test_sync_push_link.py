@@ -8,10 +8,11 @@ import pytest
 from oncely.core.lifecycle import Status
 from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
 from oncely.providers.interfaces import CrmConflict
-from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
+from oncely.run.outcomes import NeedsReview, RunOutcome
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack
+from tests.support.outcomes import is_finished, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.unit.test_sync_push import RECORD, add_record, key, lose_push, push_message, record_row
 
@@ -43,7 +44,7 @@ def test_contact_with_same_address_is_linked_once(world: InMemoryStack, *, named
     world.crm.update(crm_id, email=ADDRESS)
     add_record(world)
 
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert list(world.crm.contacts) == [crm_id]
     assert world.crm.writes == {crm_id: 1}
     assert contact_properties(world, crm_id)["oncely_id"] == RECORD
@@ -59,7 +60,7 @@ def test_addresses_are_compared_as_crm_spells_them(world: InMemoryStack) -> None
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world, record={"properties": {"email": f" {ADDRESS.title()} "}})
     world.crm = ConflictingCrm(world.crm, crm_id)
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
 
 
 def test_next_version_goes_directly_to_linked_contact(world: InMemoryStack) -> None:
@@ -70,7 +71,7 @@ def test_next_version_goes_directly_to_linked_contact(world: InMemoryStack) -> N
     kept = {**record_row(world), "version": 2}
     world.rows.put("records", {"record_id": RECORD}, kept)
 
-    assert isinstance(world.run(push_message(version=2)), Finished)
+    assert is_finished(world.run(push_message(version=2)))
     assert crm_calls(world) == [("upsert_contact", RECORD)]
     assert world.crm.writes == {crm_id: 2}
 
@@ -158,9 +159,9 @@ def test_unreadable_contact_is_retried_without_attempt(world: InMemoryStack) -> 
     world.clock.advance(minutes=1)
     again = world.run(push_message())
 
-    assert isinstance(outcome, NotAttempted)
+    assert is_retried(outcome)
     assert attempts == 0
-    assert isinstance(again, Finished)
+    assert is_finished(again)
     assert world.crm.writes == {crm_id: 1}
 
 
@@ -197,7 +198,7 @@ def test_own_contact_is_written_only_when_version_differs(there: str, writes: in
     world.crm = ConflictingCrm(world.crm, crm_id)
     world.crm.update(crm_id, oncely_id=RECORD, **{DEFAULT_VERSION_PROPERTY: there})
 
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert world.crm.writes.total() == writes
     assert record_row(world)["crm_id"] == crm_id
 
@@ -221,7 +222,7 @@ def test_deleted_contact_is_replaced_by_new_one(world: InMemoryStack) -> None:
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
 
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert crm_calls(world) == [("upsert_contact", RECORD), ("upsert_contact", RECORD)]
     assert record_row(world)["crm_id"] not in {None, gone}
     assert world.crm.writes.total() == 1
@@ -233,7 +234,7 @@ def test_replacement_of_deleted_contact_is_linked(world: InMemoryStack) -> None:
     new = world.crm.add(email=ADDRESS)
     add_record(world, crm_id=gone)
 
-    assert isinstance(world.run(push_message()), Finished)
+    assert is_finished(world.run(push_message()))
     assert record_row(world)["crm_id"] == new
     assert world.crm.writes == {new: 1}
 
@@ -278,7 +279,7 @@ def test_second_write_is_not_sent_when_time_is_short(
     add_record(world, **({"crm_id": crm_id} if deleted else {}))
     world.crm = InterruptingPort(world.crm, slow_step, lambda: world.clock.advance(minutes=5))
 
-    assert isinstance(world.run(push_message()), NotAttempted)
+    assert is_retried(world.run(push_message()))
     assert world.crm.writes[crm_id] == 0
     assert [step for step, _ in crm_calls(world)].count("upsert_contact") == 1
 

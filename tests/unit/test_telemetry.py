@@ -10,13 +10,13 @@ from typing import Any, get_args
 import pytest
 
 from oncely.aws import signals
+from oncely.core.lifecycle import WaitKind
 from oncely.handlers import telemetry
 from oncely.handlers.telemetry import Telemetry, signal_for
-from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, NotAttempted, RunOutcome
+from oncely.run.outcomes import DuplicateReason, NotRun, NotRunCause, Parked, RunOutcome
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
-from tests.unit.samples import KEY, OUTCOMES
+from tests.unit.samples import OUTCOMES
 
-BY_NAME = {type(outcome).__name__: outcome for outcome in OUTCOMES}
 DELIVERY = Delivery(message_id="m-1", body="{}", receipt="r-1", receive_count=2)
 
 
@@ -54,42 +54,43 @@ def _json(lines: str) -> list[dict[str, Any]]:
 
 
 def test_every_outcome_has_event_and_metric() -> None:
-    assert {type(outcome) for outcome in OUTCOMES} == set(get_args(RunOutcome))
-    assert all(signal_for(outcome).event and signal_for(outcome).metric for outcome in OUTCOMES)
+    assert {type(outcome) for outcome in OUTCOMES.values()} == set(get_args(RunOutcome))
+    sent = [signal_for(outcome) for outcome in OUTCOMES.values()]
+    assert all(signal.event and signal.metric for signal in sent)
 
 
 def test_only_duplicate_outcomes_share_metric() -> None:
-    repeated = {"Duplicate", "LeasedElsewhere", "AwaitingResolution", "Conflict"}
-    metrics = [signal_for(one).metric for name, one in BY_NAME.items() if name not in repeated]
-    assert {signal_for(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
+    repeated = {"duplicate", "leased", "awaits resolution", "conflict"}
+    metrics = [signal_for(one).metric for name, one in OUTCOMES.items() if name not in repeated]
+    assert {signal_for(OUTCOMES[name]).metric for name in repeated} == {signals.DEDUPLICATED}
     assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", OUTCOMES)
 def test_each_delivery_is_one_log_line_that_can_be_searched(name: str, emit: EmitSignals) -> None:
-    outcome = BY_NAME[name]
+    outcome = OUTCOMES[name]
 
     (line,) = emit(outcome).logs
 
     assert line["message"] == signal_for(outcome).event
     assert line["level"] == signal_for(outcome).level.upper()
     assert (line["message_id"], line["receives"], line["reply"]) == ("m-1", 2, "Ack")
-    assert line.get("job_key") == (KEY if hasattr(outcome, "job_key") else None)
+    assert line.get("job_key") == getattr(outcome, "job_key", None)
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("Duplicate", DuplicateReason.FINISHED),
-        ("LeasedElsewhere", DuplicateReason.IN_PROGRESS),
-        ("AwaitingResolution", DuplicateReason.IN_PROGRESS),
-        ("Conflict", DuplicateReason.CONFLICT),
+        ("duplicate", DuplicateReason.FINISHED),
+        ("leased", DuplicateReason.IN_PROGRESS),
+        ("awaits resolution", DuplicateReason.IN_PROGRESS),
+        ("conflict", DuplicateReason.CONFLICT),
     ],
 )
 def test_duplicate_has_own_event_and_metric_with_reason(
     name: str, reason: DuplicateReason, emit: EmitSignals
 ) -> None:
-    seen = emit(BY_NAME[name])
+    seen = emit(OUTCOMES[name])
 
     assert [line["message"] for line in seen.logs] == ["message deduplicated"]
     assert [line["deduplication"] for line in seen.logs] == [reason]
@@ -98,23 +99,20 @@ def test_duplicate_has_own_event_and_metric_with_reason(
 
 
 def test_non_duplicate_is_counted_once(emit: EmitSignals) -> None:
-    seen = emit(BY_NAME["Finished"])
+    seen = emit(OUTCOMES["finished"])
     assert seen.metric_reasons(signals.FINISHED) == [None]
     assert not seen.metric_reasons(signals.DEDUPLICATED)
     assert "deduplication" not in seen.logs[0]
 
 
 def test_conflict_is_counted_as_rejected_too(emit: EmitSignals) -> None:
-    seen = emit(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
+    seen = emit(OUTCOMES["conflict"])
     assert seen.metric_reasons(signals.REJECTED) == [None]
-    assert seen.logs[0]["reason"] == "other amount"
+    assert seen.logs[0]["reason"] == "rejected: conflict"
 
 
 def test_rejected_api_key_is_counted_apart_as_error(emit: EmitSignals) -> None:
-    plain = BY_NAME["NotAttempted"]
-    assert isinstance(plain, NotAttempted)
-
-    seen = emit(replace(plain, credentials_rejected=True))
+    seen = emit(OUTCOMES[WaitKind.SECRET])
 
     assert seen.logs[0]["level"] == "ERROR"
     assert seen.metric_reasons(signals.CREDENTIALS_REJECTED) == [None]
@@ -122,28 +120,33 @@ def test_rejected_api_key_is_counted_apart_as_error(emit: EmitSignals) -> None:
 
 
 def test_processing_error_is_logged_with_exception(emit: EmitSignals) -> None:
-    seen = emit(InternalError(RuntimeError("no table")))
+    seen = emit(OUTCOMES["error"])
     assert seen.logs[0]["error"] == "RuntimeError: no table"
     assert seen.logs[0]["exception_name"] == "RuntimeError"
 
 
 def test_failed_reply_is_logged_beside_outcome(emit: EmitSignals) -> None:
-    seen = emit(BY_NAME["Finished"], error=RuntimeError("no queue"))
+    seen = emit(OUTCOMES["finished"], error=RuntimeError("no queue"))
     assert [line["message"] for line in seen.logs] == ["job finished", "message action failed"]
     assert seen.metric_reasons(signals.ACK_FAILED) == [None]
 
 
 def test_metrics_carry_service_and_namespace(emit: EmitSignals) -> None:
-    for blob in emit(BY_NAME["Duplicate"]).metrics:
+    for blob in emit(OUTCOMES["duplicate"]).metrics:
         assert blob["service"] == telemetry.SERVICE
         assert blob["_aws"]["CloudWatchMetrics"][0]["Namespace"] == signals.NAMESPACE
 
 
 def test_logs_mask_email_addresses(emit: EmitSignals) -> None:
-    plain = BY_NAME["NotAttempted"]
-    assert isinstance(plain, NotAttempted)
+    plain = OUTCOMES[WaitKind.RETRY]
+    assert isinstance(plain, Parked)
 
     seen = emit(replace(plain, reason="not verified: ada@example.com"))
 
     assert seen.logs[0]["reason"] == "not verified: a***@example.com"
-    assert "ada@" not in emit(InternalError(RuntimeError("to ada@example.com"))).logs[0]["error"]
+    assert (
+        "ada@"
+        not in emit(NotRun(cause=NotRunCause.ERROR, error=RuntimeError("to ada@example.com"))).logs[
+            0
+        ]["error"]
+    )

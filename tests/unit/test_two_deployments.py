@@ -9,9 +9,10 @@ from oncely.core.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
 from oncely.providers.interfaces import CrmRecord, Payment
-from oncely.run.outcomes import Finished, NeedsReview
+from oncely.run.outcomes import NeedsReview
 from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount, StripeIntent
 from tests.unit.test_sync_push import RECORD, push_message, put_record, record_row
@@ -32,7 +33,7 @@ def test_order_is_charged_once_in_each_deployment() -> None:
 
     outcomes = [staging.run(charge_message()), dev.run(charge_message())]
 
-    assert all(isinstance(outcome, Finished) for outcome in outcomes)
+    assert all(is_finished(outcome) for outcome in outcomes)
     assert payments.charges == ["pi_1", "pi_2"]
     assert staging.order()["charge_id"] != dev.order()["charge_id"]
 
@@ -75,7 +76,7 @@ def test_row_of_other_deployment_needs_review(step: str) -> None:
     world.run(charge_message())
     copy = copy_world(world)
 
-    assert isinstance(world.run(charge_message()), Finished)
+    assert is_finished(world.run(charge_message()))
     outcome = copy.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
@@ -153,7 +154,7 @@ def test_charge_of_other_deployment_is_not_refunded(
     copy.enqueuer().enqueue(copy.request_refund(amount=500))
     copy.store.jobs[REFUND_KEY] = replace(copy.job(REFUND_KEY), provider_ref=ref)
 
-    assert isinstance(dev.run(dev.request_refund(amount=500)), Finished)
+    assert is_finished(dev.run(dev.request_refund(amount=500)))
     assert isinstance(copy.run(copy.request_refund(amount=500)), NeedsReview)
 
     assert [one.metadata["deployment"] for one in dev.payments.refunds.values()] == ["dev"]
@@ -166,7 +167,7 @@ def test_charge_made_before_oncely_is_refunded() -> None:
     )
     world.payments.intents["pi_1"] = StripeIntent("pi_1", payment, "succeeded")
 
-    assert isinstance(world.run(world.request_refund(amount=500)), Finished)
+    assert is_finished(world.run(world.request_refund(amount=500)))
 
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
@@ -187,7 +188,7 @@ def test_deployments_with_own_id_properties_read_own_versions_only(fault: Provid
     put_record(dev, {"version": 7, "record": {"properties": {**properties, "phone": "7"}}})
     put_record(staging, {"version": 1, "record": {"properties": {**properties, "phone": "1"}}})
 
-    assert isinstance(dev.run(push_message(7)), Finished)
+    assert is_finished(dev.run(push_message(7)))
     (contact_id,) = dev_crm.contacts
     put_record(staging, {**record_row(staging), "crm_id": contact_id})
     staging_crm.fail_next("upsert_contact", fault)

@@ -7,9 +7,9 @@ import pytest
 from oncely.core.decisions import MESSAGE_GRACE
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.run.outcomes import AwaitingResolution, Conflict, Finished
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.outcomes import awaits_resolution, is_conflict, is_finished
 
 KEY = "payment.charge:order_18452"
 WRONG = charge_message(amount=1)
@@ -21,7 +21,7 @@ RIGHT = pytest.mark.parametrize("right", [charge_message(), charge_message(amoun
 def refused(world: InMemoryStack) -> InMemoryStack:
     """A row whose only message was refused."""
     world.enqueuer().enqueue(WRONG)
-    assert isinstance(world.run(world.outbox.sent.pop()), Conflict)
+    assert is_conflict(world.run(world.outbox.sent.pop()))
     return world
 
 
@@ -46,7 +46,7 @@ def test_right_message_runs_and_replaces_wrong_one(
     else:
         right_body = right
 
-    assert isinstance(refused.run(right_body), Finished)
+    assert is_finished(refused.run(right_body))
 
     assert refused.job(KEY).message == right
     assert len(refused.payments.charges) == 1
@@ -61,9 +61,9 @@ def test_right_message_runs_after_review_of_wrong_one(
     review = refused.job(KEY)
     assert (review.status, review.nothing_sent) == (Status.NEEDS_REVIEW, True)
 
-    assert isinstance(refused.run(WRONG), Conflict)
+    assert is_conflict(refused.run(WRONG))
     assert refused.job(KEY).nothing_sent, "another wrong message is only evidence"
-    assert isinstance(refused.run(right), Finished)
+    assert is_finished(refused.run(right))
     assert refused.job(KEY).message == right
 
 
@@ -78,7 +78,7 @@ def test_reconciler_reads_message_that_was_charged(refused: InMemoryStack) -> No
 
 
 def test_wrong_message_without_row_leaves_none(world: InMemoryStack) -> None:
-    assert isinstance(world.run(WRONG), Conflict)
+    assert is_conflict(world.run(WRONG))
     assert world.store.jobs == {}
 
 
@@ -92,9 +92,9 @@ def test_neither_fingerprint_nor_message_changes_after_claim(world: InMemoryStac
         world.reconcile(KEY)
     assert world.job(KEY).status is Status.READY
 
-    assert isinstance(world.run(WRONG), Conflict)
+    assert is_conflict(world.run(WRONG))
     assert world.job(KEY).evidence[-1].event is not Event.REFUSE
-    assert isinstance(world.run(charge_message(amount=1250)), Finished)
+    assert is_finished(world.run(charge_message(amount=1250)))
 
     job = world.job(KEY)
     assert (job.message, job.fingerprint) == (first.message, first.fingerprint)
@@ -113,4 +113,4 @@ def test_claimed_job_in_review_for_its_values_is_not_reopened(world: InMemorySta
     job = world.job(KEY)
     assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, False)
     world.add_order()
-    assert isinstance(world.run(charge_message(amount=1250)), AwaitingResolution)
+    assert awaits_resolution(world.run(charge_message(amount=1250)))

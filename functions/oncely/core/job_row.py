@@ -18,6 +18,7 @@ from oncely.core.lifecycle import (
     UNRESOLVED,
     Event,
     Status,
+    WaitKind,
     next_status,
 )
 from oncely.core.schedule import latest_run_at
@@ -391,6 +392,13 @@ class Decision:
     resend_when_due: bool = False  # the wait is long: the row becomes due and resends the message
     send_new_message: bool = False  # a long job continues with a new message
     run_at: datetime | None = None  # when a job that returns to ready may be retried
+
+    @property
+    def wait_kind(self) -> WaitKind:
+        """What a job that is ready after this decision waits for."""
+        if self.event is Event.WAIT:
+            return WaitKind.BUSINESS_ROW
+        return WaitKind.SECRET if self.credentials_rejected else WaitKind.RETRY
 
     def apply_to(self, job: JobRow, *, now: datetime, actor: str) -> JobRow:
         """The job after this decision. If it needs an alert, it is due until one is delivered."""

@@ -101,6 +101,17 @@ class Event(StrEnum):
     CLOSE = "close"  # what an operator cancelled is closed at the provider
 
 
+class WaitKind(StrEnum):
+    """What a job waits for before it runs again."""
+
+    BUSINESS_ROW = "business_row"  # its business rows are not there yet
+    GATE = "gate"  # it is paused, or the gate of its provider is closed
+    SECRET = "secret"  # noqa: S105  # our secret is missing, or the provider rejects it
+    RETRY = "retry"  # nothing was sent, or a resend is safe
+    RUN_AT = "run_at"  # its run time is in the future
+    NEXT_PART = "next_part"  # a long job made progress, and a new message continues it
+
+
 NO_ROW: Final = None
 # Workers and the reconciler still have to end these.
 UNRESOLVED: Final = frozenset(status for status in Status if status.label is Label.PENDING)

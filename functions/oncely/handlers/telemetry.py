@@ -13,34 +13,25 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.aws import signals
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import IN_REVIEW, Status
+from oncely.core.lifecycle import ENDED, IN_REVIEW, Status, WaitKind
 from oncely.core.text import redacted_line
 from oncely.core.throttles import THROTTLED_REQUESTS
 from oncely.handlers import lambda_init
 from oncely.handlers.lambda_init import once
 from oncely.run.outcomes import (
-    AwaitingResolution,
-    Cancelled,
-    Conflict,
-    Continued,
     Duplicate,
     DuplicateReason,
-    Failed,
-    Finished,
-    Held,
-    InternalError,
-    InvalidMessage,
+    Ended,
     LeasedElsewhere,
     NeedsReview,
-    NotAttempted,
-    NotStarted,
+    NotRun,
+    NotRunCause,
     OwnershipLost,
-    RowMissing,
+    Parked,
+    RejectCause,
+    Rejected,
     RunOutcome,
-    Scheduled,
-    TableFenced,
     Unknown,
-    Waiting,
 )
 
 if TYPE_CHECKING:
@@ -275,10 +266,10 @@ class Telemetry:
         if signal.duplicate_reason:
             fields["deduplication"] = str(signal.duplicate_reason)
         # Unexpected errors are logged with their stack trace.
-        cause = one.outcome.error if isinstance(one.outcome, InternalError) else None
+        cause = one.outcome.error if isinstance(one.outcome, NotRun) else None
         getattr(self.logger, signal.level)(signal.event, exc_info=cause, extra=fields)
         self._count(signal.metric, signal.duplicate_reason)
-        if isinstance(one.outcome, Conflict | RowMissing):
+        if isinstance(one.outcome, Rejected) and signal.metric != signals.REJECTED:
             self._count(signals.REJECTED)
         if one.error is not None:
             self.logger.error("message action failed", exc_info=one.error, extra=fields)
@@ -310,51 +301,54 @@ def _duplicate(reason: DuplicateReason, level: str = "info") -> OutcomeSignal:
     return OutcomeSignal("message deduplicated", signals.DEDUPLICATED, level, reason)
 
 
-def signal_for(outcome: RunOutcome) -> OutcomeSignal:  # noqa: C901, PLR0912  # one case for each
+_ENDED_SIGNALS: Final = {
+    Status.FINISHED: OutcomeSignal("job finished", signals.FINISHED),
+    Status.FAILED: OutcomeSignal("job failed", signals.FAILED),
+    Status.CANCELLED: OutcomeSignal("job cancelled", signals.CANCELLED),
+}
+_PARKED_SIGNALS: Final[Mapping[WaitKind, OutcomeSignal]] = {
+    WaitKind.BUSINESS_ROW: OutcomeSignal("waits for business rows", signals.WAITING),
+    WaitKind.GATE: OutcomeSignal("held by the gate", signals.HELD),
+    WaitKind.SECRET: OutcomeSignal(
+        "provider rejects our credentials", signals.CREDENTIALS_REJECTED, "error"
+    ),
+    WaitKind.RETRY: OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning"),
+    WaitKind.RUN_AT: OutcomeSignal("runs later", signals.SCHEDULED),
+    WaitKind.NEXT_PART: OutcomeSignal("job continued", signals.CONTINUED),
+}
+_REJECTED_SIGNALS: Final[Mapping[RejectCause, OutcomeSignal]] = {
+    RejectCause.CONFLICT: _duplicate(DuplicateReason.CONFLICT, "error"),
+    RejectCause.ROW_MISSING: OutcomeSignal("row missing", signals.ROW_MISSING, "error"),
+    RejectCause.INVALID: OutcomeSignal("message rejected", signals.REJECTED, "error"),
+}
+_NOT_RUN_SIGNALS: Final[Mapping[NotRunCause, OutcomeSignal]] = {
+    NotRunCause.NO_TIME: OutcomeSignal("too little time, redelivered", signals.NOT_STARTED),
+    NotRunCause.TABLE_BLOCKED: OutcomeSignal("job table blocked", signals.TABLE_BLOCKED, "error"),
+    NotRunCause.ERROR: OutcomeSignal("message not processed", signals.PROCESSING_ERROR, "error"),
+}
+
+
+def signal_for(outcome: RunOutcome) -> OutcomeSignal:
     """The log event and metric of an outcome."""
     match outcome:
-        case Finished():
-            return OutcomeSignal("job finished", signals.FINISHED)
-        case Failed():
-            return OutcomeSignal("job failed", signals.FAILED)
-        case Cancelled():
-            return OutcomeSignal("job cancelled", signals.CANCELLED)
-        case Duplicate():
+        case Ended(status=status):
+            return _ENDED_SIGNALS[status]
+        case Parked(kind=kind):
+            return _PARKED_SIGNALS[kind]
+        case Duplicate(status=status) if status in ENDED:
             return _duplicate(DuplicateReason.FINISHED)
-        case LeasedElsewhere() | AwaitingResolution():
+        case Duplicate() | LeasedElsewhere():
             return _duplicate(DuplicateReason.IN_PROGRESS)
-        case Conflict():
-            return _duplicate(DuplicateReason.CONFLICT, "error")
         case Unknown():
             return OutcomeSignal("job unknown", signals.UNKNOWN, "warning")
         case NeedsReview():
             return OutcomeSignal("job needs review", signals.NEEDS_REVIEW, "error")
-        case NotAttempted(credentials_rejected=True):
-            return OutcomeSignal(
-                "provider rejects our credentials", signals.CREDENTIALS_REJECTED, "error"
-            )
-        case NotAttempted():
-            return OutcomeSignal("nothing sent", signals.NOTHING_SENT, "warning")
-        case Scheduled():
-            return OutcomeSignal("runs later", signals.SCHEDULED)
-        case Waiting():
-            return OutcomeSignal("waits for business rows", signals.WAITING)
-        case Held():
-            return OutcomeSignal("held by the gate", signals.HELD)
-        case Continued():
-            return OutcomeSignal("job continued", signals.CONTINUED)
         case OwnershipLost():
             return OutcomeSignal("ownership lost", signals.OWNERSHIP_LOST, "warning")
-        case RowMissing():
-            return OutcomeSignal("row missing", signals.ROW_MISSING, "error")
-        case NotStarted():
-            return OutcomeSignal("too little time, redelivered", signals.NOT_STARTED)
-        case TableFenced():
-            return OutcomeSignal("job table blocked", signals.TABLE_BLOCKED, "error")
-        case InvalidMessage():
-            return OutcomeSignal("message rejected", signals.REJECTED, "error")
-        case InternalError():
-            return OutcomeSignal("message not processed", signals.PROCESSING_ERROR, "error")
+        case Rejected(cause=cause):
+            return _REJECTED_SIGNALS[cause]
+        case NotRun(cause=cause):
+            return _NOT_RUN_SIGNALS[cause]
         case unreachable:
             assert_never(unreachable)
 
@@ -363,12 +357,11 @@ def log_fields(outcome: RunOutcome) -> dict[str, Any]:
     """The fields of an outcome under the names that log queries use; never a secret."""
     logged: dict[str, Any] = {}
     for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
-        if hasattr(outcome, name):
-            value = getattr(outcome, name)
+        if (value := getattr(outcome, name, None)) is not None:
             logged[name] = dict(value) if isinstance(value, Mapping) else str(value)
     if "reason" in logged:  # a provider's text may contain an email address
         logged["reason"] = redacted_line(logged["reason"])
-    if isinstance(outcome, InternalError):
+    if isinstance(outcome, NotRun) and outcome.error is not None:
         logged["error"] = redacted_line(f"{type(outcome.error).__name__}: {outcome.error}")
     return logged
 

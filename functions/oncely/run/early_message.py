@@ -10,10 +10,11 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.core.decisions import wait_for_run_at
 from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import WaitKind
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.store import JobStore
 from oncely.enqueue.new_row import row_from_message
-from oncely.run.outcomes import NotAttempted, Scheduled
+from oncely.run.outcomes import Parked
 
 _LOST_RACE: Final = "its row changed just now"
 
@@ -50,13 +51,18 @@ class EarlyMessage:
         created = self.alerter.create_row(new, forged)
         return created.job if isinstance(created, Created) else created.row
 
-    def keep_time(self, row: JobRow, now: datetime) -> Scheduled | NotAttempted:
+    def keep_time(self, row: JobRow, now: datetime) -> Parked:
         """Leave the row to its run time, when it is due and sends another message."""
-        if decision := wait_for_run_at(row):
-            after = decision.apply_to(row, now=now, actor=self.actor)
-            if not isinstance(self.store.swap(row, after), Swapped):
-                return NotAttempted(
-                    job_key=row.job_key, job_type=row.job_type, until=now, reason=_LOST_RACE
-                )
-        until = row.run_at or now
-        return Scheduled(job_key=row.job_key, job_type=row.job_type, until=until)
+        decision = wait_for_run_at(row)
+        lost = decision is not None and not isinstance(
+            self.store.swap(row, decision.apply_to(row, now=now, actor=self.actor)),
+            Swapped,
+        )
+        return Parked(
+            job_key=row.job_key,
+            job_type=row.job_type,
+            until=now if lost else row.run_at or now,
+            kind=WaitKind.RETRY if lost else WaitKind.RUN_AT,
+            reason=_LOST_RACE if lost else "it runs later",
+            redeliver=lost,
+        )

@@ -7,11 +7,11 @@ from typing import Final
 from oncely.core.claims import Claim, has_conflict
 from oncely.core.decisions import on_held
 from oncely.core.job_row import JobRow
-from oncely.core.lifecycle import Event
+from oncely.core.lifecycle import Event, WaitKind
 from oncely.core.results import Swapped
 from oncely.gates.local_gate import Hold
 from oncely.run.early_message import EarlyMessage
-from oncely.run.outcomes import Conflict, Held
+from oncely.run.outcomes import Parked, RejectCause, Rejected
 
 # The row waits with another message, which may have the same values. Until its claim tells, this
 # one stays in the queue.
@@ -24,19 +24,20 @@ class HeldMessage:
 
     early: EarlyMessage
 
-    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Held | Conflict | JobRow:
+    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Parked | Rejected | JobRow:
         """Keep the job in the queue or in its row. Returns the row if it already has the answer.
 
         A pause may last longer than the queue keeps a message, so the row keeps it.
         """
-        held = Held(
+        held = Parked(
             job_key=claim.job_key,
             job_type=claim.job_type,
             until=hold.until,
+            kind=WaitKind.GATE,
             reason=hold.reason,
-            row_resends=hold.is_pause or not can_nack,
+            redeliver=can_nack and not hold.is_pause,
         )
-        if not held.row_resends:
+        if held.redeliver:
             return held
         row = self.early.ensure_row(claim.now, hold.until, hold.reason)
         is_ready = row.allows(Event.HOLD) and not row.runs_later(claim.now, claim.schedule_limit)
@@ -50,11 +51,15 @@ class HeldMessage:
                 return row
         return held
 
-    def _wait_beside(self, held: Held, claim: Claim, *, can_nack: bool) -> Held | Conflict:
+    def _wait_beside(self, held: Parked, claim: Claim, *, can_nack: bool) -> Parked | Rejected:
         if can_nack:
-            return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, row_resends=False)
+            return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, redeliver=True)
         reason = "another message waits under the same key"
         alerted = self.early.alerter.alert_conflict(claim.job_key, reason)
-        return Conflict(
-            job_key=claim.job_key, job_type=claim.job_type, reason=reason, alerted=alerted
+        return Rejected(
+            cause=RejectCause.CONFLICT,
+            reason=reason,
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            alerted=alerted,
         )

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.results import JobResult
 
 
@@ -17,6 +16,22 @@ class DuplicateReason(StrEnum):
     FINISHED = "finished"  # the job had ended; the stored result was returned
     IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator handles it
     CONFLICT = "conflict"  # same key, other business values
+
+
+class RejectCause(StrEnum):
+    """Why a message is moved to the rejects queue."""
+
+    INVALID = "invalid"  # not a valid job message
+    CONFLICT = "conflict"  # same key, other business values: the first job was not changed
+    ROW_MISSING = "row_missing"  # the outcome is definite, but the row is gone: it is kept here
+
+
+class NotRunCause(StrEnum):
+    """Why nothing was decided about a message, which stays in the queue."""
+
+    NO_TIME = "no_time"  # not enough time was left: nothing was claimed
+    TABLE_BLOCKED = "table_blocked"  # the job table may not hold the proofs: nothing was sent
+    ERROR = "error"  # Oncely failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,30 +46,21 @@ class _ExplainedOutcome(_JobOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished(_JobOutcome):
-    """The effect happened and is recorded."""
-
-    result: JobResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed(_JobOutcome):
-    """The provider declined, and that is recorded."""
-
-    reason: str
-    result: JobResult
-
-
-class Cancelled(_ExplainedOutcome):
-    """The cancelled job is closed at the provider, and that is recorded."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duplicate(_JobOutcome):
-    """The job had ended: the first run's result."""
+class Ended(_ExplainedOutcome):
+    """This run ended the job as finished, failed or cancelled, and that is recorded."""
 
     status: Status
     result: JobResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parked(_ExplainedOutcome):
+    """The job waits and certainly nothing is open: it can run again from `until` on."""
+
+    until: datetime
+    kind: WaitKind
+    redeliver: bool  # with this message; otherwise the row sends another one
+    progress: JobResult | None = None  # of a long job
 
 
 class Unknown(_ExplainedOutcome):
@@ -66,10 +72,11 @@ class NeedsReview(_ExplainedOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitingResolution(_JobOutcome):
-    """The reconciler or an operator handles this job."""
+class Duplicate(_JobOutcome):
+    """The job had ended, with the first run's result, or the reconciler or an operator has it."""
 
     status: Status
+    result: JobResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,119 +86,40 @@ class LeasedElsewhere(_JobOutcome):
     until: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotAttempted(_JobOutcome):
-    """Certainly no effect; the row is ready again."""
-
-    until: datetime
-    reason: str
-    credentials_rejected: bool = False
-    row_resends: bool = False  # the row is due at `until` and resends the message
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting(_JobOutcome):
-    """Its business rows are not there yet; the row waits for them."""
-
-    until: datetime
-    reason: str
-    row_resends: bool  # the row is due at `until` and resends the message
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held(_JobOutcome):
-    """An operator paused it, or the gate of its provider is closed. Nothing was sent."""
-
-    until: datetime
-    reason: str
-    row_resends: bool  # a row is due and resends the message once the gate opens
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheduled(_JobOutcome):
-    """Its run time is in the future. Its row sends a message then."""
-
-    until: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Continued(_JobOutcome):
-    """A long job made progress and continues with a new message."""
-
-    progress: JobResult
-    sent: bool
-
-
 class OwnershipLost(_ExplainedOutcome):
     """Another owner decided first; our outcome is kept as evidence."""
 
 
-class RowMissing(_ExplainedOutcome):
-    """The outcome is definite, but the row is gone: the rejected message keeps the outcome."""
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """No retry of this message can help."""
 
-
-class NotStarted(_JobOutcome):
-    """Not enough time was left: nothing was claimed."""
-
-
-class TableFenced(_ExplainedOutcome):
-    """The job table may not hold the proofs: nothing was sent, and the message is redelivered."""
+    cause: RejectCause
+    reason: str
+    job_key: JobKey | None = None  # None if the message is not valid
+    job_type: str | None = None
+    alerted: bool = True  # whether operators were alerted about a conflict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conflict(_ExplainedOutcome):
-    """Same key, other business values. The first job was not changed."""
+class NotRun:
+    """Nothing was decided, and the message is redelivered."""
 
-    alerted: bool = True  # whether operators were alerted
-
-
-@dataclass(frozen=True)
-class InvalidMessage:
-    """Not a valid job message."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class InternalError:
-    """Oncely failed: nothing was decided, and the message stays in the queue."""
-
-    error: Exception
+    cause: NotRunCause
+    reason: str | None = None
+    job_key: JobKey | None = None  # None if Oncely failed
+    job_type: str | None = None
+    error: Exception | None = None
 
 
 RunOutcome: TypeAlias = (
-    Finished
-    | Failed
-    | Cancelled
-    | Duplicate
+    Ended
+    | Parked
     | Unknown
     | NeedsReview
-    | AwaitingResolution
+    | Duplicate
     | LeasedElsewhere
-    | NotAttempted
-    | Waiting
-    | Held
-    | Scheduled
-    | Continued
     | OwnershipLost
-    | RowMissing
-    | NotStarted
-    | TableFenced
-    | Conflict
-    | InvalidMessage
-    | InternalError
+    | Rejected
+    | NotRun
 )
-
-
-def ready_outcome(job: JobRow, decision: Decision) -> Waiting | NotAttempted:
-    """The outcome of a job that is ready to run again."""
-    fields: Any = {
-        "job_key": job.job_key,
-        "job_type": job.job_type,
-        "until": decision.run_at or job.updated_at,
-        "reason": decision.reason,
-        "row_resends": decision.resend_when_due,
-    }
-    if decision.event is Event.WAIT:
-        return Waiting(**fields)
-    return NotAttempted(**fields, credentials_rejected=decision.credentials_rejected)

@@ -8,29 +8,20 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
 from oncely.aws.sqs import MessageSource, RejectQueue
+from oncely.core.lifecycle import WaitKind
 from oncely.core.schedule import Clock
 from oncely.run.outcomes import (
-    AwaitingResolution,
-    Cancelled,
-    Conflict,
-    Continued,
     Duplicate,
-    Failed,
-    Finished,
-    Held,
-    InternalError,
-    InvalidMessage,
+    Ended,
     LeasedElsewhere,
     NeedsReview,
-    NotAttempted,
-    NotStarted,
+    NotRun,
+    NotRunCause,
     OwnershipLost,
-    RowMissing,
+    Parked,
+    Rejected,
     RunOutcome,
-    Scheduled,
-    TableFenced,
     Unknown,
-    Waiting,
 )
 from oncely.run.run_job import JobRunner
 
@@ -129,7 +120,7 @@ class BatchProcessor:
         try:
             outcome = self.runner.run(delivery.body, deadline=deadline, nack=not near_limit)
         except Exception as error:  # noqa: BLE001  # other jobs continue; this one is logged
-            outcome = InternalError(error)
+            outcome = NotRun(cause=NotRunCause.ERROR, error=error)
         action = action_for(outcome, near_receive_limit=near_limit)
         try:
             acked = self._apply_action(action, delivery)
@@ -185,24 +176,21 @@ def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageActio
     A row that is ready or started is found by its due time: then its message is only a hint.
     """
     match outcome:
-        case Finished() | Failed() | Duplicate() | Unknown() | NeedsReview() | AwaitingResolution():
+        case Ended() | Unknown() | NeedsReview() | Duplicate() | OwnershipLost():
             return Ack()
-        case OwnershipLost() | Continued() | Scheduled() | Cancelled():
+        case Parked(redeliver=False):
             return Ack()
-        case NotAttempted(row_resends=True) | Waiting(row_resends=True) | Held(row_resends=True):
-            return Ack()
-        case Held(until=until):
+        case Parked(kind=WaitKind.GATE, until=until):
             return Nack(until)  # there may be no row yet
-        case LeasedElsewhere(until=until) | NotAttempted(until=until) | Waiting(until=until):
+        case Parked(until=until) | LeasedElsewhere(until=until):
             return Ack() if near_receive_limit else Nack(until)
-        case NotStarted():
+        case NotRun(cause=NotRunCause.NO_TIME):
             return Nack()
-        case TableFenced() | InternalError():
+        case NotRun():
             return Postpone()
-        case Conflict(alerted=False) if not near_receive_limit:
+        case Rejected(alerted=False) if not near_receive_limit:
             return Postpone()  # alert operators before it leaves the queue
-        case Conflict() | RowMissing() | InvalidMessage():
-            key = None if isinstance(outcome, InvalidMessage) else outcome.job_key
-            return Reject(outcome.reason, key)
+        case Rejected(reason=reason, job_key=key):
+            return Reject(reason, key)
         case _:
             assert_never(outcome)

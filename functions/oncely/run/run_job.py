@@ -51,7 +51,7 @@ from oncely.core.job_type import (
     Proceed,
 )
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.resubmissions import ResubmissionLimit
 from oncely.core.results import (
     Claimed,
@@ -71,25 +71,18 @@ from oncely.run.claim_request import build_claim
 from oncely.run.early_message import EarlyMessage
 from oncely.run.held_message import HeldMessage
 from oncely.run.outcomes import (
-    AwaitingResolution,
-    Cancelled,
-    Conflict,
-    Continued,
     Duplicate,
-    Failed,
-    Finished,
-    InvalidMessage,
+    Ended,
     LeasedElsewhere,
     NeedsReview,
-    NotAttempted,
-    NotStarted,
+    NotRun,
+    NotRunCause,
     OwnershipLost,
-    RowMissing,
+    Parked,
+    RejectCause,
+    Rejected,
     RunOutcome,
-    TableFenced,
     Unknown,
-    Waiting,
-    ready_outcome,
 )
 
 ACTOR: Final = "worker"
@@ -121,12 +114,13 @@ class JobRunner:
             key = contract_type.key(message)
             run_at = message.run_at and run_at_of_message(contract_type, message, now)
         except InvalidInputError as error:
-            return InvalidMessage(str(error))
+            return Rejected(cause=RejectCause.INVALID, reason=str(error))
+        job_type = contract_type.job_type
         if now + contract_type.max_duration() > deadline:
-            return NotStarted(job_key=key, job_type=contract_type.job_type)
+            return NotRun(cause=NotRunCause.NO_TIME, job_key=key, job_type=job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):
-            return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
+            return _table_blocked(table, key, job_type)
         contract = contract_type(self.dependencies)
         run = _Run(self, contract, message, key, deadline, table, run_at, nack)
         return run.run() if run_at is None else run.schedule()
@@ -171,7 +165,7 @@ class _Run:
         # A process that was frozen before its claim may thaw on a restored table.
         table = self.runner.guard.check()
         if isinstance(table, TableBlocked):
-            return TableFenced(**self._job_fields, reason=table.reason)
+            return _table_blocked(table, self.key, self.contract.job_type)
         match result:
             case Claimed(job=job):
                 return self._on_claimed(job, precheck, claim, table)
@@ -241,7 +235,13 @@ class _Run:
         if decision := on_not_there_yet(row, self.contract.policy, waits_for, now=now):
             return self._write_decision(row, decision)
         reason = row.last_error or waits_for
-        return Waiting(**self._job_fields, until=row.due_at or now, reason=reason, row_resends=True)
+        return Parked(
+            **self._job_fields,
+            until=row.due_at or now,
+            kind=WaitKind.BUSINESS_ROW,
+            reason=reason,
+            redeliver=False,
+        )
 
     def _wait_for_secret(self, reason: str) -> RunOutcome:
         """Record on the row that a secret cannot be used. Nothing is claimed."""
@@ -342,12 +342,19 @@ class _Run:
             return self._continue(result.job)
         return self._to_outcome(result)
 
-    def _continue(self, job: JobRow) -> Continued:
+    def _continue(self, job: JobRow) -> Parked:
         """Continue a long job with a new message, which has all its receives left."""
         outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
         groups = [type(self.contract).tenant(known_values(job))]
-        sent = outbox.send([encode_message(job.message)], groups=groups)
-        return Continued(**self._job_fields, progress=job.progress or {}, sent=all(sent))
+        outbox.send([encode_message(job.message)], groups=groups)  # the row is due if this fails
+        return Parked(
+            **self._job_fields,
+            until=job.updated_at,
+            kind=WaitKind.NEXT_PART,
+            reason="it continues with a new message",
+            redeliver=False,
+            progress=job.progress or {},
+        )
 
     def _decision_writer(self) -> DecisionWriter:
         runner = self.runner
@@ -365,18 +372,16 @@ class _Run:
         match classify_claim_failure(row, claim, now, self._schedule_limit):
             case ClaimFailure.CONFLICT:
                 return self._conflict("the same key was used with other business values")
-            case ClaimFailure.ENDED:
+            case ClaimFailure.ENDED | ClaimFailure.AWAITING_RESOLUTION:
                 return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
             case ClaimFailure.LEASED:
                 return LeasedElsewhere(**self._job_fields, until=row.lease_until or now)
             case ClaimFailure.LEASE_EXPIRED:
                 return self._write_decision(row, self._decide(row, LeaseExpired()))
-            case ClaimFailure.AWAITING_RESOLUTION:
-                return AwaitingResolution(**self._job_fields, status=row.status)
             case ClaimFailure.EARLY:
                 return self._early.keep_time(row, now)
             case ClaimFailure.RACE_LOST:
-                return NotAttempted(**self._job_fields, until=now, reason=_LOST_RACE)
+                return self._retry(now)
             case unreachable:
                 assert_never(unreachable)
 
@@ -384,7 +389,7 @@ class _Run:
         self.runner.gate.give_back()
         reason = prerequisite_refusal(claim, other, self.runner.resubmission_limit)
         if reason is None:
-            return NotAttempted(**self._job_fields, until=claim.now, reason=_LOST_RACE)
+            return self._retry(claim.now)
         row = self.runner.store.get(self.key)
         if row is None or row.is_forged or can_reopen(row, claim):
             return self._conflict(reason)
@@ -392,41 +397,55 @@ class _Run:
             return self._write_decision(row, decision)
         return self._on_claim_failed(row, claim, claim.now)
 
-    def _refuse(self, reason: str) -> Conflict:
+    def _retry(self, now: datetime) -> Parked:
+        """Redeliver the message, because the row changed just now."""
+        return Parked(
+            **self._job_fields,
+            until=now,
+            kind=WaitKind.RETRY,
+            reason=_LOST_RACE,
+            redeliver=True,
+        )
+
+    def _refuse(self, reason: str) -> Rejected:
         """Reject a wrong message. Until the right one is claimed, the row shows the reason."""
         row = self.runner.store.get(self.key)
         if row is not None and (decision := on_refused_message(row, reason)):
             self._decision_writer().write(row, decision)
         return self._conflict(reason)
 
-    def _conflict(self, reason: str) -> Conflict:
+    def _conflict(self, reason: str) -> Rejected:
         alerted = self.runner.alerter.alert_conflict(self.key, reason)
-        return Conflict(**self._job_fields, reason=reason, alerted=alerted)
+        return Rejected(
+            **self._job_fields, cause=RejectCause.CONFLICT, reason=reason, alerted=alerted
+        )
 
-    def _to_outcome(self, result: DecisionResult) -> RunOutcome:  # noqa: C901  # one case for each
+    def _to_outcome(self, result: DecisionResult) -> RunOutcome:
         """The outcome of the row that was written."""
-        job, decision = result.job, result.decision
-        if result.orphaned_outcome and isinstance(table := self.runner.guard.check(), TableBlocked):
+        job, decision, lost = result.job, result.decision, result.orphaned_outcome
+        if lost and isinstance(table := self.runner.guard.check(), TableBlocked):
             # The table was replaced: the redelivered message looks up before it executes.
-            return TableFenced(**self._job_fields, reason=table.reason)
-        if result.orphaned_outcome:
-            self.runner.alerter.alert_orphaned_outcome(self.key, result.orphaned_outcome)
-            return RowMissing(**self._job_fields, reason=result.orphaned_outcome)
+            return _table_blocked(table, self.key, self.contract.job_type)
+        if lost:
+            self.runner.alerter.alert_orphaned_outcome(self.key, lost)
+            return Rejected(**self._job_fields, cause=RejectCause.ROW_MISSING, reason=lost)
+        explained = {**self._job_fields, "reason": decision.reason}
         if job is None:
-            return OwnershipLost(**self._job_fields, reason=decision.reason)
+            return OwnershipLost(**explained)
         match job.status:
-            case Status.FINISHED:
-                return Finished(**self._job_fields, result=job.result or {})
-            case Status.FAILED:
-                return Failed(**self._job_fields, reason=decision.reason, result=job.result or {})
-            case Status.CANCELLED:
-                return Cancelled(**self._job_fields, reason=decision.reason)
+            case Status.FINISHED | Status.FAILED | Status.CANCELLED:
+                return Ended(**explained, status=job.status, result=job.result or {})
             case Status.UNKNOWN:
-                return Unknown(**self._job_fields, reason=decision.reason)
+                return Unknown(**explained)
             case Status.NEEDS_REVIEW:
-                return NeedsReview(**self._job_fields, reason=decision.reason)
+                return NeedsReview(**explained)
             case Status.READY:
-                return ready_outcome(job, decision)
+                return Parked(
+                    **explained,
+                    until=decision.run_at or job.updated_at,
+                    kind=decision.wait_kind,
+                    redeliver=not decision.resend_when_due,
+                )
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
             case unreachable:
@@ -435,3 +454,10 @@ class _Run:
     @property
     def _job_fields(self) -> Any:  # noqa: ANN401  # the fields that every outcome of a job has
         return {"job_key": self.key, "job_type": self.contract.job_type}
+
+
+def _table_blocked(table: TableBlocked, key: JobKey, job_type: str) -> NotRun:
+    """The outcome when the job table may not hold the proofs: nothing is sent."""
+    return NotRun(
+        cause=NotRunCause.TABLE_BLOCKED, job_key=key, job_type=job_type, reason=table.reason
+    )

@@ -14,7 +14,7 @@ from oncely.core.erasure import holds_only_proof
 from oncely.core.errors import InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, is_job_type
-from oncely.core.lifecycle import IN_REVIEW, Status
+from oncely.core.lifecycle import ENDED, IN_REVIEW, Status
 from oncely.core.profiles import RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
@@ -24,11 +24,12 @@ from oncely.operate.restore_proofs import Declaration
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import (
-    Conflict,
     Duplicate,
-    Failed,
-    Finished,
-    InternalError,
+    Ended,
+    NotRun,
+    NotRunCause,
+    RejectCause,
+    Rejected,
     RunOutcome,
 )
 from oncely.run.process_batch import (
@@ -68,7 +69,7 @@ class Simulation(BaseSimulation):
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
         self.repairs = list(scenario.repairs)
-        self.first_outcomes: dict[JobKey, Finished | Failed | Duplicate] = {}
+        self.first_outcomes: dict[JobKey, Ended | Duplicate] = {}
         self.conflicts: set[JobKey] = set()  # jobs whose conflicting message was rejected
         self.statuses_before_replay: dict[JobKey, Status] = {}  # of ended jobs
         self.bound_messages: dict[JobKey, JobRow] = {}  # as first claimed
@@ -258,16 +259,16 @@ class Simulation(BaseSimulation):
                 message.body, deadline=deadline, nack=not near_limit
             )
         except UnavailableError as error:
-            outcome = InternalError(error)
+            outcome = NotRun(cause=NotRunCause.ERROR, error=error)
         except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a worker raised {type(error).__name__}: {error}")
-            outcome = InternalError(error)
+            outcome = NotRun(cause=NotRunCause.ERROR, error=error)
         self.schedule.log("  outcome:", outcome)
         action = action_for(outcome, near_receive_limit=near_limit)
         self.schedule.intercept("end", END_FAULTS)
         self._check_repeated_outcome(outcome)
-        if isinstance(outcome, Conflict) and outcome.alerted:
-            self.conflicts.add(outcome.job_key)
+        if isinstance(outcome, Rejected) and outcome.cause is RejectCause.CONFLICT:
+            self._note_conflict(outcome)
         match action:
             case Nack(visible_at=at):
                 message.visible_at = max(at or self.schedule.now, self.schedule.now)
@@ -282,8 +283,12 @@ class Simulation(BaseSimulation):
             case _:
                 assert_never(action)
 
+    def _note_conflict(self, conflict: Rejected) -> None:
+        if conflict.alerted and conflict.job_key is not None:
+            self.conflicts.add(conflict.job_key)
+
     def _check_repeated_outcome(self, outcome: RunOutcome) -> None:
-        if isinstance(outcome, Finished | Failed | Duplicate):
+        if isinstance(outcome, Ended | Duplicate) and outcome.status in ENDED:
             self.interceptor.mutations += 1
             first = self.first_outcomes.setdefault(outcome.job_key, outcome)
             if self.erasure.has_erased(outcome.job_key):
