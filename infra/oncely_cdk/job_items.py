@@ -1,6 +1,6 @@
-"""The keys of the job table's items, for IAM conditions."""
+"""The keys of the job table's items, for IAM conditions, and rights without such a condition."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -60,3 +60,25 @@ def unique_windows(job_types: Iterable[str]) -> list[str]:
 def alert_budgets(job_types: Iterable[str]) -> list[str]:
     """The items that count the alerts of these job types, whatever their cause."""
     return [f"{ALERT_KEY_PREFIX}*:{job_type}:*" for job_type in job_types]
+
+
+# Roles and policies whose access to the job table is not limited to certain keys, and why, by the
+# path of their construct. A test compares this with the template, and
+# docs/privacy-and-security.md prints it.
+WIDER_RIGHTS: Final[Mapping[str, str]] = {
+    "AdminPage/Read": "shows jobs of every type, and searches them through the indexes; only reads",
+    "AdminPage/Repair": "repairs and exports jobs of every type",
+    "DeadLetters/Receive": "records dead letters of every job type, including types that "
+    "it does not know",
+    "FirstSetup/SetUp": "scans the job table once, because only an empty table gets an identity",
+    "PaymentAudit/Audit": "finds jobs of every type by a reference of the provider; only reads",
+    "Policies/Eraser": "erases personal data in jobs of every type, and deletes versions of "
+    "archived objects; never attach it permanently",
+    "Policies/Operator": "repairs jobs of every type from the command line",
+    "Policies/Reader": "shows jobs of every type on the command line; only reads",
+    "Reconciler/Find": "reads the index of due jobs, which has no job type in its key, and the age "
+    "of due jobs",
+    "Reconciler/Resolve": "resolves due jobs of every type, including types that a rollback made "
+    "unknown",
+    "Stream/Publish": "publishes ended jobs of every type",
+}

@@ -1,10 +1,11 @@
 """Oncely as one construct, derived from the jobs that it is given."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CfnOutput, CfnParameter, Stack, Tags
+from aws_cdk import CfnOutput, CfnParameter, CfnResource, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_lambda as lambda_
@@ -18,6 +19,7 @@ from oncely.contracts.job_names import name_jobs
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import pascal_case
 from oncely.operate.own_tables import JOBS
+from oncely.plugins.provider import AnyProvider
 from oncely_cdk import alarms
 from oncely_cdk.access_policies import AccessPolicies, producer_statements
 from oncely_cdk.admin_page import AdminPage
@@ -28,13 +30,11 @@ from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.event_intake import EventIntakeConstruct, event_alarms
 from oncely_cdk.first_setup import FirstSetupConstruct
 from oncely_cdk.function_code import CodeLayers
-from oncely_cdk.gate_alarms import gate_alarms
 from oncely_cdk.given_resources import GivenResources
 from oncely_cdk.guardrails import validate_stage
 from oncely_cdk.job_function import GrantedFunction, refuse_large_environment
 from oncely_cdk.own_resources import OwnResources
 from oncely_cdk.payment_audit import PaymentAudit
-from oncely_cdk.provider_resources import with_provider_resources
 from oncely_cdk.provider_secrets import ProviderSecrets
 from oncely_cdk.queue_consumers import DeadLetterConsumer, RejectConsumer
 from oncely_cdk.queue_worker import QueueWorker
@@ -211,7 +211,7 @@ class Oncely(Construct):
             alerts=self.shared.alerts,
             specs=(
                 *alarms.job_alarms(metrics),
-                *gate_alarms(metrics, self.shared.required.providers),
+                *alarms.gate_alarms(metrics, self.shared.required.providers),
                 *alarms.queue_alarms(
                     jobs=queues.by_name,
                     dead_letters=queues.dead_letters,
@@ -309,3 +309,37 @@ def _refuse_second_construct(scope: Construct) -> None:
             "metrics would have the same names: put one of them into another stack"
         )
     Construct(stack, _MARKER)
+
+
+# Every AWS service accepts names of this length.
+_MAX_NAME_LENGTH: Final = 64
+
+
+def with_provider_resources(
+    scope: Construct, stage: OncelySettings, providers: Iterable[AnyProvider]
+) -> OncelySettings:
+    """Create what the providers need, and return the stage with its names in the settings."""
+    stack = Stack.of(scope)
+    bus = stack.format_arn(service="events", resource="event-bus", resource_name="default")
+    found = dict(stage.provider_settings)
+    for plugin in providers:
+        wanted = plugin.stack_resources(
+            stage.settings_of(plugin), name=_short_name(stack.stack_name), event_bus=bus
+        )
+        parent = Construct(scope, f"{pascal_case(plugin.name)}Resources") if wanted else scope
+        created: list[CfnResource] = []
+        for one in wanted:
+            resource = CfnResource(parent, one.id, type=one.type, properties=dict(one.properties))
+            resource.node.add_dependency(*created)
+            created.append(resource)
+            if one.setting is not None:
+                # A reference, so that no function starts before the resource exists.
+                found[f"{plugin.name}_{one.setting}"] = resource.ref
+    return stage.model_copy(update={"provider_settings": found})
+
+
+def _short_name(stack_name: str) -> str:
+    if len(stack_name) <= _MAX_NAME_LENGTH:
+        return stack_name
+    digest = hashlib.sha256(stack_name.encode()).hexdigest()[:8]
+    return f"{stack_name[: _MAX_NAME_LENGTH - len(digest) - 1]}-{digest}"

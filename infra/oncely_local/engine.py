@@ -1,6 +1,7 @@
 """Starts and stops MiniStack, the local AWS, without leaving processes behind."""
 
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -18,6 +20,9 @@ from typing import IO, Final, Self
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"  # in this repository
 WATCHDOG_SCRIPT: Final = Path(__file__).with_name("parent_watchdog.py")
+REQUIREMENTS: Final = Path(__file__).with_name("requirements.txt")
+# In the environment, once everything is installed: the digest of the pins.
+_STAMP: Final = ".oncely-engine"
 
 HOST: Final = "127.0.0.1"
 ACCOUNT: Final = "000000000000"
@@ -257,3 +262,30 @@ def running_engine(
         log, environment=environment, settings=settings, pick_port=pick_port, data=data
     ) as engine:
         yield engine
+
+
+def install_if_missing(environment: Path) -> None:
+    """Create the environment of the local AWS, apart from the project's: it pins other packages.
+
+    On its first use, and again if the pins have changed.
+    """
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    stamp = environment / _STAMP
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
+        return
+    python = environment / "bin" / "python"
+    _run(sys.executable, "-m", "venv", "--clear", str(environment))
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+    _run(str(python), *pip, "--require-hashes", "--requirement", str(REQUIREMENTS))
+    stamp.write_text(digest, encoding="utf-8")
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(  # noqa: S603  # this interpreter, with the pins of this package
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise EngineError(
+            "Cannot install the local AWS. Its first use needs the package index that pip is "
+            f"configured for:\n{done.stderr.strip()}"
+        )

@@ -14,9 +14,8 @@ from oncely.core.deployment_identity import IDENTITY_KEY
 from oncely.core.row_items import serialize_job
 from oncely.core.store import NOT_INSERTABLE
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely_cdk.job_items import ANY_JOB, new_row_attributes, window_attributes
+from oncely_cdk.job_items import ANY_JOB, WIDER_RIGHTS, new_row_attributes, window_attributes
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.wider_rights import WIDER_RIGHTS
 from tests.docs.pages import page
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, Request, is_allowed, permissions

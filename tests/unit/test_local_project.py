@@ -13,10 +13,9 @@ from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.local import LocalFixtures
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
-from oncely_local import deploy, engine_environment
+from oncely_local import deploy, engine
 from oncely_local.deploy import DeployError, stack_name, stack_sources
-from oncely_local.engine import EngineError
-from oncely_local.engine_environment import install_if_missing
+from oncely_local.engine import EngineError, install_if_missing
 from oncely_local.project import LocalProject, local_project
 from oncely_local.verdict import DemoFinalState, evaluate
 from oncely_local.workload import project_workload
@@ -160,12 +159,12 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         run.append(command[2])
         if command[2] == "venv":
             Path(command[-1]).mkdir(exist_ok=True)
-            (Path(command[-1]) / engine_environment._STAMP).unlink(missing_ok=True)  # noqa: SLF001  # as --clear does
+            (Path(command[-1]) / engine._STAMP).unlink(missing_ok=True)  # noqa: SLF001  # as --clear does
         elif (tmp_path / "offline").exists():
             raise EngineError("no index")
 
-    monkeypatch.setattr(engine_environment, "REQUIREMENTS", pins)
-    monkeypatch.setattr(engine_environment, "_run", record)
+    monkeypatch.setattr(engine, "REQUIREMENTS", pins)
+    monkeypatch.setattr(engine, "_run", record)
     return run
 
 
