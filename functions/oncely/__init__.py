@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from oncely.contracts.contract import Contract as Contract
     from oncely.contracts.dependencies import Dependencies as Dependencies
     from oncely.contracts.description import Description as Description
-    from oncely.contracts.job_settings import JobSettings as JobSettings
     from oncely.contracts.message import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
     from oncely.contracts.message import Message as Message
     from oncely.contracts.message import encode_message as encode_message
     from oncely.contracts.registry import ContractRegistry as ContractRegistry
+    from oncely.contracts.resources import JobSettings as JobSettings
     from oncely.contracts.resources import Resources as Resources
     from oncely.contracts.table_schema import Column as Column
     from oncely.contracts.table_schema import ColumnType as ColumnType
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
     from oncely.enqueue.enqueuer import EnqueueResult as EnqueueResult
     from oncely.enqueue.enqueuer import JobState as JobState
-    from oncely.handlers.own_function import worker as worker
+    from oncely.handlers.process_queue import worker as worker
     from oncely.plugins.health import Finding as Finding
     from oncely.plugins.health import failed as failed
     from oncely.plugins.health import passed as passed
@@ -118,16 +118,15 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
     "oncely.plugins.request_gate": "RequestGate",
-    "oncely.contracts.job_settings": "JobSettings",
     "oncely.contracts.message": "MAX_MESSAGE_BYTES Message encode_message",
-    "oncely.handlers.own_function": "worker",
+    "oncely.handlers.process_queue": "worker",
     "oncely.aws.business_tables": "BusinessTable",
     "oncely.aws.sqs": "MessageSender",
     "oncely.contracts.dependencies": "Dependencies",
     "oncely.producer": "create_producer",
     "oncely.plugins.provider": "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings",
     "oncely.contracts.registry": "ContractRegistry",
-    "oncely.contracts.resources": "Resources",
+    "oncely.contracts.resources": "JobSettings Resources",
     "oncely.plugins.health": "Finding failed passed warned",
     "oncely.contracts.table_schema": "Column ColumnType IndexSchema KeySchema TableSchema",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncely.aws.clients import AwsClients
 from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
 from oncely.core.schedule import Clock
@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
     from oncely.history.s3_store import S3HistoryStore
     from oncely.history.table_generation import TableGenerationReader
-    from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
-    from oncely.operate.cognito_users import CognitoUserDirectory
     from oncely.operate.job_index import JobIndex
+    from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
+    from oncely.operate.page_access import CognitoUserDirectory
     from oncely.operate.s3_audits import S3AuditReports
     from oncely.operate.s3_bulk_runs import S3BulkRuns
     from oncely.operate.s3_rejects import S3Archive
-    from oncely.operate.sqs_depths import SqsQueueDepths
-    from oncely.publish.event_bridge import EventBus
+    from oncely.publish.publisher import EventBus
     from oncely.reconcile.due_index import DueIndex
     from oncely.reconcile.step_functions import Sweeps
     from oncely.reconcile.sweep_leases import SweepLeases
@@ -188,7 +187,7 @@ class Ports:
 
     @cached_property
     def event_bus(self) -> "EventBus":
-        from oncely.publish.event_bridge import EventBus
+        from oncely.publish.publisher import EventBus
 
         return EventBus(name=self._get("event_bus_name"), client=self.clients.events)
 
@@ -277,7 +276,7 @@ class Ports:
 
     @cached_property
     def hourly_metrics(self) -> "CloudWatchHourlyMetrics":
-        from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
+        from oncely.operate.overview import CloudWatchHourlyMetrics
 
         return CloudWatchHourlyMetrics(
             service=self._get("stack_name"), client=self.clients.cloudwatch
@@ -285,7 +284,7 @@ class Ports:
 
     @cached_property
     def queue_depths(self) -> "SqsQueueDepths":
-        from oncely.operate.sqs_depths import SqsQueueDepths
+        from oncely.operate.overview import SqsQueueDepths
 
         urls = {
             **self.settings.queues,
@@ -296,7 +295,7 @@ class Ports:
 
     @cached_property
     def user_directory(self) -> "CognitoUserDirectory":
-        from oncely.operate.cognito_users import CognitoUserDirectory
+        from oncely.operate.page_access import CognitoUserDirectory
 
         return CognitoUserDirectory(pool_id=self._get("user_pool_id"), client=self.clients.users)
 

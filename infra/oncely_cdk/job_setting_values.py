@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aws_cdk import Token
 from pydantic import ValidationError
 
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import job_setting_output
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stages import OncelySettings, StageError

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
-from oncely.contracts.job_settings import JobSettings
-from oncely.contracts.resources import Resources
+from oncely.contracts.resources import JobSettings, Resources
 from oncely.contracts.settings import configured_providers_of
 from oncely.contracts.table_schema import TableSchema
 from oncely.core.erasure import RecordEraser

@@ -6,7 +6,7 @@ from aws_cdk import Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from oncely.admin_page.user_groups import OPERATOR_GROUP, SUPPORT_GROUP
+from oncely.operate.page_access import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.stages import OncelySettings
 

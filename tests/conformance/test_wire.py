@@ -28,17 +28,15 @@ from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.history.s3_reader import S3HistoryReader
 from oncely.history.s3_store import S3HistoryStore
 from oncely.history.table_generation import TableGenerationReader
-from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
-from oncely.operate.cognito_users import CognitoUserDirectory
 from oncely.operate.daily_audit import StoredAudit
 from oncely.operate.job_index import JobIndex
-from oncely.operate.overview import HOUR, QueuedMessages
+from oncely.operate.overview import HOUR, CloudWatchHourlyMetrics, QueuedMessages, SqsQueueDepths
 from oncely.operate.own_tables import JOBS
+from oncely.operate.page_access import CognitoUserDirectory
 from oncely.operate.s3_audits import S3AuditReports
 from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.operate.s3_rejects import S3Archive
-from oncely.operate.sqs_depths import SqsQueueDepths
-from oncely.publish.event_bridge import EventBus
+from oncely.publish.publisher import EventBus
 from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.step_functions import Sweeps
 from oncely.reconcile.sweep_leases import SweepLeases

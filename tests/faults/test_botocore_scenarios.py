@@ -9,12 +9,11 @@ import pytest
 
 from oncely.aws.sqs import MessageSource, RejectQueue
 from oncely.history.table_generation import TableGenerationReader
-from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
-from oncely.operate.cognito_users import CognitoUserDirectory
+from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
+from oncely.operate.page_access import CognitoUserDirectory
 from oncely.operate.s3_audits import S3AuditReports
 from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.operate.s3_rejects import S3Archive
-from oncely.operate.sqs_depths import SqsQueueDepths
 from oncely.reconcile.step_functions import Sweeps
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.core import decide
 from oncely.core.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published

@@ -13,8 +13,8 @@ from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
 from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.job_settings import JobSettings
 from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow

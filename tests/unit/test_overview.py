@@ -11,16 +11,16 @@ from oncely.aws import signals
 from oncely.core.errors import UnavailableError
 from oncely.gates.gate import Gate
 from oncely.gates.rules import GateState, PauseAction
-from oncely.operate.cloudwatch_metrics import CloudWatchHourlyMetrics
 from oncely.operate.overview import (
     MAX_REVIEW_GROUPS,
     MAX_REVIEWS,
+    CloudWatchHourlyMetrics,
     MetricsView,
     OverviewState,
     QueuedMessages,
     Series,
+    SqsQueueDepths,
 )
-from oncely.operate.sqs_depths import SqsQueueDepths
 from oncely.plugins.provider import ProviderSettings
 from tests.support.fakes import START, MemoryMetrics, MemoryQueueDepths
 from tests.support.in_memory_stack import InMemoryStack

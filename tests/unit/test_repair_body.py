@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from oncely.admin_page.repair_body import RepairBody
+from oncely.admin_page.request_bodies import RepairBody
 from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair

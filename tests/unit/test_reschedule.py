@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncely.admin_page.repair_body import RepairBody
+from oncely.admin_page.request_bodies import RepairBody
 from oncely.core.actors import operator_actor
 from oncely.core.decisions import MESSAGE_GRACE
 from oncely.core.errors import InvalidRequestError

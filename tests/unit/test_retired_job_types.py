@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.stack_status import is_rolling_back
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
+from oncely.handlers.set_up_table import is_rolling_back
 from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 
 from oncely.core.errors import NotConfiguredError
-from oncely.operate.cognito_users import CognitoUserDirectory
+from oncely.operate.page_access import CognitoUserDirectory
 
 ADA = {"UserPoolId": "pool", "Username": "ada"}
 

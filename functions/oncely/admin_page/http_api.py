@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 from oncely.admin_page.access_log import ShownJob, access_fields, log_access
-from oncely.admin_page.user_groups import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import (
     InvalidInputError,
@@ -19,6 +18,7 @@ from oncely.core.errors import (
 )
 from oncely.core.text import support_text
 from oncely.handlers.telemetry import telemetry
+from oncely.operate.page_access import OPERATOR_GROUP, SUPPORT_GROUP
 
 # Sent with every response. The page's own files have a wider content security policy.
 _SECURITY_HEADERS: Final = {

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from oncely.aws.business_tables import BusinessTable
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.plugins.provider import AnyProvider, Provider

@@ -8,8 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, Valida
 
 from oncely.alerts.budget import AlertLimits
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.job_settings import JobSettings
-from oncely.contracts.resources import Resources
+from oncely.contracts.resources import JobSettings, Resources
 from oncely.core.due import DUE_SHARDS
 from oncely.core.errors import NotConfiguredError
 from oncely.core.resubmissions import ResubmissionLimit

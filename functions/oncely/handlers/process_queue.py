@@ -1,16 +1,17 @@
 """Lambda: processes the messages of the queue that its environment names."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import app_from_env
-from oncely.contracts.job_names import jobs_from_env
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.job_names import jobs_from_env, refuse_other_jobs
 from oncely.handlers.lambda_init import once
-from oncely.handlers.telemetry import instrumented, telemetry
+from oncely.handlers.telemetry import Handler, instrumented, telemetry
 from oncely.run.process_batch import BatchProcessor, Delivery
 
 
@@ -30,6 +31,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     telemetry().record_deliveries(processed)
     unacked = (one.delivery.message_id for one in processed if not one.acked)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unacked]}
+
+
+def worker(*, jobs: Iterable[type[AnyContract]]) -> Handler:
+    """Return the handler of your own function: `handler = oncely.worker(jobs=[VoucherIssue])`.
+
+    The construct (`workers={…}`) gives the function its queue, layers, variables and permissions.
+    """
+    refuse_other_jobs(jobs, os.environ)
+    return handler
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:

@@ -7,7 +7,6 @@ from typing import Any, Final, assert_never
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.admin_page.access_log import ShownJob, shown_jobs
-from oncely.admin_page.bulk_body import BulkContinueBody, BulkStartBody
 from oncely.admin_page.http_api import (
     READER_GROUPS,
     REPAIRER_GROUPS,
@@ -19,9 +18,13 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.job_export import MAX_EXPORTED_JOBS, ExportFormat, export_jobs
 from oncely.admin_page.list_query import ListQuery, typed_filters
-from oncely.admin_page.pause_body import PauseBody
-from oncely.admin_page.repair_body import RepairBody
-from oncely.admin_page.resend_body import ResendBody
+from oncely.admin_page.request_bodies import (
+    BulkContinueBody,
+    BulkStartBody,
+    PauseBody,
+    RepairBody,
+    ResendBody,
+)
 from oncely.alerts.headlines import sentence
 from oncely.app import App, app_from_env
 from oncely.contracts.job_names import jobs_from_env

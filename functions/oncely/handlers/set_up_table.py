@@ -2,17 +2,20 @@
 
 import json
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.request import Request, urlopen
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import App, app_from_env
 from oncely.aws.clients import AwsClients
-from oncely.aws.stack_status import is_rolling_back
+from oncely.core.aws_errors import AWS_ERRORS
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
 from oncely.operate.set_up_table import DeploymentPlan, IdentityChangedError
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
 
 # The same for every table, so a stack that replaces its table sends an Update, which checks it.
 RESOURCE_ID: Final = "oncely-deployment-identity"
@@ -74,3 +77,12 @@ def _respond(
     )
     with urlopen(request, timeout=_RESPONSE_TIMEOUT_SECONDS):  # noqa: S310  # the same
         pass
+
+
+def is_rolling_back(client: "CloudFormationClient", stack_id: str) -> bool:
+    """Returns False also if CloudFormation does not answer."""
+    try:
+        (stack,) = client.describe_stacks(StackName=stack_id)["Stacks"]
+    except AWS_ERRORS:
+        return False
+    return "ROLLBACK" in stack["StackStatus"]

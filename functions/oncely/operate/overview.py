@@ -7,9 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.headlines import review_cause
+from oncely.aws import signals
 from oncely.contracts.contract import providers_of
 from oncely.contracts.registry import ContractRegistry
+from oncely.core.aws_errors import translated
 from oncely.core.effect_outcomes import Json
+from oncely.core.errors import UnavailableError
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import EndpointGroup
 from oncely.core.text import format_time
@@ -25,6 +28,11 @@ from oncely.operate.pauses import entry_to_json, gates_to_json
 from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
+
     from oncely.ports import Ports
 
 HOUR: Final = timedelta(hours=1)
@@ -197,3 +205,90 @@ def _group_reviews(jobs: Sequence[JobView]) -> tuple[ReviewGroup, ...]:
         for (job_type, cause), views in by_cause.items()
     )
     return tuple(sorted(groups, key=lambda one: -one.count))
+
+
+_METRICS: Final[Mapping[Series, tuple[str, str]]] = {
+    Series.FINISHED: (signals.FINISHED, "Sum"),
+    Series.FAILED: (signals.FAILED, "Sum"),
+    Series.UNKNOWN: (signals.UNKNOWN, "Sum"),
+    Series.NEEDS_REVIEW: (signals.NEEDS_REVIEW, "Sum"),
+    Series.DUPLICATES: (signals.DEDUPLICATED, "Sum"),
+    Series.REJECTED: (signals.REJECTED, "Sum"),
+    Series.DEAD_LETTERS: (signals.DEAD_LETTERS, "Sum"),
+    Series.OLDEST_AGE: (signals.OLDEST_UNRESOLVED_AGE, "Maximum"),
+}
+_COMPLETE: Final = "Complete"
+
+
+@dataclass(frozen=True)
+class CloudWatchHourlyMetrics:
+    """The metrics of one stack: the dimension `service` is its name."""
+
+    client: "CloudWatchClient"
+    service: str
+
+    def by_hour(self, *, since: datetime, until: datetime) -> dict[Series, dict[datetime, float]]:
+        """Return the values by the hour that they begin in. Hours without any are left out."""
+        check = "that this role may call cloudwatch:GetMetricData"
+        with translated("CloudWatch", name=self.service, check=check):
+            answer = self.client.get_metric_data(
+                MetricDataQueries=[self._query(one) for one in Series],
+                StartTime=since,
+                EndTime=until,
+            )
+        results = answer["MetricDataResults"]
+        # A metric that was never emitted counts as complete.
+        if any(one["StatusCode"] != _COMPLETE for one in results):
+            raise UnavailableError("CloudWatch returned only some of the metrics")
+        return {
+            Series(one["Id"]): {
+                at.astimezone(UTC): value
+                for at, value in zip(one["Timestamps"], one["Values"], strict=True)
+            }
+            for one in results
+        }
+
+    def _query(self, series: Series) -> "MetricDataQueryTypeDef":
+        name, statistic = _METRICS[series]
+        return {
+            "Id": series.value,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": signals.NAMESPACE,
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "service", "Value": self.service}],
+                },
+                "Period": int(HOUR.total_seconds()),
+                "Stat": statistic,
+            },
+        }
+
+
+_WAITING: Final = "ApproximateNumberOfMessages"
+_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+_DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
+_NAMES: "Final[tuple[QueueAttributeNameType, ...]]" = (_WAITING, _IN_FLIGHT, _DELAYED)
+
+
+@dataclass(frozen=True)
+class SqsQueueDepths:
+    """Asks SQS, one request per queue: cheaper than CloudWatch, and without its delay."""
+
+    client: "SQSClient"
+    queue_urls: Mapping[str, str]  # by short name
+
+    def depths(self) -> list[QueuedMessages]:
+        """Return the depth of each queue of the jobs, of the dead letters and of the rejects."""
+        return [self._depth(name, url) for name, url in self.queue_urls.items()]
+
+    def _depth(self, name: str, url: str) -> QueuedMessages:
+        check = "that this role may call sqs:GetQueueAttributes"
+        with translated(f"the queue {name}", name=url, check=check):
+            found = self.client.get_queue_attributes(QueueUrl=url, AttributeNames=_NAMES)
+        numbers = found["Attributes"]
+        return QueuedMessages(
+            queue=name,
+            waiting=int(numbers[_WAITING]),
+            in_flight=int(numbers[_IN_FLIGHT]),
+            delayed=int(numbers[_DELAYED]),
+        )

@@ -1,16 +1,18 @@
 """Publishes ended jobs: sends follow-ups, and an event if the contract publishes events."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
+from oncely.core.aws_errors import translated
 from oncely.core.decisions import on_forged_row
 from oncely.core.ended_jobs import (
     MONEY_RETENTION,
@@ -25,11 +27,69 @@ from oncely.core.keys import JobKey
 from oncely.core.results import Swapped
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
-from oncely.publish.event_bridge import EventBus
+from oncely.core.text import format_time
+from oncely.plugins.events import EffectChange
+
+if TYPE_CHECKING:
+    from mypy_boto3_events import EventBridgeClient
 
 # Publishing is mostly waiting. One job at a time, a stream shard would fall behind the workers.
 MAX_CONCURRENCY: Final = 10
 ACTOR: Final = "publisher"
+
+
+SOURCE: Final = "oncely"
+
+
+@dataclass(frozen=True)
+class EventBus:
+    """Publishes one event per ended job. `job_key` and `version` identify duplicates."""
+
+    client: "EventBridgeClient"
+    name: str
+
+    def publish(self, job: JobRow) -> None:
+        """Put the event. Raises if the bus does not accept it, so that it is retried."""
+        detail = {
+            "job_key": job.job_key,
+            "job_type": job.job_type,
+            "status": job.status,
+            "version": job.version,
+            "customer_id": job.customer_id,
+            "provider_ref": job.provider_ref,
+            "result": job.result,
+            "at": format_time(job.updated_at),
+        }
+        self._put(job, f"job {job.status}", detail)
+
+    def publish_change(self, job: JobRow, change: EffectChange) -> None:
+        """Put the event of a later change. `details` are the same in a duplicate."""
+        detail = {
+            "job_key": job.job_key,
+            "job_type": job.job_type,
+            "status": job.status,
+            "customer_id": job.customer_id,
+            "provider_ref": job.provider_ref,
+            "change": change.kind,
+            "details": dict(change.details),
+            "respond_by": None if change.respond_by is None else format_time(change.respond_by),
+        }
+        self._put(job, f"effect {change.kind}", detail)
+
+    def _put(self, job: JobRow, type_: str, detail: Mapping[str, object]) -> None:
+        with translated("the event bus", name=self.name, check="its name and the grants"):
+            answer = self.client.put_events(
+                Entries=[
+                    {
+                        "EventBusName": self.name,
+                        "Source": SOURCE,
+                        "DetailType": type_,
+                        "Detail": json.dumps(detail),
+                    }
+                ]
+            )
+        if answer.get("FailedEntryCount"):
+            raise UnavailableError(f"the event bus did not accept the event of {job.job_key}")
 
 
 @dataclass(frozen=True, kw_only=True)

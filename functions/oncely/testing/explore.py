@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.core.lifecycle import ENDED
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.choosers import ScriptedChooser

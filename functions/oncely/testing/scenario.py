@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from oncely.alerts.budget import AlertLimits
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair

@@ -13,7 +13,7 @@ from oncely.alerts.budget import Alert
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.sns import SnsNotifier
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.job_settings import JobSettings
+from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings, configured_providers_of
 from oncely.core.ended_jobs import PROOF_RETENTION
 from oncely.core.errors import NotConfiguredError

@@ -88,9 +88,29 @@ class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
 
     def check_api_key(self, api_key: str, settings: BraintreeSettings) -> ApiKeyCheck | None:
         """Read each merchant account, and compare its currency."""
-        from oncely.providers.braintree.api_key import check_api_key  # noqa: PLC0415
+        # Import Braintree's SDK only for this check.
+        from oncely.providers.braintree.gateway import connect_gateway  # noqa: PLC0415
+        from oncely.providers.braintree.responses import (  # noqa: PLC0415
+            REQUEST_ERRORS,
+            describe_error,
+            is_unknown_id,
+            rejects_api_key,
+        )
 
-        return check_api_key(api_key, settings)
+        try:
+            gateway = connect_gateway(api_key, settings)
+            for currency, account_id in settings.accounts.items():
+                account = gateway.merchant_account.find(account_id)
+                theirs = str(account.currency_iso_code).lower()
+                if theirs != currency:
+                    reason = f"the merchant account {account_id} takes {theirs}, not {currency}"
+                    return ApiKeyCheck(accepted=False, reason=reason)
+        except NotConfiguredError as error:
+            return ApiKeyCheck(accepted=False, reason=str(error))
+        except REQUEST_ERRORS as error:
+            definite = rejects_api_key(error) or is_unknown_id(error)
+            return ApiKeyCheck(accepted=False if definite else None, reason=describe_error(error))
+        return ApiKeyCheck(accepted=True)
 
     def console_url(
         self,

@@ -8,10 +8,14 @@ from pydantic import Field
 
 from oncely.core.profiles import ProviderProfile, shared_limit
 from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
+from oncely.providers.hubspot.paths import CONTACTS
 
 if TYPE_CHECKING:
     from oncely.providers.interfaces import Crm
 
+# What the answer says about an API key. HubSpot rate-limits only known keys.
+_ACCEPTED: Final = frozenset({200, 429})
+_REJECTED: Final = frozenset({401, 403})
 # HubSpot resets the limit at midnight in the account's time zone, which we do not know.
 DAILY_LIMIT_RECHECK_INTERVAL: Final = timedelta(hours=6)
 
@@ -76,9 +80,30 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
 
     def check_api_key(self, api_key: str, settings: HubSpotSettings) -> ApiKeyCheck | None:
         """Read one contact: the prefix of a key proves nothing."""
-        from oncely.providers.hubspot.api_key import check_api_key  # noqa: PLC0415
+        # Import the HTTP library only for this check.
+        from oncely.providers.hubspot.crm import HubSpotClient  # noqa: PLC0415
+        from oncely.providers.hubspot.responses import (  # noqa: PLC0415
+            REQUEST_ERRORS,
+            describe_error,
+            http_status,
+            parse_body,
+            parse_page,
+        )
 
-        return check_api_key(api_key, api_base=settings.api_base)
+        if not (api_key.isascii() and api_key.isprintable()):
+            # The error of the HTTP library would contain the API key.
+            return ApiKeyCheck(
+                accepted=False, reason="it has characters that HTTP headers disallow"
+            )
+        try:
+            client = HubSpotClient(api_key, api_base=settings.api_base)
+            response = client.call("GET", CONTACTS, query=(("limit", "1"),))
+            parse_page(parse_body(response))
+        except REQUEST_ERRORS as error:
+            status = http_status(error)
+            accepted = True if status in _ACCEPTED else False if status in _REJECTED else None
+            return ApiKeyCheck(accepted=accepted, reason=describe_error(error))
+        return ApiKeyCheck(accepted=True)
 
 
 HUBSPOT: Final = HubSpotPlugin()
