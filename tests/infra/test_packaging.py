@@ -16,7 +16,11 @@ from oncely_cdk.paths import PACKAGE
 from oncely_cdk.stages import OncelySettings
 from tests.infra.assembly import Assembly
 
-ENTRIES = sorted(path.stem for path in PACKAGE.glob("handlers/*.py") if path.stem != "__init__")
+ENTRIES = sorted(
+    path.stem
+    for path in PACKAGE.glob("handlers/*.py")
+    if "\ndef handler(" in path.read_text(encoding="utf-8")
+)
 
 
 def source_path(compiled: Path) -> Path:

@@ -12,8 +12,8 @@ STAMP_FILE: Final = "CODE_STAMP"  # in the engine's layer and in the functions' 
 ENGINE_STAMP_ENV_VAR: Final = "ENGINE_STAMP"
 JOB_STAMP_ENV_VAR: Final = "JOB_STAMP"
 
-# Of the layer: this file is python/oncely/aws/code_stamp.py in it.
-_LAYER: Final = Path(__file__).parents[2]
+# Of the layer: this file is python/oncely/aws/code_stamp.py in it, three folders down.
+_LAYER: Final = Path(__file__).parents[3]
 
 
 def check_engine_stamp(expected: str | None, *, layer: Path = _LAYER) -> None:
