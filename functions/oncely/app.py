@@ -114,8 +114,7 @@ class App:
             notifier=self.ports.notifier,
             budget=self.ports.alert_budget,
             clock=self.ports.clock,
-            stack=self.settings.stack_name,
-            archive_bucket=self.settings.archive_bucket or "",
+            max_alerts=self.settings.max_alerts_per_hour,
         )
 
     @cached_property
@@ -173,7 +172,6 @@ class App:
         return GroupResolver(
             reconciler=self.reconciler,
             alerter=self.review_alerter(ACTOR),
-            notifier=self.notifier,
             concurrency=self.settings.sweep_jobs_at_once,
         )
 

@@ -163,12 +163,7 @@ class Ports:
     def alert_budget(self) -> "DynamoAlertBudget":
         from oncely.alerts.budget_table import DynamoAlertBudget
 
-        return DynamoAlertBudget(
-            table=self._get("jobs_table"),
-            client=self.clients.dynamodb,
-            limits=self.settings.alert_limits,
-            due_shards=self.settings.due_shards,
-        )
+        return DynamoAlertBudget(self.clients.dynamodb, self._get("jobs_table"))
 
     @cached_property
     def message_source(self) -> "MessageSource":

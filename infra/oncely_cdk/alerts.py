@@ -52,8 +52,7 @@ class AlertTopic(Construct):
         return {
             "ALERT_TOPIC_ARN": self.topic.topic_arn,
             "STACK_NAME": Stack.of(self).stack_name,
-            "MAX_ALERTS_PER_WINDOW": str(self._stage.max_alerts_per_window),
-            "ALERT_WINDOW_MINUTES": str(self._stage.alert_window_minutes),
+            "MAX_ALERTS_PER_HOUR": str(self._stage.max_alerts_per_hour),
         }
 
     def grant_publish(self, function: GrantedFunction) -> None:

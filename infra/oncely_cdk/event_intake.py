@@ -99,7 +99,6 @@ class EventIntakeConstruct(Construct):
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
-                "ARCHIVE_BUCKET": shared.archive.name,  # for the commands in digests
                 "EVENT_ACCOUNT": Stack.of(self).account,
                 "QUEUE_URL": self.queue.queue_url,
                 "MAX_RECEIVE_COUNT": str(shared.stage.max_receive_count),

@@ -111,8 +111,6 @@ class ReconcilerConstruct(Construct):
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
-                # For the commands in digests of rejected messages.
-                "ARCHIVE_BUCKET": shared.archive.name,
                 "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
             },
         )

@@ -91,9 +91,8 @@ class OncelySettings(BaseModel):
 
     # Subscribed to the alert topic (default: no subscription).
     alert_email: NonEmptyText | None = None
-    # So many alerts of one kind are sent one by one in this time; the rest become one digest.
-    max_alerts_per_window: PositiveInt = 10
-    alert_window_minutes: Annotated[int, Field(ge=1, le=1440)] = 15
+    # So many alerts of one kind are sent one by one; a sweep sums up more jobs that need review.
+    max_alerts_per_hour: PositiveInt = 10
     # The page that alarms link to.
     runbook_url: NonEmptyText = "docs/operations.md"
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.alerts.budgeted_notifier import AlertBudget
 from oncely.core.inserter import JobInserter
 from oncely.core.keys import JobKey
 from oncely.core.store import JobStore
@@ -25,7 +24,7 @@ class StoreFixture:
     finder: JobIndex
     due: DueIndex
     leases: SweepLeases
-    budget: AlertBudget
+    budget: DynamoAlertBudget
     gates: GateTable
     rows: BusinessTables
     remove_row: Callable[[JobKey], None]

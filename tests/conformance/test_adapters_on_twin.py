@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from oncely.alerts.budget import AlertCause, AlertKind, AlertLimits
+from oncely.alerts.budget import AlertCause, AlertKind
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.aws.business_tables import BusinessTable
 from oncely.core.due import DueAction, due_shard
@@ -69,7 +69,7 @@ class Play:
         self.due = DueIndex(client, JOBS)
         self.finder = JobIndex(client, JOBS)
         self.leases = SweepLeases(client, JOBS)
-        self.budget = DynamoAlertBudget(client, JOBS, AlertLimits(max_alerts=2))
+        self.budget = DynamoAlertBudget(client, JOBS)
         self.gates = GateTable(client, GATES)
         self.orders = BusinessTable(client, ORDERS, "orders")
         self.events = BusinessTable(client, EVENTS, "import_events")
@@ -184,16 +184,9 @@ class Play:
 
     def alert(self, key: JobKey) -> None:
         now, later = time_at(self.step), time_at(self.step + 3)
-        self.budget.admit(KIND, [key], now=time_at(self.step * self.one(1, 1, 1000)))
+        self.budget.count(KIND, now=time_at(self.step * self.one(1, 1, 4000)))
         self.budget.reserve(KIND, key, now=now, until=later)
-        far = time_at(10**6)
-        for shard in range(self.due.shards):
-            for entry in self.due.due(DueAction.PUBLISH, shard, since=None, until=far):
-                if entry.job_key in KEYS:
-                    continue
-                digest = self.budget.take_digest(entry.job_key, now=far, until=far)
-                if digest is not None and self.is_drawn():
-                    self.budget.close_digest(digest, now=later)
+        self.budget.keep(KIND, key, until=later)
 
     def lease_slots(self, _: JobKey) -> None:
         now = time_at(self.step * self.one(1, 1, 60))

@@ -60,7 +60,7 @@ def test_claimed_row_is_due_for_lookup_when_lease_expires(db: StoreFixture) -> N
         (Event.RELEASE, DueAction.RESEND),
         (Event.CONFIRM, DueAction.PUBLISH),
         (Event.DECLINE, DueAction.PUBLISH),
-        (Event.ESCALATE, DueAction.PUBLISH),
+        (Event.ESCALATE, DueAction.ALERT),
     ],
 )
 def test_due_time_change_moves_row(event: Event, action: DueAction, db: StoreFixture) -> None:

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Final
 
-from oncely.alerts.budget import AlertLimits
 from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
@@ -320,10 +319,10 @@ _DIRECT: Final = (
             stripe(seed=add_foreign_intent),
             jobs=(FORGED,),
             check=expectations.check_no_charge,
-            alert_limits=limits,
+            max_alerts_per_hour=max_alerts,
         )
-        # The alert of the second is part of a digest, which a sweep sends.
-        for name, limits in (("forged", AlertLimits()), ("digest", AlertLimits(max_alerts=0)))
+        # The alert of the second is part of a summary, which a sweep sends.
+        for name, max_alerts in (("forged", 10), ("summary", 0))
     ),
     # A producer inserted the row with this status, and no sweep will ever look at it.
     *(

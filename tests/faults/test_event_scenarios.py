@@ -24,7 +24,7 @@ from tests.faults.test_explorer import BY_NAME
         # A worker reads its claim back after its lease, when a sweep has moved the row on: it took
         # the row for its own and raised.
         ("payment.charge/keys", "w1:jobs.update_item!lost w1:jobs.get_item>sweep"),
-        ("payment.charge/digest", "w1:jobs.update_item!lost w1:jobs.get_item>sleep"),
+        ("payment.charge/summary", "w1:jobs.update_item!lost w1:jobs.get_item>sleep"),
         ("payment.charge/second-attempt", "w1:end>edit w3:jobs.get_item#2>sweep"),
     ],
 )

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import pytest
 from botocore.config import Config
 
-from oncely.alerts.budget import DIGEST_GRACE, AlertCause, AlertKind, AlertLimits
+from oncely.alerts.budget import ALERT_WINDOW, AlertCause, AlertDelivery, AlertKind, CountedAlert
 from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.alerts.review_alerts import AlertDelivery
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.inserter import UniqueWindow, WindowTaken
@@ -208,30 +207,23 @@ def test_concurrent_alerters_alert_once(dynamo: DynamoFixture) -> None:
     assert len(alerts.sent) == 1
 
 
-def test_concurrent_alerts_spend_the_budget_exactly(dynamo: DynamoFixture) -> None:
+def test_concurrent_alerts_are_each_counted_once(dynamo: DynamoFixture) -> None:
     kind = AlertKind(cause=AlertCause.CONFLICT, job_type="payment.charge")
-    limits, now = AlertLimits(max_alerts=WORKERS // 2), time_at(0)
     budgets = [
-        DynamoAlertBudget(dynamo.separate_client(config=PATIENT), dynamo.jobs_table, limits)
+        DynamoAlertBudget(dynamo.separate_client(config=PATIENT), dynamo.jobs_table)
         for _ in range(WORKERS)
     ]
 
-    def spend() -> Counter[bool]:
-        racers = [
-            partial(budget.admit, kind, [f"job {n}"], now=now) for n, budget in enumerate(budgets)
-        ]
-        return Counter(run_concurrently(racers))
+    def count(seconds: int) -> list[CountedAlert]:
+        return run_concurrently(
+            [partial(budget.count, kind, now=time_at(seconds)) for budget in budgets]
+        )
 
-    admitted = spend() + spend()
-
-    assert admitted == {True: limits.max_alerts, False: 2 * WORKERS - limits.max_alerts}
-    after = now + limits.window + DIGEST_GRACE
-    key, hold = kind.key_of_digest(now + limits.window), after + limits.window
-    taken = run_concurrently(
-        [partial(budget.take_digest, key, now=after, until=hold) for budget in budgets]
-    )
-    (digest,) = [one for one in taken if one is not None]
-    assert digest.count == admitted[False]
+    numbers = list(range(1, WORKERS + 1))
+    assert sorted(one.number for one in count(0)) == numbers
+    later = count(int(ALERT_WINDOW.total_seconds()))
+    assert sorted(one.number for one in later) == numbers
+    assert sorted(one.counted_before for one in later) == [*[0] * (WORKERS - 1), WORKERS]
 
 
 def test_conflict_of_one_job_is_reserved_by_one_worker(dynamo: DynamoFixture) -> None:

@@ -194,6 +194,7 @@ class InMemoryStack:
     contracts: tuple[type[AnyContract], ...] = SHIPPED_JOBS
     tokens: SequentialTokens = field(default_factory=SequentialTokens)
     second_operator_above: str = ""
+    max_alerts_per_hour: int = SETTINGS.max_alerts_per_hour
     deployment: str | None = None  # the identity that rows and provider keys carry
     guard: TableGuard | None = None  # set by a test that blocks the table
     identity_table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
@@ -260,6 +261,7 @@ class InMemoryStack:
             "queue_name": queue,
             "tables": {**SETTINGS.tables, **tables},
             "table_retention_days": retention,
+            "max_alerts_per_hour": self.max_alerts_per_hour,
             **above,
         }
         return SETTINGS.model_copy(update=changes)

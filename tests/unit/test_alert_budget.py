@@ -1,48 +1,49 @@
-"""Alerts have a budget: the first of a kind individually, then one digest. None is lost."""
+"""Alerts have a budget: the first of a kind individually, then summaries. None is lost."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from oncely.alerts.alert_texts import MAX_SUMMARY_LINES
 from oncely.alerts.budget import (
-    DIGEST_GRACE,
-    MAX_EXAMPLES,
+    ALERT_WINDOW,
+    MAX_SUMMARIES,
     Alert,
     AlertCause,
+    AlertDelivery,
     AlertKind,
-    AlertLimits,
     kind_of_key,
     review_kind,
     without_ids,
 )
-from oncely.alerts.review_alerts import AlertDelivery
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
+from oncely.reconcile.resolve_group import HandledItem, split_into_groups
 from oncely.run.outcomes import NeedsReview, Rejected
-from oncely.testing.rows import JobRows
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
-from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.in_memory_stack import SETTINGS, InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, waits_for_rows
 from tests.unit.samples import make_job
 
-LIMITS = AlertLimits()
+MAX_ALERTS = SETTINGS.max_alerts_per_hour
 FLOOD = 200
 
 
-def sweep(world: InMemoryStack) -> None:
+def sweep(world: InMemoryStack) -> list[HandledItem]:
+    """Resolve each group of a sweep, as its invocations do."""
     app = world.app()
     work = app.due_work_finder.find(SweepRequest())
     deadline = world.clock.now() + 10 * SWEEP_HOLD
-    for handled in app.group_resolver.resolve(work.items, deadline=deadline):
-        assert handled.error is None
-
-
-def end_window(world: InMemoryStack) -> None:
-    world.clock.time += LIMITS.window + DIGEST_GRACE
+    handled: list[HandledItem] = []
+    for group in split_into_groups(work, size=SETTINGS.sweep_group_size, dry_run=False):
+        keys = {item["key"] for item in group["items"]}
+        items = [item for item in work.items if item.key in keys]
+        handled += app.group_resolver.resolve(items, deadline=deadline)
+    assert [one.error for one in handled if one.error is not None] == []
+    return handled
 
 
 def send_unpayable(world: InMemoryStack, number: int = FLOOD) -> None:
@@ -57,24 +58,39 @@ def send_conflicting(world: InMemoryStack, number: int = FLOOD) -> None:
         assert is_conflict(world.run(charge_message(f"{order}", amount=order + 1)))
 
 
-@pytest.mark.parametrize("flood", [send_unpayable, send_conflicting])
-def test_flood_of_one_kind_sends_ten_alerts_and_one_digest(flood: object) -> None:
+def test_flood_of_reviews_sends_ten_alerts_and_one_summary() -> None:
     world = InMemoryStack()
-    assert callable(flood)
-    flood(world)
-    one_by_one = list(world.alerts.sent)
-    end_window(world)
+    send_unpayable(world)
+    assert len(world.alerts.sent) == MAX_ALERTS
 
     for _ in range(3):
-        sweep(world)
         world.clock.time += SWEEP_HOLD
+        sweep(world)
 
-    digests = world.alerts.sent[len(one_by_one) :]
-    assert (len(one_by_one), len(digests)) == (LIMITS.max_alerts, 1)
-    assert f"{FLOOD - LIMITS.max_alerts} more" in digests[0].subject
+    *_, last, summary = world.alerts.sent
+    assert len(world.alerts.sent) == MAX_ALERTS + 1
+    assert last.text.endswith(
+        "Limit: until 2026-11-16 04:00 UTC, summaries report more jobs of this kind"
+    )
+    assert summary.subject == f"Oncely: {FLOOD - MAX_ALERTS} jobs need review"
 
 
-def test_early_messages_without_orders_end_in_one_digest() -> None:
+def test_flood_of_conflicts_sends_ten_alerts_and_says_so() -> None:
+    world = InMemoryStack()
+    send_conflicting(world)
+    *_, last = world.alerts.sent
+    world.clock.time += ALERT_WINDOW
+    world.add_order("later")
+    world.run(charge_message("later", amount=1))
+
+    assert len(world.alerts.sent) == MAX_ALERTS + 1
+    assert last.text.endswith(
+        "Limit: until 2026-11-16 04:00 UTC, more of this kind are counted and not sent"
+    )
+    assert world.alerts.sent[-1].text.endswith("Not sent: 190 earlier alerts of this kind")
+
+
+def test_early_messages_without_orders_end_in_one_summary() -> None:
     world = InMemoryStack()
     for order in range(100):
         assert waits_for_rows(world.run(charge_message(f"never-{order}")))
@@ -86,8 +102,8 @@ def test_early_messages_without_orders_end_in_one_digest() -> None:
     assert {(row.status, row.due_at, row.nothing_sent) for row in rows} == {
         (Status.NEEDS_REVIEW, None, True)
     }
-    assert len(world.alerts.sent) == LIMITS.max_alerts + 1
-    assert "90 more jobs that need review" in world.alerts.sent[-1].subject
+    assert len(world.alerts.sent) == MAX_ALERTS + 1
+    assert world.alerts.sent[-1].subject == "Oncely: 90 jobs need review"
 
 
 def test_second_kind_has_its_own_budget() -> None:
@@ -106,41 +122,89 @@ def test_second_kind_has_its_own_budget() -> None:
     ]
 
 
-def test_every_review_is_alerted_or_in_digest_and_nothing_stays_due() -> None:
+def test_every_review_is_alerted_or_in_summary_and_nothing_stays_due() -> None:
     world = InMemoryStack()
     send_unpayable(world, 30)
-    end_window(world)
+    world.clock.time += SWEEP_HOLD
     sweep(world)
 
     rows = world.store.jobs.values()
     assert {row.status for row in rows} == {Status.NEEDS_REVIEW}
     assert {row.due_at for row in rows} == {None}
     assert all(row.evidence[-1].event is Event.ALERT for row in rows)
-    assert due_digests(world) == {}, "it was sent"
+    assert {name for alert in world.alerts.sent for name in alert.names} == set(world.store.jobs)
 
 
-def test_digest_names_count_time_reason_examples_and_command() -> None:
+def test_summary_names_count_causes_examples_and_command() -> None:
     world = InMemoryStack()
     send_unpayable(world, 30)
-    end_window(world)
+    world.clock.time += SWEEP_HOLD
     sweep(world)
 
-    digest = world.alerts.sent[-1]
-    lines = digest.text.splitlines()
-    assert digest.subject == "Oncely: 20 more jobs that need review (payment.charge)"
-    assert lines[0] == "Nothing more is sent for these jobs until an operator decides."
-    times = "from 2026-11-16 03:00 UTC to 2026-11-16 03:15 UTC"
-    assert lines[1:4] == [
-        f"Count: 20 more jobs that need review, without individual alerts, {times}",
-        "Job type: payment.charge",
-        "Reason: order … cannot be charged: its status is cancelled",
+    summary = world.alerts.sent[-1]
+    cause = "order cancelled-10 cannot be charged: its status is cancelled"
+    command = "oncely list --status needs_review --since 2026-11-16T03:00:00.000Z"
+    assert summary.subject == "Oncely: 20 jobs need review"
+    assert summary.text.splitlines() == [
+        "Nothing more is sent for these jobs until an operator decides.",
+        "Count: 20 jobs need review, without an alert of their own",
+        f"payment.charge: 20, for example payment.charge:order_cancelled-10: {cause}",
+        f"Next: {command} --limit 40 --stack Oncely-test",
     ]
-    examples = [line for line in lines if line.startswith("Example: payment.charge:order_")]
-    assert len(examples) == MAX_EXAMPLES
-    assert lines[-1] == (
-        "Next: oncely list --status needs_review --type payment.charge "
-        "--since 2026-11-16T03:00:00.000Z --limit 40 --stack Oncely-test"
+
+
+def test_summary_lists_most_frequent_causes() -> None:
+    world = InMemoryStack()
+    world.max_alerts_per_hour = 0
+    for number in range(MAX_SUMMARY_LINES + 2):
+        cause = "abcdefghijklmnopqrstuvwxyz"[number]
+        for job in range(2 if number == 21 else 1):
+            key = JobKey(f"payment.charge:order_{number}-{job}")
+            due_at = world.clock.now()
+            world.store.create(
+                make_job(job_key=key, status=Status.NEEDS_REVIEW, due_at=due_at, last_error=cause)
+            )
+
+    sweep(world)
+
+    (summary,) = world.alerts.sent
+    lines = summary.text.splitlines()
+    assert lines[2] == "payment.charge: 2, for example payment.charge:order_21-0: v"
+    assert lines[-2] == "and 2 other causes"
+    assert len(lines) == MAX_SUMMARY_LINES + 4
+
+
+def test_eleventh_summary_of_an_hour_waits_and_loses_no_job() -> None:
+    world = InMemoryStack()
+    world.max_alerts_per_hour = 0
+    for number in range(MAX_SUMMARIES + 2):
+        assert isinstance(world.run_to_review(f"{number}"), NeedsReview)
+        world.clock.time += SWEEP_HOLD
+        sweep(world)
+
+    assert len(world.alerts.sent) == MAX_SUMMARIES
+    assert world.alerts.sent[-1].text.endswith(
+        "the next summary is sent after 2026-11-16 04:02 UTC"
     )
+    world.clock.time += ALERT_WINDOW
+    sweep(world)
+    assert len(world.alerts.sent) == MAX_SUMMARIES + 1
+    assert {row.due_at for row in world.store.jobs.values()} == {None}
+
+
+def test_review_of_this_sweep_is_in_summary_of_the_next() -> None:
+    world = InMemoryStack()
+    world.max_alerts_per_hour = 0
+    world.run(charge_message("never"))
+    world.clock.time += timedelta(hours=1)
+    (escalated,) = sweep(world)
+    assert (escalated.alert_delivery, world.alerts.sent) == (AlertDelivery.OVER_BUDGET, [])
+
+    world.clock.time += SWEEP_HOLD
+    (summed_up,) = sweep(world)
+
+    assert summed_up.alert_delivery is AlertDelivery.DELIVERED
+    assert len(world.alerts.sent) == 1
 
 
 def test_repeated_conflict_of_one_job_alerts_once(world: InMemoryStack) -> None:
@@ -148,7 +212,7 @@ def test_repeated_conflict_of_one_job_alerts_once(world: InMemoryStack) -> None:
         outcome = world.run(charge_message(amount=1))
         assert is_conflict(outcome)
         assert outcome.alerted
-    end_window(world)
+    world.clock.time += ALERT_WINDOW
     assert is_conflict(world.run(charge_message(amount=1)))
 
     assert len(world.alerts.sent) == 1
@@ -196,17 +260,13 @@ class BrokenBudget:
         return getattr(self._budget, name)
 
 
-def due_digests(world: InMemoryStack) -> dict[str, datetime]:
-    return JobRows(world.aws.dynamodb, JOBS).due_digests()
-
-
 def run_conflict(world: InMemoryStack) -> Rejected:
     outcome = world.run(charge_message(amount=1))
     assert is_conflict(outcome)
     return outcome
 
 
-@pytest.mark.parametrize("broken", ["admit", "reserve", "keep"])
+@pytest.mark.parametrize("broken", ["count", "reserve", "keep"])
 def test_outage_of_budget_sends_the_alert(world: InMemoryStack, broken: str) -> None:
     world.budget = BrokenBudget(world, broken)
     outcome = world.run(charge_message(amount=1))
@@ -229,58 +289,91 @@ def test_reservation_whose_alert_failed_is_no_alert(world: InMemoryStack) -> Non
     assert len(world.alerts.sent) == 1
 
 
-def test_undelivered_digest_is_sent_by_later_sweep() -> None:
+def test_undelivered_summary_is_sent_by_later_sweep() -> None:
     world = InMemoryStack()
     send_unpayable(world, 12)
-    end_window(world)
+    world.clock.time += SWEEP_HOLD
     world.alerts.fails = True
-    sweep(world)
+    assert {one.alert_delivery for one in sweep(world)} == {AlertDelivery.FAILED}
     world.alerts.fails = False
-    sweep(world)
-    assert len(world.alerts.sent) == LIMITS.max_alerts
+    assert sweep(world) == []
+    assert len(world.alerts.sent) == MAX_ALERTS
     world.clock.time += SWEEP_HOLD
 
     sweep(world)
 
-    assert world.alerts.sent[-1].subject.startswith("Oncely: 2 more")
+    assert world.alerts.sent[-1].subject == "Oncely: 2 jobs need review"
 
 
-def test_crash_after_digest_repeats_it_and_never_loses_it() -> None:
+def test_crash_after_summary_repeats_it_and_never_loses_it() -> None:
     world = InMemoryStack()
     send_unpayable(world, 12)
-    end_window(world)
-    (key,) = due_digests(world)
-    budget = world.budget
-    world.budget = CrashingPort(budget, CrashPlan("close_digest", crash_after=False))
+    world.clock.time += SWEEP_HOLD
+    store = CrashingPort(world.store, CrashPlan("swap", crash_after=False))
+    alerter = world.alerter()
+    reviews = [alerter.reserve(key) for key, row in world.store.jobs.items() if row.due_at]
+    held = [review for review in reviews if review is not None]
     with pytest.raises(SimulatedCrashError):
-        world.app().notifier.send_digest(key)
-    world.budget = budget
-    assert world.app().notifier.send_digest(key) is AlertDelivery.NOT_DUE
+        world.alerter(store=store).summarize(held)
+    assert sweep(world) == []
     world.clock.time += SWEEP_HOLD
 
-    assert world.app().notifier.send_digest(key) is AlertDelivery.DELIVERED
-    assert len(world.alerts.sent) == LIMITS.max_alerts + 2
+    assert {one.alert_delivery for one in sweep(world)} == {AlertDelivery.DELIVERED}
+    assert len(world.alerts.sent) == MAX_ALERTS + 2
 
 
-def test_dry_run_sends_no_digest() -> None:
+def test_delayed_summary_leaves_jobs_to_another_sweep() -> None:
     world = InMemoryStack()
     send_unpayable(world, 12)
-    end_window(world)
-    work = world.app().due_work_finder.find(SweepRequest(dry_run=True))
+    held = [row for row in world.store.jobs.values() if row.due_at is not None]
+    world.clock.time += SWEEP_HOLD
+
+    assert world.alerter().summarize(held) is AlertDelivery.NOT_DUE
+    assert len(world.alerts.sent) == MAX_ALERTS
+
+
+def test_failing_record_of_summary_leaves_jobs_due() -> None:
+    world = InMemoryStack()
+    world.max_alerts_per_hour = 0
+    send_unpayable(world, 2)
+    world.clock.time += SWEEP_HOLD
+    app = world.app()
+    items = app.due_work_finder.find(SweepRequest()).items
+
+    class FailingStore:
+        def __getattr__(self, name: str) -> object:
+            return getattr(world.store, name)
+
+        def swap(self, before: object, after: object) -> object:
+            if world.alerts.sent:
+                raise UnavailableError("the table does not respond")
+            return world.store.swap(before, after)
+
+    resolver = world.app(store=FailingStore()).group_resolver
+    handled = resolver.resolve(items, deadline=world.clock.now() + SWEEP_HOLD)
+
+    assert {type(one.error) for one in handled} == {UnavailableError}
+    assert all(row.due_at is not None for row in world.store.jobs.values())
+
+
+def test_dry_run_lists_due_alerts_and_sends_none() -> None:
+    world = InMemoryStack()
+    send_unpayable(world, 12)
+    world.clock.time += SWEEP_HOLD
+    items = world.app().due_work_finder.find(SweepRequest(dry_run=True)).items
     deadline = world.clock.now() + SWEEP_HOLD
 
-    (handled,) = world.app().group_resolver.resolve(work.items, deadline=deadline, dry_run=True)
+    handled = world.app().group_resolver.resolve(items, deadline=deadline, dry_run=True)
 
-    assert handled.resolution is not None
-    assert (handled.resolution.outcome, handled.alert_delivery) == ("digest", None)
-    assert len(world.alerts.sent) == LIMITS.max_alerts
+    assert [one.alert_delivery for one in handled] == [None, None]
+    assert len(world.alerts.sent) == MAX_ALERTS
 
 
 def test_alert_without_kind_is_outside_the_budget(world: InMemoryStack) -> None:
     notifier = world.app().notifier
-    for _ in range(2 * LIMITS.max_alerts):
-        assert notifier.notify(Alert(subject="a digest", text=""))
-    assert len(world.alerts.sent) == 2 * LIMITS.max_alerts
+    for _ in range(2 * MAX_ALERTS):
+        assert notifier.notify(Alert(subject="a report", text=""))
+    assert len(world.alerts.sent) == 2 * MAX_ALERTS
 
 
 @pytest.mark.parametrize(

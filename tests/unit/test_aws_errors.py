@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from oncely.alerts.budget import Alert, AlertCause, AlertDigest, AlertKind
+from oncely.alerts.budget import Alert, AlertCause, AlertKind
 from oncely.contracts.settings import Settings
 from oncely.core.due import DueAction
 from oncely.core.errors import NotConfiguredError, UnavailableError
@@ -58,7 +58,6 @@ FACTS: Final = TableFacts(name=NAME, table_id="T1", has_stream=True)
 IDENTITY: Final = TableIdentity(deployment="0123", table_id="T1")
 UNKNOWN: Final = (Status.UNKNOWN,)
 KIND: Final = AlertKind(cause=AlertCause.REVIEW)
-DIGEST: Final = AlertDigest(kind=KIND, since=NOW, until=NOW, due_at=NOW)
 RUN: Final = BulkRun(
     run_id="1",
     repair=Repair.RESUBMIT,
@@ -83,11 +82,9 @@ CHANGE: Final = EffectChange(
     kind=ChangeKind.DISPUTED, deployment="dev", job_key=KEY, ref="pi_1", summary="dp_1"
 )
 CALLS: Final[dict[str, Callable[[Any], object]]] = {
-    "alert_budget.admit": lambda port: port.admit(KIND, [KEY], now=NOW),
-    "alert_budget.close_digest": lambda port: port.close_digest(DIGEST, now=NOW),
+    "alert_budget.count": lambda port: port.count(KIND, now=NOW),
     "alert_budget.keep": lambda port: port.keep(KIND, KEY, until=NOW),
     "alert_budget.reserve": lambda port: port.reserve(KIND, KEY, now=NOW, until=NOW),
-    "alert_budget.take_digest": lambda port: port.take_digest(DIGEST.key, now=NOW, until=NOW),
     "audit_reports.read_audit": lambda port: port.read_audit(AUDIT.name),
     "audit_reports.recent_audits": lambda port: port.recent_audits(limit=1),
     "audit_reports.save_audit": lambda port: port.save_audit(AUDIT, []),

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from oncely.alerts.review_alerts import AlertDelivery
+from oncely.alerts.budget import AlertDelivery
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status

@@ -3,7 +3,6 @@
 import json
 import traceback
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -12,7 +11,6 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 from oncely.admin_page.http_api import Api, ApiRequest, ApiResponse, Route
 from oncely.admin_page.job_export import ExportFormat, export_jobs
 from oncely.alerts import alert_texts
-from oncely.alerts.budget import AlertCause, AlertDigest, AlertKind
 from oncely.app import App
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import (
@@ -25,12 +23,13 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.errors import OncelyError, UnreadableRowError
 from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Status
 from oncely.core.text import mask_aws_names
 from oncely.providers.ses.mailer import SesMailer
 from tests.support.cli import FakeStackConnection, run_cli
-from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import KEY
+from tests.unit.samples import make_job
 from tests.unit.test_aws_errors import ALWAYS_RETURNED, CALLS, call, ports_failing_with
 
 ACCOUNT: Final = "123456789012"
@@ -238,18 +237,12 @@ def test_answer_of_ses_names_no_resource(world: InMemoryStack) -> None:
 @pytest.mark.parametrize("leak", FOREIGN)
 def test_no_alert_names_resource(leak: str) -> None:
     reason = f"{type(FOREIGN[leak]).__name__}: {FOREIGN[leak]}"
-    digest = AlertDigest(
-        kind=AlertKind(cause=AlertCause.REVIEW, job_type="payment.charge", reason=reason),
-        since=START,
-        until=START + timedelta(minutes=15),
-        due_at=START,
-        examples={1: KEY},
-    )
+    review = make_job(job_key=KEY, status=Status.NEEDS_REVIEW, last_error=reason)
     for alert in (
         alert_texts.conflict_alert(KEY, reason, stack="Oncely"),
         alert_texts.orphaned_outcome_alert(KEY, reason, stack="Oncely"),
         alert_texts.dead_letter_alert([(KEY, reason)], stack="Oncely"),
-        alert_texts.digest_alert(digest, stack="Oncely", archive_bucket=""),
+        alert_texts.summary_alert([review], stack="Oncely"),
     ):
         assert_clean(f"{alert.subject}\n{alert.text}")
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from oncely.alerts.review_alerts import AlertDelivery
+from oncely.alerts.budget import AlertDelivery
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import UnavailableError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely.alerts.review_alerts import AlertDelivery
+from oncely.alerts.budget import AlertDelivery
 from oncely.aws import signals
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from oncely.alerts.budget import Alert, Notifier
+from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.core.decide import decide
 from oncely.core.decisions import SWEEP_HOLD
@@ -24,6 +26,7 @@ from oncely.core.job_row import JobRow, is_our_write
 from oncely.core.lifecycle import Event, Status
 from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.operate.own_tables import JOBS
 from oncely.run.attempt import DecisionResult, DecisionWriter
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
@@ -76,7 +79,12 @@ class DecisionHarness:
     ) -> DecisionResult:
         alerter = ReviewAlerter(
             store=store or self.store,
-            notifier=lambda: alerts or self.alerts,
+            notifier=lambda: BudgetedNotifier(
+                notifier=alerts or self.alerts,
+                budget=DynamoAlertBudget(self.store.aws.clients.dynamodb, JOBS),
+                clock=self.clock,
+                max_alerts=10,
+            ),
             clock=self.clock,
             actor="worker",
             stack="Oncely-prod",

@@ -1,14 +1,16 @@
 """Alert texts: impact first, then what is known and unknown, and the command to run next."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.alerts.budget import (
     Alert,
     AlertCause,
-    AlertDigest,
     AlertKind,
+    CountedAlert,
     kind_of_key,
     review_kind,
 )
@@ -19,6 +21,9 @@ from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.text import format_duration, format_minute, format_time, support_line
 from oncely.plugins.events import EffectChange
+
+# SNS accepts 256 kB, and nobody reads more.
+MAX_SUMMARY_LINES: Final = 20
 
 
 def review_alert(job: JobRow, *, stack: str, can_look_up: bool = True) -> Alert:
@@ -180,91 +185,51 @@ def audit_alert(
     return Alert(subject=f"Oncely: {what} from our jobs", text="\n".join(lines))
 
 
-def digest_alert(digest: AlertDigest, *, stack: str, archive_bucket: str) -> Alert:
-    """One alert for all of a kind that were not sent individually."""
-    kind, count = digest.kind, digest.count
-    one, many, impact_line, command = _DIGEST_TEXTS[kind.cause]
-    what = f"1 more {one}" if count == 1 else f"{count} more {many}"
-    since, until = format_minute(digest.since), format_minute(digest.until)
-    lines = [
-        impact_line,
-        f"Count: {what}, without individual alerts, from {since} to {until}",
-        *([f"Job type: {kind.job_type}"] if kind.job_type else []),
-        *([f"Reason: {support_line(kind.reason)}"] if kind.reason else []),
-        *(f"Example: {support_line(name)}" for name in sorted(digest.examples.values())),
-        "Next: " + command(digest, _stack_option(stack), archive_bucket),
+def summary_alert(reviews: Sequence[JobRow], *, stack: str) -> Alert:
+    """One alert for all jobs that need review and have no alert of their own, by their causes."""
+    kinds: dict[AlertKind, list[JobRow]] = defaultdict(list)
+    for review in reviews:
+        kinds[review_kind(review)].append(review)
+    causes = [
+        f"{kind.job_type}: {len(rows)}, for example {rows[0].job_key}: "
+        f"{support_line(rows[0].last_error or 'no reason was recorded')}"
+        for kind, rows in sorted(kinds.items(), key=lambda one: -len(one[1]))
     ]
-    subject = f"Oncely: {what}" + (f" ({kind.job_type})" if kind.job_type else "")
-    return Alert(subject=subject, text="\n".join(lines), names=tuple(digest.examples.values()))
-
-
-def _list_reviews(digest: AlertDigest, stack_option: str, _: str) -> str:
-    since = format_time(digest.since)
-    return (
-        f"oncely list --status {Status.NEEDS_REVIEW} --type {digest.kind.job_type} "
-        f"--since {since} --limit {max(25, 2 * digest.count)}{stack_option}"
+    count = "1 job needs" if len(reviews) == 1 else f"{len(reviews)} jobs need"
+    since = format_time(min(review.updated_at for review in reviews))
+    listed = f"oncely list --status {Status.NEEDS_REVIEW} --since {since}"
+    lines = [
+        "Nothing more is sent for these jobs until an operator decides.",
+        f"Count: {count} review, without an alert of their own",
+        *causes[:MAX_SUMMARY_LINES],
+        *([f"and {more} other causes"] if (more := len(causes) - MAX_SUMMARY_LINES) > 0 else []),
+        f"Next: {listed} --limit {max(25, 2 * len(reviews))}{_stack_option(stack)}",
+    ]
+    return Alert(
+        subject=f"Oncely: {count} review",
+        text="\n".join(lines),
+        kind=AlertKind(cause=AlertCause.SUMMARY),
+        names=tuple(review.job_key for review in reviews),
     )
 
 
-def _list_rejects(digest: AlertDigest, stack_option: str, archive_bucket: str) -> str:
-    if not archive_bucket:
-        return f"oncely doctor{stack_option}"
-    return f"aws s3 ls --recursive s3://{archive_bucket}/rejects/{digest.since:%Y/%m/%d}/"
-
-
-def _list_stranded(_: AlertDigest, stack_option: str, __: str) -> str:
-    return f"oncely redrive --dry-run{stack_option}"
-
-
-def _show_first(digest: AlertDigest, stack_option: str, _: str) -> str:
-    first = min(digest.examples.values(), default="")
-    return f"oncely show '{first}'{stack_option}" if first else f"oncely doctor{stack_option}"
-
-
-_DIGEST_TEXTS: Final = {
-    AlertCause.REVIEW: (
-        "job that needs review",
-        "jobs that need review",
-        "Nothing more is sent for these jobs until an operator decides.",
-        _list_reviews,
-    ),
-    AlertCause.CONFLICT: (
-        "conflicting message",
-        "conflicting messages",
-        "Messages were rejected and nothing was sent for them. The existing jobs are unchanged.",
-        _list_rejects,
-    ),
-    AlertCause.ORPHANED_OUTCOME: (
-        "outcome without a row",
-        "outcomes without a row",
-        "The provider reported outcomes that could not be recorded: the rows were deleted.",
-        _list_rejects,
-    ),
-    AlertCause.FORGED_ROW: (
-        "forged row",
-        "forged rows",
-        "Somebody tried to block jobs. Nothing was sent yet, and valid messages run them.",
-        _show_first,
-    ),
-    AlertCause.DEAD_LETTER: (
-        "dead letter",
-        "dead letters",
-        "No jobs are lost. Each is tracked in its row, and ready jobs are resent automatically.",
-        _list_stranded,
-    ),
-    AlertCause.LATER_CHANGE: (
-        "effect that changed later",
-        "effects that changed later",
-        "Customers get money back, or may: payments were refunded or disputed at the provider.",
-        _show_first,
-    ),
-    AlertCause.IGNORED_RUN_AT: (
-        "job whose run time is not honored",
-        "jobs whose run time is not honored",
-        "The jobs were not held back: they run now, because their run times are not honored.",
-        _show_first,
-    ),
-}
+def with_budget(alert: Alert, kind: AlertKind, counted: CountedAlert, *, limit: int) -> Alert:
+    """Add what the budget does to the next alerts of this kind, and what it did to the last."""
+    until = format_minute(counted.until)
+    match kind.cause:
+        case AlertCause.REVIEW:
+            unsent, last = 0, f"Limit: until {until}, summaries report more jobs of this kind"
+        case AlertCause.SUMMARY:
+            unsent, last = 0, f"Limit: the next summary is sent after {until}"
+        case _:
+            unsent = max(counted.counted_before - limit, 0)
+            last = f"Limit: until {until}, more of this kind are counted and not sent"
+    lines = [
+        alert.text,
+        *([f"Not sent: {unsent} earlier alerts of this kind"] if unsent else []),
+        *([last] if counted.number == limit else []),
+    ]
+    return replace(alert, text="\n".join(lines))
 
 
 def show_command(key: JobKey, stack: str) -> str:

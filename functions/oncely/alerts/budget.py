@@ -1,24 +1,23 @@
-"""The alert budget: the first alerts of a kind are sent individually, the rest in one digest."""
+"""The alert budget: the kinds of alerts, and how many of each are sent in an hour."""
 
 import hashlib
-import zlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_type_of
-from oncely.core.text import format_time
 
 # Every job type has a dot, so no job key can begin like this.
 ALERT_KEY_PREFIX: Final = "alerts:"
-# A digest waits this long after its window: a process may be about to count in it.
-DIGEST_GRACE: Final = timedelta(seconds=30)
+# From the first alert of a kind, so that a burst cannot straddle two windows.
+ALERT_WINDOW: Final = timedelta(hours=1)
+# Summaries of reviews in a window. After them, the reviews stay due until it ends.
+MAX_SUMMARIES: Final = 10
 # The same message can return from a queue and its dead letter queue for 28 days at most.
 ALERT_ONCE_FOR: Final = timedelta(days=28)
-MAX_EXAMPLES: Final = 5
 # Enough to tell two reasons apart. What follows is often a provider's own text.
 _MAX_REASON_WORDS: Final = 10
 _PUNCTUATION: Final = ".,;:!?'\"()[]{}<>"
@@ -29,6 +28,7 @@ class AlertCause(StrEnum):
     """What an alert reports. The values are stored."""
 
     REVIEW = "review"
+    SUMMARY = "summary"  # of reviews without an alert of their own
     CONFLICT = "conflict"
     ORPHANED_OUTCOME = "orphaned_outcome"
     DEAD_LETTER = "dead_letter"
@@ -55,44 +55,28 @@ class AlertKind:
         """The key of the reservation that keeps an alert of one job from being repeated."""
         return f"{self.key}:{name}"
 
-    def key_of_digest(self, until: datetime) -> str:
-        """The key of the digest of the window that ends then."""
-        return f"{self.key}:{format_time(until)}"
-
 
 @dataclass(frozen=True, kw_only=True)
-class AlertLimits:
-    """How many alerts of one kind are sent individually in a window."""
+class CountedAlert:
+    """An alert as it was counted in the window of its kind."""
 
-    max_alerts: int = 10
-    window: timedelta = timedelta(minutes=15)
+    number: int  # from 1
+    until: datetime  # when the window ends
+    counted_before: int = 0  # in the last window, if this alert opened a new one
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlertDigest:
-    """The alerts of one window that were not sent individually."""
+class AlertDelivery(StrEnum):
+    """The result of an alert."""
 
-    kind: AlertKind
-    since: datetime
-    until: datetime
-    count: int = 0
-    examples: Mapping[int, str] = field(default_factory=dict)  # by slot
-    due_at: datetime | None = None  # None after it was sent
+    DELIVERED = "delivered"
+    NOT_DUE = "not due"  # already delivered, or reserved by another process
+    OVER_BUDGET = "over budget"  # a review stays due, and a sweep sends a summary
+    FAILED = "not delivered"  # the job stays due, and a later sweep retries
 
     @property
-    def key(self) -> str:
-        """The key under which a sweep finds it."""
-        return self.kind.key_of_digest(self.until)
-
-
-def examples_by_slot(names: Sequence[str]) -> dict[int, str]:
-    """A few of the names. Each has a fixed slot, so a store can add one without reading."""
-    return {zlib.crc32(name.encode()) % MAX_EXAMPLES: name for name in names}
-
-
-def is_digest_key(key: str) -> bool:
-    """Whether a due entry is a digest, not a job."""
-    return key.startswith(ALERT_KEY_PREFIX)
+    def has_failed(self) -> bool:
+        """Whether the alert could not be delivered."""
+        return self is AlertDelivery.FAILED
 
 
 def review_kind(job: JobRow) -> AlertKind:

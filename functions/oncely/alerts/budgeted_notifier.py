@@ -1,39 +1,27 @@
-"""Sends alerts within the budget: a few of each kind individually, and the rest in a digest."""
+"""Sends alerts within the budget of their kind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from oncely.alerts import alert_texts
-from oncely.alerts.budget import ALERT_ONCE_FOR, Alert, AlertDigest, AlertKind, Notifier
-from oncely.alerts.review_alerts import AlertDelivery
+from oncely.alerts.budget import (
+    ALERT_ONCE_FOR,
+    MAX_SUMMARIES,
+    Alert,
+    AlertCause,
+    AlertDelivery,
+    AlertKind,
+    Notifier,
+)
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.schedule import Clock
 
+if TYPE_CHECKING:
+    from oncely.alerts.budget_table import DynamoAlertBudget
+
 _T = TypeVar("_T")
-
-
-class AlertBudget(Protocol):
-    """The counts of alerts, shared by all functions."""
-
-    def admit(self, kind: AlertKind, names: Sequence[str], *, now: datetime) -> bool:
-        """Count an alert. Returns False if it is part of the window's digest instead."""
-
-    def reserve(
-        self, kind: AlertKind, name: str, *, now: datetime, until: datetime
-    ) -> datetime | None:
-        """Reserve the alert of one job. Returns the end of another reservation or alert, if any."""
-
-    def keep(self, kind: AlertKind, name: str, *, until: datetime) -> None:
-        """Set the time before which the alert of one job is not repeated."""
-
-    def take_digest(self, key: str, *, now: datetime, until: datetime) -> AlertDigest | None:
-        """Reserve a due digest. Returns None if it is not due, or reserved by another process."""
-
-    def close_digest(self, digest: AlertDigest, *, now: datetime) -> bool:
-        """Mark a digest as sent. Returns False if alerts were counted in it since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,30 +29,31 @@ class BudgetedNotifier:
     """The notifier of all services. If the counts cannot be read, the alert is sent."""
 
     notifier: Notifier
-    budget: AlertBudget
+    budget: "DynamoAlertBudget"
     clock: Clock
-    stack: str = ""  # the stack in the commands of digests
-    archive_bucket: str = ""  # for the command in a digest of rejected messages
+    max_alerts: int  # of one kind in a window
 
     def notify(self, alert: Alert) -> bool:
-        """Send an alert or count it in a digest. Returns False if it cannot be delivered now."""
-        if alert.kind is None:
-            return self.notifier.notify(alert)
-        return self._notify_once(alert, alert.kind) if alert.once else self._send(alert, alert.kind)
+        """Send or count an alert without a review. Returns False if it cannot be delivered now."""
+        if alert.kind is not None and alert.once:
+            return self._notify_once(alert, alert.kind)
+        return not self.send(alert).has_failed
 
-    def send_digest(self, key: str) -> AlertDelivery:
-        """Send a digest that is due, then mark it as sent. A crash in between repeats it."""
-        now = self.clock.now()
-        digest = self.budget.take_digest(key, now=now, until=now + SWEEP_HOLD)
-        if digest is None:
-            return AlertDelivery.NOT_DUE
-        alert = alert_texts.digest_alert(
-            digest, stack=self.stack, archive_bucket=self.archive_bucket
-        )
-        if not self.notifier.notify(alert):
-            return AlertDelivery.FAILED
-        self.budget.close_digest(digest, now=self.clock.now())
-        return AlertDelivery.DELIVERED
+    def send(self, alert: Alert) -> AlertDelivery:
+        """Send an alert, unless the budget of its kind is used up: then it is only counted.
+
+        The last alert of a window says that the next ones are not sent, and the first one of the
+        next window how many those were.
+        """
+        if (kind := alert.kind) is not None:
+            now = self.clock.now()
+            limit = MAX_SUMMARIES if kind.cause is AlertCause.SUMMARY else self.max_alerts
+            counted = _fail_open(lambda: self.budget.count(kind, now=now), default=None)
+            if counted is not None and counted.number > limit:
+                return AlertDelivery.OVER_BUDGET
+            if counted is not None:
+                alert = alert_texts.with_budget(alert, kind, counted, limit=limit)
+        return AlertDelivery.DELIVERED if self.notifier.notify(alert) else AlertDelivery.FAILED
 
     def _notify_once(self, alert: Alert, kind: AlertKind) -> bool:
         """Reserve the alert before sending it. A crash leaves a reservation that ends soon."""
@@ -77,15 +66,10 @@ class BudgetedNotifier:
         if held_until is not None:
             # A short hold is a reservation, whose holder may fail to send the alert.
             return held_until > until
-        delivered = self._send(alert, kind)
+        delivered = not self.send(alert).has_failed
         with suppress(Exception):  # then it may be repeated after the reservation
             self.budget.keep(kind, job, until=now + ALERT_ONCE_FOR if delivered else now)
         return delivered
-
-    def _send(self, alert: Alert, kind: AlertKind) -> bool:
-        now = self.clock.now()
-        is_sent = _fail_open(lambda: self.budget.admit(kind, alert.names, now=now), default=True)
-        return self.notifier.notify(alert) if is_sent else True
 
 
 def _fail_open(ask: Callable[[], _T], *, default: _T) -> _T:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
 from oncely.alerts import alert_texts
-from oncely.alerts.budget import Notifier
+from oncely.alerts.budget import Alert, AlertDelivery
+from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,
@@ -32,19 +32,6 @@ from oncely.core.store import JobStore
 _MAX_CAS_RETRIES: Final = 5
 
 
-class AlertDelivery(StrEnum):
-    """The result of an alert."""
-
-    DELIVERED = "delivered"
-    NOT_DUE = "not due"  # already delivered, or reserved by another process
-    FAILED = "not delivered"  # the job stays due, and a later sweep retries
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to do."""
-        return self is not AlertDelivery.FAILED
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReviewAlerter:
     """Reserves an alert with a conditional write before sending it.
@@ -54,7 +41,8 @@ class ReviewAlerter:
     """
 
     store: JobStore
-    notifier: Callable[[], Notifier]  # alerts are rare, so it is not built in the init phase
+    # Alerts are rare, so it is not built in the init phase.
+    notifier: Callable[[], BudgetedNotifier]
     clock: Clock
     actor: str
     stack: str = ""  # the stack in the commands of alerts
@@ -63,28 +51,34 @@ class ReviewAlerter:
 
     def alert_if_due(self, key: JobKey) -> AlertDelivery:
         """Reserve and send the alert of a job that is due for one."""
+        review = self.reserve(key)
+        return AlertDelivery.NOT_DUE if review is None else self.deliver(review)
+
+    def reserve(self, key: JobKey) -> JobRow | None:
+        """Reserve the alert of a job. Returns None if it is not due for one."""
         now = self.clock.now()
         row = self.store.get(key)
         if row is None or sweep_step(row, now) is not SweepStep.ALERT:
-            return AlertDelivery.NOT_DUE
-        swap_result = self.store.swap(row, hold_for_sweep(row, now, jitter=self.jitter()))
-        return (
-            self.deliver(swap_result.job)
-            if isinstance(swap_result, Swapped)
-            else AlertDelivery.NOT_DUE
-        )
+            return None
+        after = hold_for_sweep(row, now, jitter=self.jitter())
+        result = self.store.swap(row, after)
+        return result.job if isinstance(result, Swapped) else None
 
     def deliver(self, review: JobRow) -> AlertDelivery:
-        """Send the alert of a job whose row we reserved."""
+        """Send the alert of a job whose row we reserved. Over budget, the row stays due."""
         if not alert_reservation_valid(review, self.clock.now()):
             return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
-        alert = alert_texts.review_alert(
-            review, stack=self.stack, can_look_up=self.can_look_up(review.job_type)
-        )
-        if not self.notifier().notify(alert):
-            return AlertDelivery.FAILED
-        self._record(review)
-        return AlertDelivery.DELIVERED
+        can_look_up = self.can_look_up(review.job_type)
+        alert = alert_texts.review_alert(review, stack=self.stack, can_look_up=can_look_up)
+        return self._send([review], alert)
+
+    def summarize(self, reviews: Sequence[JobRow]) -> AlertDelivery:
+        """Send one alert for jobs whose rows we reserved. Until it is delivered, they stay due."""
+        now = self.clock.now()
+        held = [review for review in reviews if alert_reservation_valid(review, now)]
+        if not held:
+            return AlertDelivery.NOT_DUE
+        return self._send(held, alert_texts.summary_alert(held, stack=self.stack))
 
     def alert_orphaned_outcome(self, key: JobKey, outcome: str) -> bool:
         """Alert about an outcome whose row is gone. Nothing retries this alert."""
@@ -126,6 +120,13 @@ class ReviewAlerter:
     def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
         """Send one alert for the dead letters of a batch."""
         return self.notifier().notify(alert_texts.dead_letter_alert(entries, stack=self.stack))
+
+    def _send(self, reviews: Sequence[JobRow], alert: Alert) -> AlertDelivery:
+        delivery = self.notifier().send(alert)
+        if delivery is AlertDelivery.DELIVERED:
+            for review in reviews:
+                self._record(review)
+        return delivery
 
     def _record(self, review: JobRow) -> None:
         """Clear the due time. Evidence added since then stays."""

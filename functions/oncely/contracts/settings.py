@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
 
-from oncely.alerts.budget import AlertLimits
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings, Resources
 from oncely.core.due import DUE_SHARDS
@@ -102,9 +101,8 @@ class Settings(BaseModel):
     dead_letter_queue_url: str | None = None
     retention_days: Annotated[int, Field(ge=1)] | None = None  # for rows of natural effects
 
-    # So many alerts of one kind are sent one by one in this time; the rest become one digest.
-    max_alerts_per_window: Annotated[int, Field(ge=1)] = 10
-    alert_window_minutes: Annotated[int, Field(ge=1)] = 15
+    # So many alerts of one kind are sent one by one; a sweep sums up more jobs that need review.
+    max_alerts_per_hour: Annotated[int, Field(ge=1)] = 10
 
     # The worker of one queue: its short name selects the contracts. A whole batch runs at once:
     # a job mostly waits for its provider, and Lambda bills the wait once per batch.
@@ -204,13 +202,6 @@ class Settings(BaseModel):
         except ValidationError as error:
             faults = (f"{env_var(one['loc'])}: {one['msg']}" for one in error.errors())
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
-
-    @property
-    def alert_limits(self) -> AlertLimits:
-        return AlertLimits(
-            max_alerts=self.max_alerts_per_window,
-            window=timedelta(minutes=self.alert_window_minutes),
-        )
 
     def parse_job_settings(self, settings_type: type[J]) -> J:
         """Parse the settings that a contract declares, or raise NotConfiguredError."""

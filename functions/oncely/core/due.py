@@ -43,7 +43,8 @@ class DueAction(StrEnum):
 
     LOOK_UP = "ask"  # only a sweep resolves these
     RESEND = "send"  # a message is on the way, or was lost
-    PUBLISH = "publish"  # the stream or an alert may still be busy with these
+    PUBLISH = "publish"  # the stream may still be busy with these
+    ALERT = "alert"  # in review, and no alert was delivered
 
 
 def due_action(status: Status) -> DueAction:
@@ -53,8 +54,10 @@ def due_action(status: Status) -> DueAction:
             return DueAction.LOOK_UP
         case Status.READY:
             return DueAction.RESEND
-        case Status.FINISHED | Status.FAILED | Status.CANCELLED | Status.NEEDS_REVIEW:
+        case Status.FINISHED | Status.FAILED | Status.CANCELLED:
             return DueAction.PUBLISH
+        case Status.NEEDS_REVIEW:
+            return DueAction.ALERT
         case unreachable:
             assert_never(unreachable)
 
@@ -106,9 +109,8 @@ def alert_reservation_valid(row: JobRow, now: datetime) -> bool:
 
 
 def mark_alerted() -> Decision:
-    """The alert was sent or is in a digest: nothing is due until an operator decides."""
-    reason = "alert sent, or counted in a digest"
-    return Decision(event=Event.ALERT, reason=reason, changes={"due_at": None})
+    """An alert or a summary was sent: nothing is due until an operator decides."""
+    return Decision(event=Event.ALERT, reason="alert sent", changes={"due_at": None})
 
 
 def is_stranded(row: JobRow) -> bool:

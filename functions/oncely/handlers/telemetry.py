@@ -36,7 +36,7 @@ from oncely.run.outcomes import (
 
 if TYPE_CHECKING:
     # Each function imports only its own service; here it would import all of them.
-    from oncely.alerts.review_alerts import AlertDelivery
+    from oncely.alerts.budget import AlertDelivery
     from oncely.gates.rules import GateSnapshot, Pause
     from oncely.history.gaps import HistoryGap
     from oncely.operate.bulk_runs import BulkRun
@@ -128,11 +128,11 @@ class Telemetry:
             self._count(signals.PROVIDER_UNREACHABLE)
 
     def alert_attempted(self, key: JobKey, delivery: "AlertDelivery") -> None:
-        if delivery.is_complete:
-            self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
+        if delivery.has_failed:
+            self.logger.error("alert not delivered", extra={"job_key": key})
+            self._count(signals.ALERT_FAILED)
             return
-        self.logger.error("alert not delivered", extra={"job_key": key})
-        self._count(signals.ALERT_FAILED)
+        self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
 
     def resolve_failed(self, key: str, error: Exception) -> None:
         self.logger.error("job not processed", exc_info=error, extra={"job_key": key})

@@ -86,11 +86,13 @@ class SweepItem:
     key: JobKey
     message: dict[str, Json] | None = None
     on_demand: bool = False  # requested by key, so it need not be due
+    is_alert: bool = False  # a job in review whose alert is due
 
     def to_json(self) -> dict[str, Json]:
         """The item as JSON: usually only its key."""
         more: dict[str, Json] = {} if self.message is None else {"message": self.message}
-        return {"key": self.key, **more, **({"on_demand": True} if self.on_demand else {})}
+        flags = {"on_demand": self.on_demand, "is_alert": self.is_alert}
+        return {"key": self.key, **more, **{name: True for name, is_set in flags.items() if is_set}}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> Self:
@@ -99,6 +101,7 @@ class SweepItem:
             key=JobKey(item["key"]),
             message=item.get("message"),
             on_demand=bool(item.get("on_demand")),
+            is_alert=bool(item.get("is_alert")),
         )
 
 
@@ -142,12 +145,13 @@ class DueWorkFinder:
             return DueWork(items=(SweepItem(key=JobKey(sweep.key), on_demand=True),))
         now = self.clock.now()
         leased = _LeasedShards(self, sweep, now, holder)
-        ask, send, publish = (leased.queue(action) for action in DueAction)
+        ask, send, publish, alert = (leased.queue(action) for action in DueAction)
         lost = _MissingJobs(self, sweep, now, knows_every_job=table.has_all_rows(now))
-        turns = _take_turns((ask, send, ask, publish, ask, lost))
+        turns = _take_turns((ask, send, ask, publish, ask, alert, ask, lost))
         page = _take_while_fitting(islice(turns, sweep.limit or self.page_size))
         items = {item.key: item for item in page}
-        left = [one.due_at for queue in (ask, send, publish) if (one := queue.peek()) is not None]
+        queues = (ask, send, publish, alert)
+        left = [one.due_at for queue in queues if (one := queue.peek()) is not None]
         return DueWork(
             items=tuple(items.values()),
             shards=tuple(leased.shards),
@@ -214,17 +218,18 @@ class _LeasedShards:
                     self._rows[action].append(rows)
 
     def queue(self, action: DueAction) -> "_DueQueue":
-        return _DueQueue(heapq.merge(*self._rows[action], key=lambda one: one.due_at))
+        rows = heapq.merge(*self._rows[action], key=lambda one: one.due_at)
+        return _DueQueue(rows, is_alert=action is DueAction.ALERT)
 
 
 class _DueQueue(Iterator[SweepItem]):
     """Due rows, longest due first, with a look-ahead of one."""
 
-    def __init__(self, rows: Iterator[DueEntry]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Iterator[DueEntry], *, is_alert: bool) -> None:
+        self._rows, self._is_alert = rows, is_alert
 
     def __next__(self) -> SweepItem:
-        return SweepItem(key=next(self._rows).job_key)
+        return SweepItem(key=next(self._rows).job_key, is_alert=self._is_alert)
 
     def peek(self) -> DueEntry | None:
         first = next(self._rows, None)

@@ -69,7 +69,7 @@ class LaterChanges:
     def _record(self, row: JobRow, change: EffectChange) -> None:
         """Write the evidence last: after an earlier crash, the event repeats all steps."""
         alert = alert_texts.later_change_alert(row, change, stack=self.stack)
-        if not change.by_us and not self.resolver.notifier.notify(alert):
+        if not change.by_us and not self.resolver.alerter.notifier().notify(alert):
             raise UnavailableError(f"the alert about {row.job_key} was not delivered")
         reconciler = self.resolver.reconciler
         reconciler.publisher.event_bus.publish_change(row, change)

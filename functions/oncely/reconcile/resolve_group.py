@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.alerts.budget import is_digest_key
-from oncely.alerts.budgeted_notifier import BudgetedNotifier
-from oncely.alerts.review_alerts import AlertDelivery, ReviewAlerter
+from oncely.alerts.budget import AlertDelivery
+from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_type_of
 from oncely.core.lifecycle import IN_REVIEW
 from oncely.core.text import format_time, parse_time, support_line
@@ -32,6 +32,7 @@ class HandledItem:
     key: JobKey
     resolution: Resolution | None = None
     alert_delivery: AlertDelivery | None = None
+    review: JobRow | None = None  # reserved for the summary: the budget of its kind is used up
     error: Exception | None = None
 
 
@@ -41,7 +42,6 @@ class GroupResolver:
 
     reconciler: Reconciler
     alerter: ReviewAlerter
-    notifier: BudgetedNotifier
     concurrency: int = 10
 
     def resolve(
@@ -52,24 +52,26 @@ class GroupResolver:
         dry_run: bool = False,
         concurrency: int | None = None,
     ) -> list[HandledItem]:
-        """Resolve each item for which there is time. The others stay due."""
+        """Resolve each item for which there is time. The others stay due.
+
+        Jobs in review that exceed the budget of alerts get one summary. A sweep has them in one
+        group.
+        """
 
         def one(item: SweepItem) -> HandledItem:
             return self._resolve_item(item, deadline, dry_run=dry_run)
 
         threads = min(concurrency or self.concurrency, len(items))
         if threads <= 1:
-            return [one(item) for item in items]
+            return self._summarize([one(item) for item in items])
         with ThreadPoolExecutor(max_workers=threads) as pool:
-            return list(pool.map(one, items))
+            return self._summarize(list(pool.map(one, items)))
 
     def _resolve_item(self, item: SweepItem, deadline: datetime, *, dry_run: bool) -> HandledItem:
         key = item.key
         try:
             if self.reconciler.clock.now() + self._max_duration(key) > deadline:
                 return HandledItem(key=key)
-            if is_digest_key(key):
-                return self._send_digest(key, dry_run=dry_run)
             done = self.reconciler.resolve(
                 key,
                 message=item.message,
@@ -77,21 +79,13 @@ class GroupResolver:
                 dry_run=dry_run,
                 deadline=deadline,
             )
-            return HandledItem(
-                key=key,
-                resolution=done,
-                alert_delivery=self._alert(done) if done.needs_alert else None,
-            )
+            if not done.needs_alert:
+                return HandledItem(key=key, resolution=done)
+            return self._alert(done, is_alert=item.is_alert)
         except Exception as error:  # noqa: BLE001  # the others continue, and the sweep lists it
             if not dry_run:
                 self._postpone(key)
             return HandledItem(key=key, error=error)
-
-    def _send_digest(self, key: JobKey, *, dry_run: bool) -> HandledItem:
-        reason = "alerts that were not sent individually"
-        resolution = Resolution(key=key, outcome="digest", reason=reason)
-        delivery = None if dry_run else self.notifier.send_digest(key)
-        return HandledItem(key=key, resolution=resolution, alert_delivery=delivery)
 
     def _max_duration(self, key: JobKey) -> timedelta:
         try:
@@ -99,15 +93,34 @@ class GroupResolver:
         except InvalidInputError:
             return _UNKNOWN_TYPE_DURATION
 
-    def _alert(self, resolution: Resolution) -> AlertDelivery:
-        if resolution.outcome != ROW_MISSING:
-            return self.alerter.alert_if_due(resolution.key)
-        if not self.alerter.alert_orphaned_outcome(resolution.key, resolution.reason):
-            # No row stays due for it, so this error is the only trace.
-            raise UnavailableError(
-                f"no alert was delivered that {resolution.key} has no row: {resolution.reason}"
-            )
-        return AlertDelivery.DELIVERED
+    def _alert(self, done: Resolution, *, is_alert: bool) -> HandledItem:
+        handled = HandledItem(key=done.key, resolution=done, alert_delivery=AlertDelivery.NOT_DUE)
+        if done.outcome == ROW_MISSING:
+            if not self.alerter.alert_orphaned_outcome(done.key, done.reason):
+                # No row stays due for it, so this error is the only trace.
+                raise UnavailableError(
+                    f"no alert was delivered that {done.key} has no row: {done.reason}"
+                )
+            return replace(handled, alert_delivery=AlertDelivery.DELIVERED)
+        if (review := self.alerter.reserve(done.key)) is None:
+            return handled
+        delivery = self.alerter.deliver(review)
+        # A job that needs review only now is in the summary of the next sweep.
+        in_summary = is_alert and delivery is AlertDelivery.OVER_BUDGET
+        return replace(handled, alert_delivery=delivery, review=review if in_summary else None)
+
+    def _summarize(self, handled: list[HandledItem]) -> list[HandledItem]:
+        reviews = [one.review for one in handled if one.review is not None]
+        if not reviews:
+            return handled
+        try:
+            delivery, error = self.alerter.summarize(reviews), None
+        except Exception as failure:  # noqa: BLE001  # the jobs stay due, and the sweep lists them
+            delivery, error = AlertDelivery.FAILED, failure
+        return [
+            replace(one, alert_delivery=delivery, error=error) if one.review is not None else one
+            for one in handled
+        ]
 
     def _postpone(self, key: JobKey) -> None:
         """Postpone a job that failed, so that it does not block the others."""
@@ -133,7 +146,10 @@ LISTED_FIRST: Final = IN_REVIEW | {ERROR}
 
 def split_into_groups(due_work: DueWork, *, size: int, dry_run: bool) -> list[dict[str, Any]]:
     """The inputs of the group workers, each with its share of the result size."""
-    parts = [due_work.items[at : at + size] for at in range(0, len(due_work.items), size)]
+    alerts = [item for item in due_work.items if item.is_alert]  # in one group, for one summary
+    others = [item for item in due_work.items if not item.is_alert]
+    parts = [others[at : at + size] for at in range(0, len(others), size)]
+    parts += [alerts] if alerts else []
     return [
         {
             "items": [item.to_json() for item in part],

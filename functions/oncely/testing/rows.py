@@ -70,11 +70,6 @@ class JobRows:
         """Write a row as it is."""
         self._items[job.job_key,] = Item(serialize_job(job, due_shards=due_shards))
 
-    def due_digests(self) -> dict[str, datetime]:
-        """Return when each digest of alerts is due, by its key."""
-        items = self._other_items()
-        return {key: parse_time(item["due_at"]["S"]) for key, item in items if "due_at" in item}
-
     def lease_ends(self) -> list[datetime]:
         """Return the ends of the sweep leases that are held."""
         ends = [

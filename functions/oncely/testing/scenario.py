@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from oncely.alerts.budget import AlertLimits
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings
 from oncely.core.job_row import JobRow
@@ -127,7 +126,7 @@ class Scenario:
     events: tuple[str, ...] = ()
     provider_settings: Mapping[str, ProviderSettings] = field(default_factory=dict)
     published_events: EventSource | None = None  # those that follow from effects
-    alert_limits: AlertLimits = field(default_factory=AlertLimits)  # with 0, only digests
+    max_alerts_per_hour: int = 10  # with 0, only summaries
     deployment: str = "dev"  # the identity in rows and idempotency keys
     # If set, botocore is between the adapters and AWS: it serializes, retries and parses each call.
     through_botocore: bool = False

@@ -10,7 +10,6 @@ from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
 from oncely.alerts.budget import Alert
-from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.sns import SnsNotifier
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.resources import JobSettings
@@ -121,7 +120,10 @@ class SimulatedPorts(Ports):
     ) -> None:
         plugins = configured_providers_of(scenario.contracts)
         settings = {plugin.name: _provider_settings(plugin, models, scenario) for plugin in plugins}
-        rule = {"second_operator_above": scenario.second_operator_above}
+        rule = {
+            "second_operator_above": scenario.second_operator_above,
+            "max_alerts_per_hour": scenario.max_alerts_per_hour,
+        }
         ours = settings_for(scenario.contracts, settings).model_copy(update=rule)
         clients = _shared_clients(aws) if scenario.through_botocore else aws.clients
         super().__init__(ours, clients)
@@ -160,15 +162,6 @@ class SimulatedPorts(Ports):
     @cached_property
     def notifier(self) -> _ObservedNotifier:
         return _ObservedNotifier(self.clients, TOPIC, self.aws.sns.published)
-
-    @cached_property
-    def alert_budget(self) -> DynamoAlertBudget:
-        return DynamoAlertBudget(
-            table=JOBS,
-            client=self.clients.dynamodb,
-            limits=self.scenario.alert_limits,
-            due_shards=1,
-        )
 
     @cached_property
     def gate(self) -> Gate:

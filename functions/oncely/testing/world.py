@@ -119,10 +119,7 @@ class Simulation(BaseSimulation):
             at = max(START + self.repairs[0].after, self.schedule.now)
             tasks.append(Task("repair", at, self._repair))
         free = self._sweep_free_at()
-        times = [
-            *(self.holding.due_at(job) for job in self.jobs.values()),
-            *self.job_rows.due_digests().values(),
-        ]
+        times = [self.holding.due_at(job) for job in self.jobs.values()]
         due = [max(due_at, free) for due_at in times if due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now, self.interceptor.outage_until)
@@ -408,8 +405,6 @@ def _alert_violations(simulation: Simulation) -> Iterator[str]:
     for job in simulation.scenario.jobs:
         if job.is_forged and job.job_key not in alerted:
             yield f"the row of {job.job_key} was forged, but no alert was sent"
-    for digest in simulation.job_rows.due_digests():
-        yield f"the digest {digest} was not sent"
 
 
 def _job_violations(simulation: Simulation) -> Iterator[str]:
@@ -421,7 +416,7 @@ def _job_violations(simulation: Simulation) -> Iterator[str]:
 def _row_violations(simulation: Simulation, row: JobRow, policy: RetryPolicy) -> Iterator[str]:
     if row.status in IN_REVIEW:
         if row.due_at is None and row.job_key not in simulation.ports.alerted:
-            yield f"{row.job_key} needs review, but no alert or digest was sent or is due"
+            yield f"{row.job_key} needs review, but no alert or summary was sent or is due"
         if row.expires_at is not None:
             yield f"{row.job_key} needs review and may expire"
     elif not row.ended:
