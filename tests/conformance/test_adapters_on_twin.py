@@ -16,6 +16,7 @@ from oncely.aws.business_tables import BusinessTable
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.hints import after_event
 from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
@@ -144,16 +145,14 @@ class Play:
         write = paid_order_write(key=ORDER, set={"status": "paid"}, may_create=self.is_drawn())
         self.store.swap(before, after, business_writes=self.one((), (write,)))
 
-    def hint(self, key: JobKey) -> None:
-        at = time_at(self.step - self.one(0, 3))
-        self.store.hint(key, deployment=self.one(None, "another"), now=at)
-
     def save_event(self, key: JobKey) -> None:
         if self.seen[key]:
+            before = self.one(*self.seen[key][-2:])
             event = EventRecord(
                 at=time_at(self.step), provider="ses", name="Send", mark=EventMark.PROOF, fence=1
             )
-            self.store.save_event(self.one(*self.seen[key][-2:]), event)
+            if after := after_event(before, event, event.at):
+                self.store.swap(before, after)
 
     def put_order(self, _: JobKey) -> None:
         item = {"order_id": {"S": "18452"}, "status": {"S": self.one("payment_pending", "paid")}}
@@ -228,7 +227,7 @@ class Play:
 VERBS = (
     *["swap"] * 10,
     *["claim"] * 6,
-    *["create", "hint", "save_event"] * 2,
+    *["create", "save_event"] * 2,
     *("insert", "insert_unique", "remove", "put_order", "update_order", "sweep", "find"),
     *("alert", "lease_slots", "pause", "delete_events"),
 )

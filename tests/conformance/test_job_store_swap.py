@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oncely.core.effect_outcomes import BusinessWrite
+from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.expressions import swap_update
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
@@ -29,6 +30,10 @@ from tests.conformance.samples import (
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
+SENT = EventRecord(
+    at=time_at(30), provider="acme", name="Send", mark=EventMark.PROOF, fence=1, ref="mail_1"
+)
+
 MOVES: Mapping[str, Callable[[JobRow], JobRow]] = {
     "save the reference": lambda job: apply_event(job, Event.CHECKPOINT, provider_ref="pi_1"),
     "finish": finish_job,
@@ -40,6 +45,7 @@ MOVES: Mapping[str, Callable[[JobRow], JobRow]] = {
         job, Event.RELEASE, lease_until=None, first_sent_at=None, key_scope=None, attempts=0
     ),
     "note": lambda job: apply_event(job, Event.NOTE),
+    "event": lambda job: replace(job, version=job.version + 1, provider_events=(SENT,)),
     "escalate": lambda job: apply_event(job, Event.ESCALATE, due_at=None),
 }
 

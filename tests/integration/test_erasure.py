@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -186,8 +187,10 @@ def late_report(stack: ErasableStack, outcome: Succeeded | Declined) -> JobRow:
     row = stack.jobs()[CHARGED]
     stale = replace(row, status=Status.STARTED, owner="frozen", version=2)
     writer = DecisionWriter(store=stack.dynamo.store(), clock=stack.world.clock, actor="worker")
-    decision = decide(stale, PaymentCharge.policy, outcome, now=stack.world.clock.now(), jitter=0)
-    assert writer.write(stale, decision, outcome=outcome).job is None
+    decide_on = partial(
+        decide, policy=PaymentCharge.policy, outcome=outcome, now=stack.world.clock.now()
+    )
+    assert writer.write(stale, decide_on, outcome=outcome).job is None
     stack.queue_changes()
     return stack.jobs()[CHARGED]
 

@@ -15,7 +15,6 @@ from oncely.alerts.budget import Alert, AlertCause, AlertKind
 from oncely.contracts.settings import Settings
 from oncely.core.due import DueAction
 from oncely.core.errors import NotConfiguredError, UnavailableError
-from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.inserter import UniqueWindow
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
@@ -50,7 +49,6 @@ SETTINGS: Final = Settings(
     secrets={"stripe": NAME},
 )
 JOB: Final = make_ready_job()
-EVENT: Final = EventRecord(at=NOW, provider="acme", name="Send", mark=EventMark.PROOF)
 NOTED: Final = add_note(JOB)
 WINDOW: Final = UniqueWindow(name="report:1", now=NOW, until=NOW)
 GAP: Final = HistoryGap(name="gap", recorded_at=NOW)
@@ -136,8 +134,6 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
         JOB, NOTED, business_writes=[paid_order_write()]
     ),
     "job_store.create": lambda port: port.create(JOB),
-    "job_store.hint": lambda port: port.hint(KEY, deployment=None, now=NOW),
-    "job_store.save_event": lambda port: port.save_event(JOB, EVENT),
     "job_store.get": lambda port: port.get(KEY),
     "job_store.read": lambda port: port.read(KEY),
     "message_sender.send": lambda port: port.send(["{}"]),

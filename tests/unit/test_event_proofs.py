@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from oncely.core.decide import decide
+from oncely.core.effect_outcomes import Anomalous
 from oncely.core.erasure import holds_only_proof, request_erasure
 from oncely.core.errors import UnavailableError
 from oncely.core.event_records import (
@@ -22,8 +24,10 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.proofs import on_proof
 from oncely.core.repairs import Repair
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
+from oncely.reconcile.event_hints import save_event
 from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
 from oncely.reconcile.later_changes import LaterChanges
 from oncely.testing.memory_aws.calls import AwsCall, no_response, perform_directly
@@ -110,7 +114,7 @@ def test_send_event_ends_unanswered_receipt_with_one_delivery(unanswered: InMemo
     assert unanswered.alerts.sent == []
 
 
-def test_proof_is_saved_without_version_or_history(world: InMemoryStack) -> None:
+def test_proof_is_saved_without_history_while_its_worker_runs(world: InMemoryStack) -> None:
     class _DiesAfterSending(MemoryMail):
         def send(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401  # as the mailer's
             super().send(*args, **named)
@@ -126,7 +130,7 @@ def test_proof_is_saved_without_version_or_history(world: InMemoryStack) -> None
 
     after = world.job(KEY)
     assert received.outcome is HintAction.WAIT
-    assert replace(after, provider_events=()) == before
+    assert replace(after, provider_events=(), version=before.version) == before
     assert [(one.name, one.mark, one.fence) for one in after.proofs] == [("Send", "proof", 1)]
     assert world.run_until_idle(KEY).status is Status.FINISHED
     assert len(world.mail.sent) == 1
@@ -195,9 +199,17 @@ def test_sweep_that_has_not_seen_the_event_asks_no_operator(unanswered: InMemory
     assert unanswered.job(KEY).status is Status.FINISHED
 
 
+def test_odd_answer_is_looked_up_when_an_event_proves_the_effect() -> None:
+    job = make_job(fence=1, provider_events=(record(),))
+    decision = decide(job, ReceiptSend.policy, Anomalous("an odd answer"), now=NOW)
+    assert (decision.event, decision.alert) == (Event.MARK_UNKNOWN, False)
+    assert decision.changes["due_at"] == NOW
+    assert "an odd answer" in decision.reason
+
+
 def receive_only_save(world: InMemoryStack) -> None:
     """The event is saved, and its process dies before it does more."""
-    assert world.store.save_event(world.job(KEY), record())
+    assert save_event(world.store, world.job(KEY), record())
 
 
 def record(**changes: Any) -> EventRecord:  # noqa: ANN401  # its fields
@@ -313,7 +325,7 @@ def test_bounce_and_complaint_are_kept_without_address(world: InMemoryStack) -> 
     after = world.job(KEY)
     kept = [(one.name, one.mark, one.code) for one in after.provider_events]
     assert kept == [("Bounce", "report", "Permanent"), ("Complaint", "report", None)]
-    assert replace(after, provider_events=()) == before
+    assert replace(after, provider_events=(), version=before.version) == before
     assert "@" not in repr(after.provider_events)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.lifecycle import Status
 from oncely.core.text import format_time
 from oncely.operate.job_view import build_view
@@ -40,11 +41,13 @@ def test_timeline_marks_proof_and_later_reports_beside_steps(world: InMemoryStac
 
 
 def test_timeline_marks_hint() -> None:
-    job = make_job(status=Status.UNKNOWN, hinted_at=NOW)
+    name = "payment_intent.succeeded"
+    event = EventRecord(at=NOW, provider="stripe", name=name, mark=EventMark.HINT, ref="pi_1")
+    job = make_job(status=Status.UNKNOWN, provider_events=(event,))
     shown: Any = build_view(job, InMemoryStack().registry, now=NOW).to_json()
     (hint,) = [line for line in shown["timeline"] if line["mark"]]
     assert (hint["mark"], hint["at"]) == ("hint", format_time(NOW))
-    assert hint["event_label"] == "an event brought the lookup forward (hint)"
+    assert hint["event_label"] == f"event {name} brought the lookup forward (hint)"
 
 
 def test_support_sees_bounce_in_headline_and_verdict(world: InMemoryStack) -> None:

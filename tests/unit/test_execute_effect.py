@@ -2,10 +2,19 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
-from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
+from oncely.core.effect_outcomes import (
+    Ambiguous,
+    BusinessWrite,
+    EffectOutcome,
+    NotSent,
+    Prepared,
+    Reserved,
+    Succeeded,
+)
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.job_type import EffectCall
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
@@ -13,6 +22,7 @@ from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
+from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
@@ -84,6 +94,54 @@ def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
     never = raising_step(AssertionError())
     contract = make_errand(prepares=lambda: Prepared("errand_1"), acts=never)
     assert isinstance(executor(contract, owned=False).execute(), OwnershipYielded)
+
+
+RESERVATION = BusinessWrite(
+    table="orders", key={"order_id": "7"}, set={"held": True}, may_create=True
+)
+
+
+def test_reservation_is_written_although_others_add_to_the_row() -> None:
+    act = executor(make_errand(prepares=lambda: Reserved("reserved", (RESERVATION,))))
+    rows = act.writer.store
+    assert isinstance(rows, InspectableStore)
+
+    def note() -> None:
+        job = rows.jobs[act.job.job_key]
+        if job.version < 10:
+            rows.jobs[act.job.job_key] = replace(job, version=job.version + 1)
+
+    note()
+    act.writer = replace(act.writer, store=cast("Any", InterruptingPort(rows, "swap", note)))
+
+    assert act.execute() == Succeeded("run")
+    assert act.job.version == 11
+    assert rows.business_rows.get("orders", {"order_id": "7"}) == {"order_id": "7", "held": True}
+
+
+def test_nothing_is_sent_when_the_reservation_cannot_be_written() -> None:
+    clock = FakeClock(NOW)
+    never = raising_step(AssertionError())
+    act = executor(
+        make_errand(prepares=lambda: Reserved("reserved", (RESERVATION,)), acts=never),
+        left=2 * ENOUGH_TIME,
+    )
+    rows = act.writer.store
+    assert isinstance(rows, InspectableStore)
+
+    def note() -> None:
+        clock.advance(seconds=1)
+        job = rows.jobs[act.job.job_key]
+        rows.jobs[act.job.job_key] = replace(job, version=job.version + 1)
+
+    note()
+    act.writer = replace(
+        act.writer, store=cast("Any", InterruptingPort(rows, "swap", note)), clock=clock
+    )
+    outcome = act.execute()
+    assert isinstance(outcome, NotSent)
+    assert "kept changing" in outcome.reason
+    assert clock.now() == NOW + timedelta(seconds=1) + COMMIT_BUDGET
 
 
 def test_progress_is_saved_before_act_continues() -> None:

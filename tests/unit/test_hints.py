@@ -6,21 +6,22 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import recheck_at
+from oncely.core.errors import UnavailableError
+from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import (
     DropReason,
     HintAction,
     ReportedState,
     action_for_hint,
-    apply_hint,
-    keep_hint,
+    after_event,
 )
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Status
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
-from oncely.plugins.events import JobHint
+from oncely.plugins.events import JobHint, ProviderEvent
 from oncely.reconcile.event_hints import EventHints
+from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TICK, make_job
 
@@ -83,17 +84,38 @@ def test_event_that_is_not_the_job_s_does_nothing(status: Status, reported: Repo
     assert action(replace(ours, provider_ref="pi_1")) is action(ours)
 
 
-def test_hint_makes_unknown_job_due_and_changes_nothing_else() -> None:
+EVENT = EventRecord(
+    at=NOW, provider="stripe", name="payment_intent.succeeded", mark=EventMark.HINT, ref="pi_1"
+)
+PROOF = replace(EVENT, mark=EventMark.PROOF, fence=1)
+
+
+def test_event_makes_unknown_job_due_and_is_kept() -> None:
     job = make_job(status=Status.UNKNOWN, due_at=NOW + HOUR)
-    hinted = make_job(status=Status.UNKNOWN, due_at=NOW, hinted_at=NOW)
-    assert apply_hint(job, deployment=None, now=NOW) == hinted
-    assert apply_hint(hinted, deployment=None, now=NOW - TICK) is None
-    assert apply_hint(job, deployment="staging", now=NOW) is None
+    after = replace(job, version=job.version + 1, due_at=NOW, provider_events=(EVENT,))
+    assert after_event(job, EVENT, NOW) == after
+    assert after_event(after, EVENT, NOW + TICK) is None  # it is due, and nothing is new
+
+
+def test_repeated_event_makes_its_job_due_again() -> None:
+    """A provider names two changes alike, so the second one may be news."""
+    job = make_job(status=Status.UNKNOWN, due_at=NOW + HOUR, provider_events=(EVENT,))
+    after = after_event(job, replace(EVENT, at=NOW + TICK), NOW + TICK)
+    assert after == replace(job, version=job.version + 1, due_at=NOW + TICK)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.UNKNOWN}))
-def test_hint_changes_no_other_status(status: Status) -> None:
-    assert apply_hint(make_job(status=status), deployment=None, now=NOW) is None
+def test_event_makes_no_other_job_due(status: Status) -> None:
+    job = make_job(status=status, due_at=NOW + HOUR)
+    after = after_event(job, PROOF, NOW)
+    assert after == replace(job, version=job.version + 1, provider_events=(PROOF,))
+
+
+def test_started_job_takes_only_a_proof() -> None:
+    """Its owner would lose its tries to a flood of events that say less than it knows."""
+    assert after_event(make_job(), EVENT, NOW) is None
+    assert after_event(make_job(), replace(EVENT, mark=EventMark.REPORT), NOW) is None
+    assert after_event(make_job(), PROOF, NOW) is not None
 
 
 @pytest.fixture
@@ -114,10 +136,11 @@ def test_hint_brings_the_next_lookup_forward(debit: InMemoryStack) -> None:
     assert before.due_at is not None
     assert before.due_at > debit.clock.now() + 5 * HOUR
 
-    assert debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+    receive(debit, ReportedState.SUCCEEDED)
 
     hinted = debit.job(KEY)
-    assert (hinted.version, hinted.evidence) == (before.version, before.evidence)
+    assert (hinted.version, hinted.evidence) == (before.version + 1, before.evidence)
+    assert [event.mark for event in hinted.provider_events] == [EventMark.HINT]
     debit.reconcile(KEY)
     assert debit.job(KEY).status is Status.FINISHED
 
@@ -134,7 +157,7 @@ def test_hint_during_a_lookup_is_asked_again_at_once(debit: InMemoryStack) -> No
         def lookup(self, *args: Any) -> object:  # noqa: ANN401  # as the provider's
             answer = debit.payments.lookup(*args)
             debit.payments.complete("pi_1", status="succeeded")
-            debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+            receive(debit, ReportedState.SUCCEEDED)
             return answer
 
     debit.clock.time = debit.job(KEY).due_at or debit.clock.time
@@ -146,27 +169,17 @@ def test_hint_during_a_lookup_is_asked_again_at_once(debit: InMemoryStack) -> No
     assert debit.job(KEY).status is Status.FINISHED
 
 
-def test_hint_during_the_ending_lookup_changes_nothing(debit: InMemoryStack) -> None:
+def test_hint_during_the_ending_lookup_does_not_delay_the_end(debit: InMemoryStack) -> None:
     class _HintedMeanwhile:
         def __getattr__(self, name: str) -> object:
             if name == "lookup":
-                debit.store.hint(KEY, deployment=None, now=debit.clock.now())
+                receive(debit, ReportedState.SUCCEEDED)
             return getattr(debit.payments, name)
 
     debit.payments.complete("pi_1", status="succeeded")
     debit.clock.time = debit.job(KEY).due_at or debit.clock.time
     debit.app(provider=_HintedMeanwhile()).reconciler.resolve(KEY)
     assert debit.job(KEY).status is Status.FINISHED
-
-
-def test_only_a_wait_keeps_a_hint() -> None:
-    seen = make_job(status=Status.UNKNOWN)
-    row = replace(seen, hinted_at=NOW)
-    wait = recheck_at("processing", due_at=NOW + HOUR)
-    end = Decision(event=Event.CONFIRM, reason="charged", changes={"due_at": NOW + HOUR})
-    assert keep_hint(wait, seen=seen, row=row).changes["due_at"] == NOW
-    assert keep_hint(wait, seen=row, row=row) == wait
-    assert keep_hint(end, seen=seen, row=row) == end
 
 
 def receive(
@@ -178,17 +191,33 @@ def receive(
     deployment: str | None = None,
 ) -> HintAction | DropReason:
     hint = JobHint(deployment=deployment, job_key=key, reported=reported)
-    return EventHints(world.reconciler()).receive(hint, object_id=object_id)
+    event = ProviderEvent(
+        event_id="evt_1", type="an.event", created=NOW, object_id=object_id, content=hint
+    )
+    return EventHints(world.reconciler()).receive(hint, event, provider="stripe")
 
 
 def test_event_finishes_slow_payment_with_the_next_sweep(debit: InMemoryStack) -> None:
     debit.payments.complete("pi_1", status="succeeded")
     assert receive(debit, ReportedState.SUCCEEDED) is HintAction.ASK_NOW
-    debit.clock.advance(seconds=-1)  # the clock of another process is behind
-    assert receive(debit, ReportedState.SUCCEEDED) is DropReason.NOT_NEEDED
-    debit.clock.advance(seconds=1)
     debit.reconcile(KEY)
     assert debit.job(KEY).status is Status.FINISHED
+
+
+def test_event_stays_in_queue_while_its_row_keeps_changing(debit: InMemoryStack) -> None:
+    def note() -> None:
+        job = debit.job(KEY)
+        debit.store.jobs[KEY] = replace(job, version=job.version + 1)
+
+    hint = JobHint(deployment=None, job_key=KEY, reported=ReportedState.SUCCEEDED)
+    event = ProviderEvent(
+        event_id="evt_1", type="an.event", created=NOW, object_id="pi_1", content=hint
+    )
+    restless: Any = InterruptingPort(debit.store, "get", note)
+    with pytest.raises(UnavailableError, match="changed 5 times"):
+        EventHints(replace(debit.reconciler(), store=restless)).receive(
+            hint, event, provider="stripe"
+        )
 
 
 def test_paid_order_stays_paid_after_late_failed_event(world: InMemoryStack) -> None:

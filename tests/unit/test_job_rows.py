@@ -71,7 +71,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
     "min_engine": st.integers(1, ENGINE_NUMBER),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
-    **dict.fromkeys(("since", "reopened_at", "erasure_requested_at", "hinted_at"), MAYBE_TIMES),
+    **dict.fromkeys(("since", "reopened_at", "erasure_requested_at"), MAYBE_TIMES),
     "run_at": MAYBE_TIMES,
     **dict.fromkeys(("owner", "key_scope", "deployment", "fingerprint", "customer_id"), MAYBE_TEXT),
     **dict.fromkeys(("provider", "provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),

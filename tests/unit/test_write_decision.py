@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.core.decide import decide
-from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.decisions import SWEEP_HOLD, recheck_at
 from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -27,7 +28,7 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.own_tables import JOBS
-from oncely.run.attempt import DecisionResult, DecisionWriter
+from oncely.run.attempt import DecisionResult, DecisionWriter, only_for
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack
@@ -91,10 +92,13 @@ class DecisionHarness:
         )
         stored = store or self.store
         writer = DecisionWriter(store=stored, clock=self.clock, actor="worker", alerter=alerter)
-        decision = decide(self.job, TERMS, answer, now=NOW)
         writes = () if local is None else (local,)
         return writer.write(
-            self.job, decision, contract=CONTRACT, outcome=answer, business_writes=lambda _: writes
+            self.job,
+            partial(decide, policy=TERMS, outcome=answer, now=NOW),
+            contract=CONTRACT,
+            outcome=answer,
+            business_writes=lambda _event, _after: writes,
         )
 
     def apply_event(self, event: Event, **changes: object) -> None:
@@ -210,15 +214,67 @@ def test_outcome_is_orphaned_without_row(
     assert result.orphaned_outcome == f"its row is gone, and now: {answer.reason}"
 
 
-@pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.MARK_UNKNOWN])
-def test_restless_row_raises_unavailable(meanwhile: Event, rig: DecisionHarness) -> None:
+def test_owner_writes_its_end_until_the_commit_budget_is_spent(rig: DecisionHarness) -> None:
+    """Twenty other writes exhaust any number of tries; only time ends these."""
+
+    def note() -> None:
+        if rig.row.status is Status.STARTED and rig.row.version < 20:
+            rig.apply_event(Event.NOTE)
+
+    note()
+    store: Any = InterruptingPort(rig.store, "swap", note)
+    assert rig.write_decision(CHARGED, local=PAID, store=store).job == rig.row
+    assert (rig.row.status, rig.row.version) == (Status.FINISHED, 21)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "answer", "seconds"),
+    [
+        pytest.param(Event.NOTE, CHARGED, 8, id="its owner, until the commit budget ends"),
+        pytest.param(Event.NOTE, Ambiguous("timeout"), 5, id="nothing definite, a few times"),
+        pytest.param(Event.MARK_UNKNOWN, CHARGED, 6, id="a late worker, a few times"),
+    ],
+)
+def test_restless_row_raises_unavailable(
+    meanwhile: Event, answer: EffectOutcome, seconds: int, rig: DecisionHarness
+) -> None:
+    def note() -> None:
+        rig.clock.advance(seconds=1)
+        rig.apply_event(Event.NOTE)
+
     rig.apply_event(meanwhile)
-    restless: Any = InterruptingPort(rig.store, "swap", lambda: rig.apply_event(Event.NOTE))
+    with pytest.raises(UnavailableError, match="kept changing"):
+        rig.write_decision(answer, store=cast("Any", InterruptingPort(rig.store, "swap", note)))
 
-    with pytest.raises(UnavailableError, match="changed 5 times"):
-        rig.write_decision(CHARGED, store=restless)
-
+    assert rig.clock.now() == NOW + timedelta(seconds=seconds)
     assert rig.row.evidence[-1].event is Event.NOTE
+
+
+def test_reconciler_gives_up_after_a_few_tries(rig: DecisionHarness) -> None:
+    """The row stays due. Only an owner has a commit budget."""
+
+    def note() -> None:
+        rig.clock.advance(seconds=1)
+        rig.apply_event(Event.NOTE)
+
+    rig.apply_event(Event.MARK_UNKNOWN)
+    rig.job = rig.row
+    note()
+    with pytest.raises(UnavailableError, match="kept changing"):
+        rig.write_decision(CHARGED, store=cast("Any", InterruptingPort(rig.store, "swap", note)))
+    assert rig.clock.now() == NOW + timedelta(seconds=6)
+
+
+def test_loser_of_a_swap_decides_again(rig: DecisionHarness) -> None:
+    """An event made the job due now. The wait that had not seen it would come much later."""
+    unknown = rig.row.apply(Event.MARK_UNKNOWN, now=NOW, actor="worker", reason="timeout")
+    rig.store.jobs[KEY] = due = replace(unknown, version=unknown.version + 1, due_at=NOW)
+    writer = DecisionWriter(store=rig.store, clock=rig.clock, actor="reconciler")
+
+    wait = recheck_at("processing", due_at=NOW + timedelta(minutes=15))
+    assert writer.write(unknown, only_for(unknown, wait)) == DecisionResult(None, None)
+    assert rig.row == due
+    assert writer.write(due, only_for(due, wait)).job == rig.row
 
 
 def test_outcome_text_cannot_forge_alert_line(rig: DecisionHarness) -> None:

@@ -110,6 +110,21 @@ def decide(
 
     `jitter` is drawn by the caller from [0, 1), so that many jobs do not retry at once.
     """
+    decision = _decide(job, policy, outcome, now, key_scope, jitter)
+    if decision.event is Event.ESCALATE and job.proofs and job.allows(Event.MARK_UNKNOWN):
+        # An event came after the claim: the lookup reads it, and may not need an operator.
+        return mark_unknown(decision.reason, now, due_at=now)
+    return decision
+
+
+def _decide(  # noqa: PLR0917  # every one of them decides
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: EffectOutcome,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
+) -> Decision:
     match outcome:
         case Succeeded():
             return _finish(job, outcome)

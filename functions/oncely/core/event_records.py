@@ -1,7 +1,4 @@
-"""Provider events as the row stores them: bounded, and separate from the evidence.
-
-Saving one changes neither version nor status of a job, so no process loses its write to an event.
-"""
+"""Provider events as the row stores them: bounded, and separate from the evidence."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -43,12 +40,12 @@ class EventRecord:
 
 
 def add_record(events: tuple[EventRecord, ...], event: EventRecord) -> tuple[EventRecord, ...]:
-    """Add an event, unless it exists. In a full list, a proof replaces a report."""
+    """Add an event, unless it exists. In a full list, a proof replaces another."""
     if any(event.equals_except_time(one) for one in events):
         return events
     if len(events) < MAX_EVENT_RECORDS:
         return (*events, event)
-    reports = [one for one in events if not one.proves]
-    if not event.proves or not reports:
+    others = [one for one in events if not one.proves]
+    if not event.proves or not others:
         return events
-    return (*(one for one in events if one is not reports[-1]), event)
+    return (*(one for one in events if one is not others[-1]), event)

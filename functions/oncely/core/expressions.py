@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,8 +11,7 @@ from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite, Precondition
 from oncely.core.job_row import ENGINE_NUMBER, OUR_MARKS, JobRow
 from oncely.core.keys import JobKey, indexable_id
-from oncely.core.lifecycle import Event, Status
-from oncely.core.proofs import asks_operator
+from oncely.core.lifecycle import Status
 from oncely.core.row_items import (
     ATTENTION,
     DUE,
@@ -198,54 +196,10 @@ def swap_update(before: JobRow, after: JobRow, *, due_shards: int = DUE_SHARDS) 
         # A version alone cannot tell two writers apart; the owner token can.
         _equals(e, "owner", before.owner),
     ]
-    # `misses_hint` of core/hints.py, and `misses_proof` of core/proofs.py.
-    if "due_at" in sets and after.allows(Event.RECHECK):
-        expected.append(_equals(e, "hinted_at", before.hinted_at))
-    if asks_operator(before, after):
-        expected.append(_equals(e, "provider_events", before.provider_events or None))
     return {
         "Key": {"job_key": serialize_field("job_key", before.job_key)},
         **_update_expression(e, sets, removes),
         "ConditionExpression": " AND ".join(expected),
-        **e.parameters(),
-    }
-
-
-def hint_update(
-    key: JobKey, *, deployment: str | None, now: datetime, due_shards: int = DUE_SHARDS
-) -> dict[str, Any]:
-    """`apply_hint` of core/hints.py as one conditional update."""
-    e = Expression()
-    at = serialize_field("hinted_at", now)
-    sets = {"hinted_at": at, "due_at": at}
-    sets[DUE] = serialize(due_partition(Status.UNKNOWN, key, due_shards))
-    hinted = e.name("hinted_at")
-    conditions = [
-        _equals(e, "status", Status.UNKNOWN),
-        _equals(e, "deployment", deployment),
-        f"(attribute_not_exists({hinted}) OR {hinted} < {e.value(at)})",
-    ]
-    return {
-        "Key": {"job_key": serialize_field("job_key", key)},
-        **_update_expression(e, sets, []),
-        "ConditionExpression": " AND ".join(conditions),
-        **e.parameters(),
-    }
-
-
-def event_update(row: JobRow, after: JobRow) -> dict[str, Any]:
-    """`with_event` of core/proofs.py as one conditional update: neither version nor status."""
-    e = Expression()
-    events = {"provider_events": serialize_field("provider_events", after.provider_events)}
-    conditions = [
-        _equals(e, "created_at", row.created_at),
-        _equals(e, "deployment", row.deployment),
-        _equals(e, "provider_events", row.provider_events or None),
-    ]
-    return {
-        "Key": {"job_key": serialize_field("job_key", row.job_key)},
-        **_update_expression(e, events, []),
-        "ConditionExpression": " AND ".join(conditions),
         **e.parameters(),
     }
 

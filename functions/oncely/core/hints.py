@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from oncely.core.effect_outcomes import Anomalous, EffectOutcome
+from oncely.core.event_records import EventRecord, add_record
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.text import single_line
@@ -70,6 +71,21 @@ def action_for_hint(
     return HintAction.CHECK_END if contradicts else DropReason.NOT_NEEDED
 
 
+def after_event(row: JobRow, event: EventRecord, now: datetime) -> JobRow | None:
+    """The row with one more event; an unknown job is due now. Returns None if nothing changes.
+
+    A started job takes only a proof: others would exhaust the tries in which its owner ends it.
+    """
+    if row.allows(Event.MARK_UNKNOWN) and not event.proves:
+        return None
+    due_at = row.due_at
+    if row.allows(Event.RECHECK) and (due_at is None or due_at > now):
+        due_at = now
+    events = add_record(row.provider_events, event)
+    after = replace(row, version=row.version + 1, provider_events=events, due_at=due_at)
+    return None if replace(after, version=row.version) == row else after
+
+
 def on_undecided_end(
     row: JobRow, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
 ) -> Decision | None:
@@ -85,31 +101,3 @@ def on_undecided_end(
     reason = f"it is {row.status}, but {reason}: {outcome.reason}"
     changes = {"expires_at": None, "last_error": single_line(reason)}
     return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
-
-
-def apply_hint(row: JobRow, *, deployment: str | None, now: datetime) -> JobRow | None:
-    """The row after a hint: due now, and nothing else. Returns None if it stays as it is.
-
-    Version and history do not change, so no process loses its write to a hint. Stores do exactly
-    this, atomically.
-    """
-    if not row.allows(Event.RECHECK) or row.deployment != deployment:
-        return None
-    if row.hinted_at is not None and row.hinted_at >= now:
-        return None
-    return replace(row, hinted_at=now, due_at=now)
-
-
-def keep_hint(decision: Decision, *, seen: JobRow, row: JobRow) -> Decision:
-    """The decision for a row with a newer hint: its wait ends no later than the hint."""
-    due_at = decision.changes.get("due_at")
-    unseen = row.hinted_at if row.hinted_at != seen.hinted_at else None
-    if decision.event is not Event.RECHECK or unseen is None or not isinstance(due_at, datetime):
-        return decision
-    return replace(decision, changes={**decision.changes, "due_at": min(due_at, unseen)})
-
-
-def misses_hint(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
-    """Whether a write would move the due time past a hint that its process has not seen."""
-    waits = after.allows(Event.RECHECK) and after.due_at != before.due_at
-    return waits and row.hinted_at != before.hinted_at

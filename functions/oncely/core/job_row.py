@@ -77,7 +77,6 @@ class JobRow:
     claimed_at: datetime | None = None
     lease_until: datetime | None = None
     due_at: datetime | None = None
-    hinted_at: datetime | None = None  # when an event last brought its lookup forward
     run_at: datetime | None = None  # no worker claims it before this time, if it is honored
     fingerprint: str | None = None
     since: datetime | None = None  # when it entered a status that operators act on

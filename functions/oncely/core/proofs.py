@@ -6,36 +6,13 @@ an operator decides.
 """
 
 import hmac
-from dataclasses import replace
 
 from oncely.core.decisions import escalate
 from oncely.core.effect_outcomes import Anomalous, Succeeded
-from oncely.core.event_records import EventRecord, add_record
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import claim_tag
 from oncely.core.lifecycle import IN_REVIEW, Event, Status
 from oncely.core.text import reason_line, single_line
-
-
-def with_event(row: JobRow, event: EventRecord) -> JobRow:
-    """The row with one more event. Stores do exactly this, atomically, if `same_events`."""
-    return replace(row, provider_events=add_record(row.provider_events, event))
-
-
-def same_events(seen: JobRow, row: JobRow) -> bool:
-    """Whether the row is still that of the deployment, and has the events that were seen."""
-    same_row = row.deployment == seen.deployment and row.created_at == seen.created_at
-    return same_row and row.provider_events == seen.provider_events
-
-
-def asks_operator(before: JobRow, after: JobRow) -> bool:
-    """Whether a write moves a job to review that had not ended."""
-    return after.status in IN_REVIEW and before.allows(Event.ESCALATE)
-
-
-def misses_proof(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
-    """Whether a write would escalate without having seen an event. Stores refuse it."""
-    return asks_operator(before, after) and row.provider_events != before.provider_events
 
 
 def claim_of_tag(job: JobRow, tag: str, key: str) -> int | None:

@@ -35,7 +35,7 @@ _MAX_SAFE_INTEGER: Final = 10**18
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
-    {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at", "hinted_at"}
+    {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at"}
     | {"lease_until", "reopened_at", "run_at", "since", "stranded_since"}
     | {"updated_at"}
 )

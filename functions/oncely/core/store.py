@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,22 +25,17 @@ from oncely.core.errors import (
     UnavailableError,
     UnreadableRowError,
 )
-from oncely.core.event_records import EventRecord
 from oncely.core.expressions import (
     UNSTORABLE_VALUE_ERRORS,
     business_update,
     claim_update,
-    event_update,
-    hint_update,
     prerequisite_check,
     same_attributes,
     swap_update,
 )
-from oncely.core.hints import misses_hint
 from oncely.core.job_row import OUR_MARKS, JobRow, is_our_write
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
-from oncely.core.proofs import misses_proof, same_events, with_event
 from oncely.core.results import (
     AlreadyExists,
     BusinessWriteConflict,
@@ -159,35 +153,6 @@ class JobStore:
         """A row that refuses every claim: its version is text, or it is full."""
         row = self.read(claim.job_key)
         return _forged(row, UNREADABLE) if row and is_unmarked(row) else None
-
-    def hint(self, key: JobKey, *, deployment: str | None, now: datetime) -> bool:
-        def send() -> bool:
-            update = hint_update(key, deployment=deployment, now=now, due_shards=self.due_shards)
-            self.client.update_item(
-                TableName=self.table, ReturnValuesOnConditionCheckFailure="ALL_OLD", **update
-            )
-            return True
-
-        def seen(row: Attributes | None) -> bool:
-            return row is not None and deserialize_job(row).hinted_at == now
-
-        return self.conditional_write(key, send, seen)
-
-    def save_event(self, row: JobRow, event: EventRecord) -> bool:
-        after = with_event(row, event)
-
-        def send() -> bool:
-            self.client.update_item(
-                TableName=self.table,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **event_update(row, after),
-            )
-            return True
-
-        def seen(stored: Attributes | None) -> bool:
-            return stored is not None and same_events(after, deserialize_job(stored))
-
-        return self.conditional_write(row.job_key, send, seen)
 
     def swap(
         self, before: JobRow, after: JobRow, *, business_writes: Sequence[BusinessWrite] = ()
@@ -397,10 +362,6 @@ def _interpret_swap(
         return VersionConflict(None)
     if is_our_write(row, before=before, write=after):
         return Swapped(after)
-    if misses_hint(row, before=before, after=after) or misses_proof(
-        row, before=before, after=after
-    ):
-        return VersionConflict(row)
     expected = (before.status, before.owner, before.version)
     return None if (row.status, row.owner, row.version) == expected else VersionConflict(row)
 

@@ -30,7 +30,6 @@ from oncely.operate.timeline import (
     describe_record,
     entry_kind,
     later_reports,
-    reported_events,
     timeline,
 )
 
@@ -130,7 +129,7 @@ class JobView:
     def _timeline_json(self) -> list[Json]:
         """Our own steps, together with the provider's events and the rejected messages."""
         entries = [_entry_json(entry, self.done_verb) for entry in self.timeline]
-        events = map(_event_json, reported_events(self.job))
+        events = map(_event_json, self.job.provider_events)
         rejects = map(_reject_json, self.rejects)
         # Times as text sort as times do.
         return [*sorted([*entries, *events, *rejects], key=lambda one: str(one["at"]))]

@@ -50,19 +50,11 @@ def describe_entry(entry: EvidenceEntry, *, done_verb: str) -> str:
             return describe_event(event)
 
 
-def reported_events(job: JobRow) -> tuple[EventRecord, ...]:
-    """What the provider reported: the saved events, and the last hint."""
-    if job.hinted_at is None or job.proofs:
-        return job.provider_events
-    hint = EventRecord(at=job.hinted_at, provider="", name="", mark=EventMark.HINT)
-    return (*job.provider_events, hint)
-
-
 def describe_record(record: EventRecord) -> str:
     """A provider event, and what it means: "event Send (proof)"."""
     match record.mark:
         case EventMark.HINT:
-            return "an event brought the lookup forward (hint)"
+            return f"event {record.name} brought the lookup forward (hint)"
         case EventMark.PROOF:
             return f"event {record.name}: it was done (proof)"
         case EventMark.REPORT:

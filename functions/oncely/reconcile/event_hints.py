@@ -2,34 +2,62 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from oncely.core.decisions import on_lookup_of_ended
 from oncely.core.effect_outcomes import Declined, LookupFailed
 from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import (
     DropReason,
     HintAction,
     ReportedState,
     action_for_hint,
+    after_event,
     on_undecided_end,
 )
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import MAX_ID_LENGTH, JobKey
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup
+from oncely.core.results import Swapped
+from oncely.core.store import JobStore
 from oncely.core.table_identity import TableBlocked, TableOpen
-from oncely.plugins.events import JobHint
+from oncely.plugins.events import JobHint, ProviderEvent
 from oncely.reconcile.lookup_effect import lookup_effect
 from oncely.reconcile.reconciler import Reconciler
+
+# Each retry lost a race with another writer of the row, of which there are few.
+MAX_SAVES: Final = 5
+
+
+def save_event(store: JobStore, row: JobRow, event: EventRecord) -> JobRow | None:
+    """Save an event on the row that was read. Returns None if the row changed since."""
+    after = after_event(row, event, event.at)
+    if after is None:
+        return row
+    swapped = store.swap(row, after)
+    return swapped.job if isinstance(swapped, Swapped) else None
+
+
+def too_many_saves(key: JobKey) -> UnavailableError:
+    """The event stays in the queue, and is received again."""
+    return UnavailableError(f"the row of {key} changed {MAX_SAVES} times; its event is kept")
 
 
 @dataclass(frozen=True)
 class EventHints:
-    """Receives hints. A hint changes only the due time, unless a lookup confirms it."""
+    """Receives hints. A hint only makes its job due, unless a lookup confirms it."""
 
     reconciler: Reconciler
 
     def receive(
-        self, hint: JobHint, *, object_id: str, deadline: datetime | None = None
+        self,
+        hint: JobHint,
+        event: ProviderEvent,
+        *,
+        provider: str,
+        deadline: datetime | None = None,
     ) -> HintAction | DropReason:
         """Do what an event about a job allows. Returns what was done.
 
@@ -40,18 +68,26 @@ class EventHints:
             raise UnavailableError(table.reason)
         if table.deployment != hint.deployment:
             return DropReason.OTHER_DEPLOYMENT
-        store, now = self.reconciler.store, self.reconciler.clock.now()
-        row = store.get(hint.job_key)
-        action = action_for_hint(
-            row, hint.reported, deployment=table.deployment, object_id=object_id
-        )
-        if action is HintAction.ASK_NOW and not store.hint(
-            hint.job_key, deployment=table.deployment, now=now
-        ):
-            return DropReason.NOT_NEEDED  # a newer hint, or the job moved on
-        if action is HintAction.CHECK_END and row is not None:
-            self._check_end(row, hint.reported, table, deadline)
-        return action
+        store = self.reconciler.store
+        for _ in range(MAX_SAVES):
+            row = store.get(hint.job_key)
+            action = action_for_hint(
+                row, hint.reported, deployment=table.deployment, object_id=event.object_id
+            )
+            if row is not None and action is HintAction.CHECK_END:
+                self._check_end(row, hint.reported, table, deadline)
+            if row is None or action is not HintAction.ASK_NOW:
+                return action
+            record = EventRecord(
+                at=self.reconciler.clock.now(),
+                provider=provider,
+                name=event.type,
+                mark=EventMark.HINT,
+                ref=event.object_id[:MAX_ID_LENGTH],
+            )
+            if save_event(store, row, record):
+                return action
+        raise too_many_saves(hint.job_key)
 
     def _check_end(
         self, row: JobRow, reported: ReportedState, table: TableOpen, deadline: datetime | None
@@ -69,19 +105,24 @@ class EventHints:
         if isinstance(lookup.outcome, LookupFailed):
             raise UnavailableError(lookup.outcome.reason)
         may_fail_later = contract.policy.may_fail_later
-        if undecided := on_undecided_end(
-            row, reported, lookup.outcome, may_fail_later=may_fail_later
-        ):
-            self.reconciler.decision_writer().write(row, undecided, contract=contract)
-            return
-        decision = on_lookup_of_ended(row, lookup.outcome, cause="after an event of the provider")
-        if decision.event is not Event.CONTRADICT:
-            return  # an event that is wrong, late or repeated leaves no trace
         failed_later = row.status.is_finished and isinstance(lookup.outcome, Declined)
         frees = may_fail_later and failed_later and lookup.facts is not None
+
+        def decide_on(ended: JobRow) -> Decision | None:
+            if undecided := on_undecided_end(
+                ended, reported, lookup.outcome, may_fail_later=may_fail_later
+            ):
+                return undecided
+            cause = "after an event of the provider"
+            decision = on_lookup_of_ended(ended, lookup.outcome, cause=cause)
+            # An event that is wrong, late or repeated leaves no trace.
+            return decision if decision.event is Event.CONTRADICT else None
+
         self.reconciler.decision_writer().write(
             row,
-            decision,
+            decide_on,
             contract=contract,
-            business_writes=lambda after: contract.on_failure(lookup.facts, after) if frees else (),
+            business_writes=lambda _, after: (
+                contract.on_failure(lookup.facts, after) if frees else ()
+            ),
         )

@@ -117,7 +117,7 @@ class EventIntake:
         if not calls_provider(self.resolver.reconciler.registry, hint.job_key, plugin):
             return ReceivedEvent(outcome=DropReason.NO_JOB, event=event)
         outcome = EventHints(self.resolver.reconciler).receive(
-            hint, object_id=event.object_id, deadline=deadline
+            hint, event, provider=plugin.profile.name, deadline=deadline
         )
         if outcome is not HintAction.ASK_NOW:
             return ReceivedEvent(outcome=outcome, event=event)

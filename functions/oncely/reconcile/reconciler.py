@@ -31,10 +31,12 @@ from oncely.core.due import (
 )
 from oncely.core.effect_outcomes import (
     BusinessWrite,
+    Declined,
     EffectOutcome,
     Json,
     LeaseExpired,
     LookupFailed,
+    Succeeded,
 )
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import Decision, JobRow, known_values
@@ -51,7 +53,14 @@ from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
-from oncely.run.attempt import DecisionResult, DecisionWriter
+from oncely.run.attempt import (
+    Decide,
+    DecisionResult,
+    DecisionWriter,
+    Writes,
+    no_business_writes,
+    only_for,
+)
 
 ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"
@@ -194,7 +203,7 @@ class Reconciler:
         return resolution
 
     def _review(self, row: JobRow, decision: Decision, *, dry_run: bool) -> Resolution:
-        if self.decision_writer(dry_run=dry_run).write(row, decision).job is None:
+        if self.decision_writer(dry_run=dry_run).write(row, only_for(row, decision)).job is None:
             return _no_resolution(row)
         return _review_resolution(row, decision.reason, dry_run=dry_run)
 
@@ -247,7 +256,7 @@ class _JobResolution:
         now = self.reconciler.clock.now()
         is_early = row.runs_later(now, self.contract.effective_schedule_limit())
         if is_early and (decision := wait_for_run_at(row)):
-            return self._to_resolution(row, self._write(row, decision))
+            return self._to_resolution(row, self._write(row, only_for(row, decision)))
         decision, provider = self._precheck(row, now)
         # No claim has chosen the provider of this row yet.
         contract = type(self.contract)(self.reconciler.dependencies, provider)
@@ -255,7 +264,7 @@ class _JobResolution:
         if decision is None and (hold := gate.hold(contract)):
             return _resolution(row, HELD, row.status, hold.reason)
         decision = decision or resend(row, gate.policy_for(row, contract), now)
-        result = self._write(row, decision)
+        result = self._write(row, only_for(row, decision))
         if result.job and decision.event is Event.RESEND and not self.dry_run:
             self.reconciler.resend_message(type(self.contract), result.job)
         return self._to_resolution(row, result)
@@ -279,8 +288,8 @@ class _JobResolution:
 
     def _expire_lease(self, row: JobRow) -> Resolution:
         """Mark the job unknown, and look it up at once."""
-        decision = self._decide(row, LeaseExpired(), self.reconciler.clock.now())
-        result = self._write(row, decision)
+        now = self.reconciler.clock.now()
+        result = self._write(row, lambda newer: self._decide(newer, LeaseExpired(), now))
         job = result.job
         if job is None or sweep_step(job, self.reconciler.clock.now()) is not SweepStep.LOOK_UP:
             self._send_if_runnable(result)
@@ -292,7 +301,7 @@ class _JobResolution:
         looked_up_at = self.reconciler.clock.now()
         deployment = self.table.deployment
         if elsewhere := escalate_if_other_deployment(row, self.contract.policy, deployment):
-            return self._to_resolution(row, self._write(row, elsewhere), old)
+            return self._to_resolution(row, self._write(row, only_for(row, elsewhere)), old)
         gate, lookups = self.reconciler.gate, EndpointGroup.LOOKUPS
         if hold := gate.enter(self.contract, lookups, deadline=self.deadline):
             return _resolution(row, HELD, row.status, hold.reason)
@@ -302,20 +311,25 @@ class _JobResolution:
     def _record_lookup(
         self, row: JobRow, old: Status, lookup: LookupResult, looked_up_at: datetime
     ) -> Resolution:
-        """Record a lookup. Without facts there are no business writes."""
+        """Record a lookup. Without facts there are no business writes.
+
+        Only a definite answer counts for a row that has changed: what was added, such as an event,
+        may be newer than any other answer, and the row is still due.
+        """
         answer, facts = lookup.outcome, lookup.facts
-        decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)
-        decision = replace(decision, changes={**lookup.restored_fields, **decision.changes})
-        result = self._write(
-            row,
-            decision,
-            answer,
-            lambda after: (
-                ()
-                if facts is None
-                else self.contract.business_writes(decision.event, facts, after, answer)
-            ),
-        )
+
+        def decide_on(newer: JobRow) -> Decision | None:
+            if newer != row and not isinstance(answer, Succeeded | Declined):
+                return None
+            decision = self._decide(_with_restored_fields(newer, lookup), answer, looked_up_at)
+            return replace(decision, changes={**lookup.restored_fields, **decision.changes})
+
+        def writes(event: Event, after: JobRow) -> Sequence[BusinessWrite]:
+            if facts is None:
+                return ()
+            return self.contract.business_writes(event, facts, after, answer)
+
+        result = self._write(row, decide_on, answer, writes)
         self._send_if_runnable(result)
         resolution = self._to_resolution(row, result, old)
         return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
@@ -328,18 +342,19 @@ class _JobResolution:
     def _write(
         self,
         row: JobRow,
-        decision: Decision,
+        decide_on: Decide,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Writes = no_business_writes,
     ) -> DecisionResult:
         writer = self.reconciler.decision_writer(dry_run=self.dry_run)
         return writer.write(
-            row, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
+            row, decide_on, contract=self.contract, outcome=outcome, business_writes=business_writes
         )
 
     def _send_if_runnable(self, result: DecisionResult) -> None:
         """Send the message now if the job may run at once. Otherwise the row sends it when due."""
-        now, run_at = self.reconciler.clock.now(), result.decision.run_at
+        run_at = None if result.decision is None else result.decision.run_at
+        now = self.reconciler.clock.now()
         if result.job and run_at and run_at <= now and not self.dry_run:
             self.reconciler.resend_message(type(self.contract), result.job)
 
@@ -355,7 +370,7 @@ class _JobResolution:
                 reason=result.orphaned_outcome,
                 needs_alert=True,
             )
-        if job is None:
+        if job is None or decision is None:
             return _no_resolution(row)
         done = _resolution(row, job.status, job.status, decision.reason, old)
         return replace(done, needs_alert=decision.alert and not self.dry_run, job=job)

@@ -1,9 +1,10 @@
 """One attempt at a job: executes its effect once, and writes each decision to the row."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar, assert_never
+from itertools import count
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.aws.business_tables import BusinessTable
@@ -31,36 +32,45 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.core.errors import InvariantError, NotConfiguredError, UnavailableError
-from oncely.core.hints import keep_hint
 from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
 from oncely.core.job_type import EffectCall
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.core.proofs import misses_proof
-from oncely.core.results import (
-    BusinessWriteConflict,
-    Swapped,
-    SwapResult,
-    VersionConflict,
-)
+from oncely.core.results import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.gates.gate import Gate
 
 _Outcome = TypeVar("_Outcome")
 _OTHER_OWNER: Final = "the job has another owner"
-# Each retry lost a race with a writer that added evidence. Such races are rare, so a few retries
+# Each retry lost a race with a writer that added to the row. Such races are rare, so a few retries
 # are enough.
-_MAX_CAS_RETRIES: Final = 5
+_MAX_TRIES: Final = 5
+
+
+# What to do about a row, or None if nothing is left to do. Whoever loses a swap decides again.
+Decide: TypeAlias = Callable[[JobRow], Decision | None]
+# The business writes of an event, for the row after it.
+Writes: TypeAlias = Callable[[Event, JobRow], Sequence[BusinessWrite]]
 
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """The row after the write. `job` is None if another owner decided first."""
+    """What was decided, and the row after the write. `job` is None if others decided first."""
 
-    decision: Decision
+    decision: Decision | None  # None if nothing was left to do
     job: JobRow | None
     orphaned_outcome: str | None = None  # a definite outcome whose row is gone
+
+
+def only_for(row: JobRow, decision: Decision) -> Decide:
+    """A decision about exactly this row. Once it has changed, the next sweep decides."""
+    return lambda newer: decision if newer == row else None
+
+
+def no_business_writes(_event: Event, _after: JobRow) -> Sequence[BusinessWrite]:
+    """Change no business row."""
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,39 +91,65 @@ class DecisionWriter:
     def write(
         self,
         job: JobRow,
-        decision: Decision,
+        decide: Decide,
         *,
         contract: AnyContract | None = None,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Writes = no_business_writes,
     ) -> DecisionResult:
-        """Write `decision`. If another owner has the row, keep a definite outcome as evidence."""
-        for _ in range(_MAX_CAS_RETRIES):
-            after = self.row_after(decision, job, contract)
-            match self._swap(job, after, business_writes(after)):
-                case Swapped(job=written):
-                    self._deliver_alert(decision, written)
-                    return DecisionResult(decision, written)
-                case BusinessWriteConflict(reason=why, is_permanent=is_permanent):
-                    terms = None if contract is None else contract.policy
-                    now = self.clock.now()
-                    decision = on_business_conflict(
-                        job, terms, decision, reason=why, now=now, is_permanent=is_permanent
-                    )
-                    business_writes = _no_business_writes
-                case VersionConflict(row=row) if row is not None and _adds_at_most_evidence(
-                    row, before=job, after=after
-                ):
-                    # Only evidence was added, or a hint: decide the same again.
-                    decision, job = keep_hint(decision, seen=job, row=row), row
-                case VersionConflict(row=row):
-                    may_fail_later = contract is not None and contract.policy.may_fail_later
-                    frees = business_writes if may_fail_later else _no_business_writes
-                    lost = self._save_as_evidence(row, job, outcome, frees=frees)
-                    return DecisionResult(decision, None, lost)
-                case unreachable:
-                    assert_never(unreachable)
+        """Write what `decide` says about the row, also if others have added to it since.
+
+        If another owner has the row, or its status changed, keep a definite outcome as evidence.
+        """
+        row = job
+        for _ in self.tries(job, ends=isinstance(outcome, Succeeded | Declined)):
+            if (decision := decide(row)) is None:
+                return DecisionResult(None, None)
+            decision, swapped = self._swap_or_escalate(row, decision, contract, business_writes)
+            if isinstance(swapped, Swapped):
+                self._deliver_alert(decision, swapped.job)
+                return DecisionResult(decision, swapped.job)
+            if swapped.row is None or not job.same_owner_and_status_as(swapped.row):
+                may_fail_later = contract is not None and contract.policy.may_fail_later
+                frees = business_writes if may_fail_later else no_business_writes
+                lost = self._save_as_evidence(swapped.row, job, outcome, frees=frees)
+                return DecisionResult(decision, None, lost)
+            row = swapped.row
         raise _too_many_conflicts(job)
+
+    def tries(self, job: JobRow, *, ends: bool) -> Iterator[int]:
+        """A few tries, and for an owner that ends its job as many as its commit budget allows."""
+        until = self.clock.now() + COMMIT_BUDGET
+        is_owner = job.allows(Event.RELEASE)
+        for number in count():
+            if number >= _MAX_TRIES and not (ends and is_owner and self.clock.now() < until):
+                return
+            yield number
+
+    def _swap_or_escalate(
+        self,
+        job: JobRow,
+        decision: Decision,
+        contract: AnyContract | None,
+        business_writes: Writes,
+    ) -> tuple[Decision, Swapped | VersionConflict]:
+        """Write a decision; if a business row refuses it, write what that means for the job."""
+        after = self.row_after(decision, job, contract)
+        swapped = self._swap(job, after, business_writes(decision.event, after))
+        if not isinstance(swapped, BusinessWriteConflict):
+            return decision, swapped
+        decision = on_business_conflict(
+            job,
+            None if contract is None else contract.policy,
+            decision,
+            reason=swapped.reason,
+            now=self.clock.now(),
+            is_permanent=swapped.is_permanent,
+        )
+        swapped = self._swap(job, self.row_after(decision, job, contract), ())
+        if isinstance(swapped, BusinessWriteConflict):
+            raise InvariantError(f"{job.job_key} has no business writes here: {swapped.reason}")
+        return decision, swapped
 
     def _swap(self, job: JobRow, after: JobRow, writes: Sequence[BusinessWrite]) -> SwapResult:
         if self.dry_run_table is not None:
@@ -140,7 +176,7 @@ class DecisionWriter:
         job: JobRow,
         outcome: EffectOutcome | None,
         *,
-        frees: Callable[[JobRow], Sequence[BusinessWrite]],
+        frees: Writes,
     ) -> str | None:
         """Add a definite outcome to the row as evidence. Returns the outcome if there is no row.
 
@@ -148,19 +184,19 @@ class DecisionWriter:
         """
         if not isinstance(outcome, Succeeded | Declined):
             return None
-        for _ in range(_MAX_CAS_RETRIES):
+        for _ in range(_MAX_TRIES):
             if row is None:
                 # Never create a row here: one without its history would block the key forever.
                 return f"its row is gone, and now: {outcome.reason}"
             decision = on_late_outcome(row, outcome, fence=job.fence)
             after = self.row_after(decision, row)
             failed_later = decision.event is Event.CONTRADICT and isinstance(outcome, Declined)
-            writes = frees(after) if failed_later else ()
+            writes = frees(Event.DECLINE, after) if failed_later else ()
             match self.store.swap(row, after, business_writes=writes):
                 case VersionConflict(row=newer):
                     row = newer
                 case BusinessWriteConflict() if writes:
-                    frees = _no_business_writes
+                    frees = no_business_writes
                 case Swapped(job=written):
                     self._deliver_alert(decision, written)
                     return None
@@ -179,19 +215,8 @@ def would_swap(
     return BusinessWriteConflict(", ".join(refused)) if refused else Swapped(after)
 
 
-def _adds_at_most_evidence(row: JobRow, *, before: JobRow, after: JobRow) -> bool:
-    unchanged = before.same_owner_and_status_as(row)
-    return unchanged and not misses_proof(row, before=before, after=after)
-
-
 def _too_many_conflicts(job: JobRow) -> UnavailableError:
-    return UnavailableError(
-        f"the row of {job.job_key} changed {_MAX_CAS_RETRIES} times while it was being written"
-    )
-
-
-def _no_business_writes(_: JobRow) -> Sequence[BusinessWrite]:
-    return ()
+    return UnavailableError(f"the row of {job.job_key} kept changing; it is retried later")
 
 
 def row_after(
@@ -316,25 +341,30 @@ class EffectExecutor:
 
     def _save(self, decision: Decision) -> bool:
         """Save progress. Returns False if another owner claimed the job."""
-        saved = self.writer.write(self.job, decision, contract=self.contract).job
+        saved = self.writer.write(self.job, lambda _: decision, contract=self.contract).job
         self.job = saved or self.job
         return saved is not None
 
     def _reserve(self, reserved: Reserved) -> EffectOutcome | OwnershipYielded | None:
         """Make the writes, as the owner. Returns None if they were made."""
         decision = Decision(event=Event.CHECKPOINT, reason=reserved.reason)
-        after = self.writer.row_after(decision, self.job, self.contract)
-        match self.writer.store.swap(self.job, after, business_writes=reserved.writes):
-            case Swapped(job=job):
-                self.job = job
-                return None
-            case BusinessWriteConflict(reason=why):
-                # Others wrote it first. The next run decides on what it reads.
-                return NotSent(f"{why} changed before the effect", retry_after=timedelta())
-            case VersionConflict():
-                return OwnershipYielded(f"{reserved.reason} was not written: {_OTHER_OWNER}")
-            case unreachable:
-                assert_never(unreachable)
+        for _ in self.writer.tries(self.job, ends=True):
+            after = self.writer.row_after(decision, self.job, self.contract)
+            match self.writer.store.swap(self.job, after, business_writes=reserved.writes):
+                case Swapped(job=job):
+                    self.job = job
+                    return None
+                case BusinessWriteConflict(reason=why):
+                    # Others wrote it first. The next run decides on what it reads.
+                    return NotSent(f"{why} changed before the effect", retry_after=timedelta())
+                case VersionConflict(row=JobRow() as row) if self.job.same_owner_and_status_as(row):
+                    self.job = row
+                case VersionConflict():
+                    reason = f"{reserved.reason} was not written: {_OTHER_OWNER}"
+                    return OwnershipYielded(reason)
+                case unreachable:
+                    assert_never(unreachable)
+        return NotSent(f"{reserved.reason} was not written: the row kept changing")
 
     def _save_progress(self, progress: Mapping[str, Json]) -> None:
         if not self._save(save_progress(progress)):

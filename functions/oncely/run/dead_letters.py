@@ -18,7 +18,7 @@ from oncely.core.store import JobStore
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
-from oncely.run.attempt import DecisionWriter
+from oncely.run.attempt import DecisionWriter, only_for
 
 ACTOR: Final = "dead letters"
 # Each retry lost a race with another writer of the row.
@@ -146,7 +146,7 @@ class DeadLetterHandler:
             decision = on_dead_letter(row, limit, now)
             if decision is None:
                 return DeadLetterOutcome.ALREADY_TRACKED, f"it is {row.status}", key
-            if self._decision_writer().write(row, decision).job is not None:
+            if self._decision_writer().write(row, only_for(row, decision)).job is not None:
                 return _outcome_of(decision, row), decision.reason, key
         raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 

@@ -66,7 +66,15 @@ from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_referen
 from oncely.enqueue.new_row import run_at_of_message
 from oncely.gates.gate import Gate
 from oncely.gates.local_gate import Hold
-from oncely.run.attempt import DecisionResult, DecisionWriter, EffectExecutor, OwnershipYielded
+from oncely.run.attempt import (
+    Decide,
+    DecisionResult,
+    DecisionWriter,
+    EffectExecutor,
+    OwnershipYielded,
+    Writes,
+    no_business_writes,
+)
 from oncely.run.claim_request import build_claim
 from oncely.run.early_message import EarlyMessage
 from oncely.run.held_message import HeldMessage
@@ -232,8 +240,11 @@ class _Run:
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
         if not row.allows(Event.WAIT) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
-        if decision := on_not_there_yet(row, self.contract.policy, waits_for, now=now):
-            return self._write_decision(row, decision)
+        decide_wait = partial(
+            on_not_there_yet, policy=self.contract.policy, waits_for=waits_for, now=now
+        )
+        if decide_wait(row):
+            return self._write_decision(row, decide_wait)
         reason = row.last_error or waits_for
         return Parked(
             **self._job_fields,
@@ -249,8 +260,10 @@ class _Run:
         row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
         if not row.allows(Event.HOLD) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
-        decision = on_unusable_secret(row, reason, now=now, jitter=self.runner.jitter())
-        return self._write_decision(row, decision)
+        jitter = self.runner.jitter()
+        return self._write_decision(
+            row, partial(on_unusable_secret, reason=reason, now=now, jitter=jitter)
+        )
 
     def _on_claimed(
         self, job: JobRow, precheck: _Passed, claim: Claim, table: TableOpen
@@ -261,8 +274,8 @@ class _Run:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
             return self._record_resolved(job, precheck)
-        if forbidden := self._guard(job, claim):
-            return self._write_decision(job, forbidden)
+        if self._guard(job, claim):
+            return self._write_decision(job, partial(self._guard, claim=claim))
         return self._execute(job, precheck.facts, table)
 
     def _record_resolved(self, job: JobRow, precheck: AlreadyResolved[Any]) -> RunOutcome:
@@ -272,11 +285,14 @@ class _Run:
         if isinstance(outcome, Succeeded):
             outcome = self._executor(job, precheck.facts).confirm(outcome)
             writes = writes if isinstance(outcome, Succeeded) else ()
-        decision, now = self._decide(job, outcome), self.runner.clock.now()
-        max_age = self.contract.policy.limits.max_age
-        if isinstance(outcome, NotSent) and (reason := job.past_max_age(max_age, now)):
-            decision = escalate(f"{reason}; {outcome.reason}")
-        return self._write_decision(job, decision, outcome, lambda _: writes)
+        now, max_age = self.runner.clock.now(), self.contract.policy.limits.max_age
+
+        def decide_on(row: JobRow) -> Decision:
+            if isinstance(outcome, NotSent) and (reason := row.past_max_age(max_age, now)):
+                return escalate(f"{reason}; {outcome.reason}")
+            return self._decide(row, outcome)
+
+        return self._write_decision(job, decide_on, outcome, lambda _event, _after: writes)
 
     def _execute(self, job: JobRow, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)
@@ -288,9 +304,12 @@ class _Run:
             outcome = executor.execute()
         if isinstance(outcome, OwnershipYielded):
             return OwnershipLost(**self._job_fields, reason=outcome.reason)
-        decision = self._decide(executor.job, outcome)
-        writes = partial(self.contract.business_writes, decision.event, facts, outcome=outcome)
-        return self._write_decision(executor.job, decision, outcome, writes)
+        return self._write_decision(
+            executor.job,
+            partial(self._decide, outcome=outcome),
+            outcome,
+            lambda event, after: self.contract.business_writes(event, facts, after, outcome),
+        )
 
     def _executor(self, job: JobRow, facts: Any) -> EffectExecutor:  # noqa: ANN401  # the contract's own type
         return EffectExecutor(
@@ -309,20 +328,19 @@ class _Run:
 
     def _close(self, job: JobRow, precheck: _Passed, claim: Claim) -> RunOutcome:
         """Close what was declined and is still open, whatever the business rows say now."""
-        if forbidden := self._guard(job, claim):
-            return self._write_decision(job, forbidden)
+        if self._guard(job, claim):
+            return self._write_decision(job, partial(self._guard, claim=claim))
         if precheck.facts is None:
             reason = "it is still open, and the business rows no longer say what the job should do"
-            return self._write_decision(job, self._decide(job, Anomalous(reason)))
+            return self._write_decision(job, partial(self._decide, outcome=Anomalous(reason)))
         outcome = self._executor(job, precheck.facts).close()
-        decision = self._decide(job, outcome)
-        if isinstance(precheck, AlreadyResolved) and decision.event in {Event.DECLINE, Event.CLOSE}:
-            # Keep what others wrote to the business rows: no effect happened here.
-            return self._write_decision(job, decision, outcome)
-        writes = partial(
-            self.contract.business_writes, decision.event, precheck.facts, outcome=outcome
-        )
-        return self._write_decision(job, decision, outcome, writes)
+
+        def writes(event: Event, after: JobRow) -> Sequence[BusinessWrite]:
+            if isinstance(precheck, AlreadyResolved) and event in {Event.DECLINE, Event.CLOSE}:
+                return ()  # keep what others wrote to the business rows: no effect happened here
+            return self.contract.business_writes(event, precheck.facts, after, outcome)
+
+        return self._write_decision(job, partial(self._decide, outcome=outcome), outcome, writes)
 
     def _decide(self, job: JobRow, outcome: EffectOutcome) -> Decision:
         now, jitter = self.runner.clock.now(), self.runner.jitter()
@@ -331,14 +349,14 @@ class _Run:
     def _write_decision(
         self,
         job: JobRow,
-        decision: Decision,
+        decide_on: Decide,
         outcome: EffectOutcome | None = None,
-        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
+        business_writes: Writes = no_business_writes,
     ) -> RunOutcome:
         result = self._decision_writer().write(
-            job, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
+            job, decide_on, contract=self.contract, outcome=outcome, business_writes=business_writes
         )
-        if result.job and decision.send_new_message:
+        if result.job and result.decision and result.decision.send_new_message:
             return self._continue(result.job)
         return self._to_outcome(result)
 
@@ -377,7 +395,7 @@ class _Run:
             case ClaimFailure.LEASED:
                 return LeasedElsewhere(**self._job_fields, until=row.lease_until or now)
             case ClaimFailure.LEASE_EXPIRED:
-                return self._write_decision(row, self._decide(row, LeaseExpired()))
+                return self._write_decision(row, partial(self._decide, outcome=LeaseExpired()))
             case ClaimFailure.EARLY:
                 return self._early.keep_time(row, now)
             case ClaimFailure.RACE_LOST:
@@ -393,8 +411,9 @@ class _Run:
         row = self.runner.store.get(self.key)
         if row is None or row.is_forged or can_reopen(row, claim):
             return self._conflict(reason)
-        if decision := on_prerequisite_not_met(row, reason):
-            return self._write_decision(row, decision)
+        decide_on = partial(on_prerequisite_not_met, reason=reason)
+        if decide_on(row):
+            return self._write_decision(row, decide_on)
         return self._on_claim_failed(row, claim, claim.now)
 
     def _retry(self, now: datetime) -> Parked:
@@ -410,8 +429,8 @@ class _Run:
     def _refuse(self, reason: str) -> Rejected:
         """Reject a wrong message. Until the right one is claimed, the row shows the reason."""
         row = self.runner.store.get(self.key)
-        if row is not None and (decision := on_refused_message(row, reason)):
-            self._decision_writer().write(row, decision)
+        if row is not None:
+            self._decision_writer().write(row, partial(on_refused_message, reason=reason))
         return self._conflict(reason)
 
     def _conflict(self, reason: str) -> Rejected:
@@ -429,9 +448,10 @@ class _Run:
         if lost:
             self.runner.alerter.alert_orphaned_outcome(self.key, lost)
             return Rejected(**self._job_fields, cause=RejectCause.ROW_MISSING, reason=lost)
+        if job is None or decision is None:
+            reason = "nothing is left to do" if decision is None else decision.reason
+            return OwnershipLost(**self._job_fields, reason=reason)
         explained = {**self._job_fields, "reason": decision.reason}
-        if job is None:
-            return OwnershipLost(**explained)
         match job.status:
             case Status.FINISHED | Status.FAILED | Status.CANCELLED:
                 return Ended(**explained, status=job.status, result=job.result or {})
