@@ -27,6 +27,7 @@ from oncely.history.lines import (
     scalar_fields,
     unreadable_line,
 )
+from oncely.history.restore import RESTORE_ACTOR, restore_row
 from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 
 TABLE = "table-1"
@@ -60,6 +61,16 @@ def test_claim_is_recorded_without_evidence_entry() -> None:
     line = recorded_line(old, apply_claim(old, make_claim(now=LATER)))
     assert (line.old_status, line.status, line.event) == ("ready", "started", "claim")
     assert (line.actor, line.at, line.fence) == ("worker", LATER, 1)
+
+
+def test_restored_claim_is_recorded_as_restore() -> None:
+    """The row has the fence of a claim, but this write is none."""
+    line = recorded_line(ready_job(), apply_claim(ready_job(), make_claim(now=NOW)))
+
+    restored = restore_row(None, line, deployment="ours", now=LATER)
+
+    again = recorded_line(None, restored)
+    assert (again.status, again.event, again.actor) == ("unknown", "restore", RESTORE_ACTOR)
 
 
 def test_ended_job_is_recorded_with_result_and_reference() -> None:

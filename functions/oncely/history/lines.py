@@ -58,7 +58,7 @@ class HistoryRecordType(StrEnum):
 
 
 # Of two lines of one version, the earlier type here is kept.
-_PREFERENCE: Final = tuple(HistoryRecordType)
+PREFERENCE: Final = tuple(HistoryRecordType)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,12 @@ def history_line(
         or (entry is not None and is_operator(entry.actor))
     ):
         return None
-    event, actor = _cause(old, new, entry)
+    return change_line(old, new, generation=generation)
+
+
+def change_line(old: JobRow | None, new: JobRow, *, generation: str) -> HistoryLine:
+    """The line of a write, whether or not the history records it."""
+    event, actor = _cause(old, new, _new_entry(old, new))
     return _line(
         new,
         record=HistoryRecordType.CHANGE,
@@ -277,8 +282,11 @@ def _new_entry(old: JobRow | None, new: JobRow) -> EvidenceEntry | None:
 def _cause(
     old: JobRow | None, new: JobRow, entry: EvidenceEntry | None
 ) -> tuple[str | None, str | None]:
-    """The event and its actor. A claim adds no entry, since it must cost one write."""
-    if new.fence > (old.fence if old else 0):
+    """The event and its actor. A claim adds no entry, since it must cost one write.
+
+    A restored row has the fence of its claims, but is not the write of one.
+    """
+    if new.fence > (old.fence if old else 0) and new.claimed_at == new.updated_at:
         return str(Event.CLAIM), "worker"
     if entry is None:
         return None, None
@@ -375,7 +383,7 @@ def _follows(unreadable: HistoryLine, known: HistoryLine) -> bool:
 
 
 def _rank(line: HistoryLine) -> int:
-    return _PREFERENCE.index(line.record)
+    return PREFERENCE.index(line.record)
 
 
 def _order_key(line: HistoryLine) -> tuple[str, int, str, int]:
