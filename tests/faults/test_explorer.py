@@ -20,15 +20,20 @@ from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_publ
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.row_items import serialize_job
 from oncely.core.store import JobStore
+from oncely.history.checker import Rule
 from oncely.jobs.receipt_send import ReceiptSend
+from oncely.operate.own_tables import JOBS
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
 from oncely.testing.script import format_script, parse_injections, parse_script
+from oncely.testing.world import Simulation
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
@@ -63,6 +68,21 @@ def test_schedule_leaves_nothing_in_memory() -> None:
     gc.collect()
 
     assert world_after_gc() is None
+
+
+def test_write_against_life_cycle_is_found() -> None:
+    """The rules of `oncely.history.checker` see every write, not only the last row."""
+    world, problems = run_schedule(BY_NAME["payment.charge/keys"], ScriptedChooser(()))
+    assert isinstance(world, Simulation)
+    (ended,) = (job for job in world.jobs.values() if job.ended)
+    started = replace(ended, status=Status.STARTED, version=ended.version + 1, expires_at=None)
+
+    with world.interceptor.silence():
+        world.aws.clients.dynamodb.put_item(TableName=JOBS, Item=serialize_job(started))
+
+    assert not problems
+    found = f"{ended.job_key}, version {started.version}: {Rule.NOT_CONTRADICTED.sentence}"
+    assert found in world.problems
 
 
 def assert_replays(script: str, problem: str) -> None:

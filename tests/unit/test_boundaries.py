@@ -81,11 +81,15 @@ def test_functions_load_no_unwanted_code(module: str, unwanted: str) -> None:
 
 
 def test_statuses_are_compared_only_by_life_cycle_or_exhaustive_match() -> None:
-    """So the type checker reports every place that must handle a new status."""
+    """So the type checker reports every place that must handle a new status.
+
+    The checker of histories states the life cycle a second time, independently.
+    """
     hits = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"
         for root in (PACKAGE, REPOSITORY / "infra")
         for path in sorted(root.rglob("*.py"))
+        if path != PACKAGE / "history" / "checker.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Compare | ast.Match) and _singles_out_status(node)
     ]

@@ -63,7 +63,10 @@ class JobRows:
 
     def get(self, key: JobKey) -> JobRow | None:
         """Return the row of a job. Returns None if there is none that can be read."""
-        item = self._items.get((key,))
+        return self.parse(self._items.get((key,)))
+
+    def parse(self, item: Item | None) -> JobRow | None:
+        """Return the job of an item. Returns None if there is none that can be read."""
         return None if item is None else self._job(item)
 
     def put(self, job: JobRow, *, due_shards: int) -> None:

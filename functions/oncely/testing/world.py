@@ -18,6 +18,8 @@ from oncely.core.lifecycle import ENDED, IN_REVIEW, Status
 from oncely.core.profiles import RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
+from oncely.history.checker import check_line
+from oncely.history.lines import HistoryLine, backfill_line, change_line
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.operate.repair_request import NO_VERSION, Repaired, RepairRequest
 from oncely.operate.restore_proofs import Declaration
@@ -76,6 +78,7 @@ class Simulation(BaseSimulation):
         self.ended_rows: dict[JobKey, JobRow] = {}  # before their data was erased
         self.cancelled: set[JobKey] = set()  # no message may run them
         self.decided_by: dict[tuple[JobKey, int], str] = {}  # operators, by the version they saw
+        self.last_lines: dict[JobKey, HistoryLine] = {}  # as if the history recorded every write
         super().__init__(scenario, schedule)
         self.interceptor.silent_tables = frozenset(() if scenario.closes_gate else (GATES,))
         self.interceptor.writable_tables = frozenset(
@@ -185,13 +188,30 @@ class Simulation(BaseSimulation):
     def on_aws_write(self, call: AwsCall) -> None:
         """Follow the stream of the job table, and the queues."""
         if call.service == "dynamodb":
-            for table, (key, *_) in list(self.aws.dynamodb.undone):
+            for (table, (key, *_)), item in list(self.aws.dynamodb.undone.items()):
                 if table == JOBS and is_job_type(key.partition(":")[0]):
+                    self._check_history(self.job_rows.parse(item), self.job(JobKey(key)))
                     self._on_write(JobKey(key))
         for message in self.aws.sqs.queues[REJECTS].messages if call.service == "sqs" else ():
             self._on_reject(message.body, message.attributes["reason"]["StringValue"])
         self.aws.sqs.queues[REJECTS].messages.clear()
         super().on_aws_write(call)
+
+    def _check_history(self, old: JobRow | None, new: JobRow | None) -> None:
+        """Hold each write against the rules that do not come from the table of transitions."""
+        if new is None or new.is_forged:
+            return
+        old = None if old is None or old.is_forged else old
+        generation = self.aws.dynamodb.table_ids[JOBS]
+        before = self.last_lines.get(new.job_key)
+        if old is None or new.created_at != old.created_at:
+            before = None
+        elif before is None or before.version != old.version:
+            before = backfill_line(old, generation=generation)
+        line = change_line(old, new, generation=generation)
+        self.last_lines[new.job_key] = line
+        for rule in dict.fromkeys(check_line(before, line)):
+            self.problems.append(f"{line.job_key}, version {line.version}: {rule.sentence}")
 
     def _on_write(self, key: JobKey) -> None:
         self.table.on_write(key)
