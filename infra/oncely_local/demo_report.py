@@ -198,6 +198,10 @@ class DemoReport:
                 "differences between the job table and the ledgers",
             ),
             (_zero_text(len(verdict.not_in_history)), "ended jobs missing from the history"),
+            (
+                _zero_text(len(verdict.broken_rules)),
+                "rules of the life cycle broken in the history",
+            ),
             (reviews, "jobs need review, with a reason for each"),
         ]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from oncely.core.lifecycle import Status
 from oncely.gates.table import GateTable
 from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.verify import verify_history
 from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
 from oncely_local.verdict import DemoFinalState, JobSnapshot, types_with_effect
@@ -113,6 +114,7 @@ class Observer:
             rejected=Counter(self.rejects()),
             invalid=frozenset(one.body for one in workload.invalid),
             history=self.history(),
+            broken_rules=self.broken_rules(),
         )
         if not self.stack.project.is_clone:
             return state
@@ -124,9 +126,14 @@ class Observer:
         )
 
     def history(self) -> dict[str, str | None]:
+        return {key: line.status for key, line in self._history_reader().newest().items()}
+
+    def broken_rules(self) -> tuple[str, ...]:
+        return tuple(str(one) for one in verify_history(self._history_reader().lines()))
+
+    def _history_reader(self) -> S3HistoryReader:
         bucket = self.stack.outputs["ArchiveBucketName"]
-        reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
-        return {key: line.status for key, line in reader.newest().items()}
+        return S3HistoryReader(self.stack.account.client("s3"), bucket)
 
     def rejects(self) -> list[str]:
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]

@@ -53,6 +53,7 @@ class DemoFinalState:
     rejected: Counter[str] = field(default_factory=Counter)  # bodies of archived rejects
     invalid: frozenset[str] = frozenset()  # bodies of invalid messages
     history: Mapping[str, str | None] = field(default_factory=dict)  # newest status by job key
+    broken_rules: tuple[str, ...] = ()  # of the life cycle, as the history shows it
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,11 @@ class DemoVerdict:
     inconsistent: tuple[str, ...]
     unpublished: tuple[str, ...]
     not_in_history: tuple[str, ...]
+    broken_rules: tuple[str, ...]
 
     @property
     def violations(self) -> tuple[tuple[str, ...], ...]:
-        disagreeing = (self.inconsistent, self.not_in_history)
+        disagreeing = (self.inconsistent, self.not_in_history, self.broken_rules)
         return (self.duplicated, self.lost, self.unresolved, *disagreeing)
 
     @property
@@ -95,6 +97,7 @@ def evaluate(state: DemoFinalState) -> DemoVerdict:
             for job in state.jobs.values()
             if job.status in ENDED and state.history.get(job.key) != job.status
         ),
+        broken_rules=state.broken_rules,
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import ENDED, Status
+from oncely.history.checker import check_history
+from oncely.history.lines import backfill_line
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 
@@ -61,6 +63,8 @@ class SoakReport:
     def _evidence_violations(self) -> Iterator[str]:
         made = {one.reference: one.key for one in self.facts.effects}
         for row in self.rows:
+            # No stream writes a history here: the last row of each job is all there is to check.
+            yield from map(str, check_history([backfill_line(row, generation="soak")]))
             if row.job_type == PAYMENT and row.status is Status.FINISHED:
                 charge = str((row.result or {}).get("charge_id"))
                 if made.get(charge) != row.job_key:

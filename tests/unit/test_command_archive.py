@@ -8,6 +8,7 @@ import pytest
 from typer.testing import Result
 
 from oncely.core.table_identity import TableIdentity
+from oncely.history.checker import Rule
 from oncely.history.gaps import HistoryGap
 from oncely.history.stream_records import row_changes
 from tests.support.cli import FakeStackConnection, run_cli
@@ -88,6 +89,29 @@ def test_backfill_writes_lines_and_closes_gaps(stack: FakeStackConnection) -> No
     assert json.loads(done.stdout)["closed"] == ["gap"]
     assert [*stack.world.history.newest()] == [KEY]
     assert archive_cli(stack, "gaps").exit_code == 0
+
+
+def test_verify_names_key_and_rule_of_broken_history(stack: FakeStackConnection) -> None:
+    old = make_job()
+    ended = finish_job(old, NOW + timedelta(hours=1))
+    again = replace(old, version=ended.version + 1, fence=2, updated_at=ended.updated_at)
+    legal, broken = (
+        [stream_record(None, old), stream_record(old, ended)],
+        stream_record(ended, again),
+    )
+    stack.app.history_writer.write(row_changes(legal), generation="table-1", batch="a")
+    assert archive_cli(stack, "verify").stdout == "No history breaks a rule.\n"
+    assert archive_cli(stack, "verify", "--json").stdout == ""
+
+    stack.app.history_writer.write(row_changes([broken]), generation="table-1", batch="b")
+
+    shown = archive_cli(stack, "verify")
+    assert shown.exit_code == 4
+    assert f"{KEY}, version {again.version}: {Rule.NOT_CONTRADICTED.sentence}" in shown.stdout
+    found = [*map(json.loads, archive_cli(stack, "verify", "--json").stdout.splitlines())]
+    assert {(one["job_key"], one["version"]) for one in found} == {(KEY, again.version)}
+    assert Rule.NOT_CONTRADICTED in {one["rule"] for one in found}
+    assert archive_cli(stack, "verify", "--since", "2036-01-01").exit_code == 0
 
 
 @pytest.mark.parametrize("declared", [replace(T1, table_id="T0"), None])

@@ -170,7 +170,7 @@ def jobs_with_status(key: str, status: Status) -> dict[str, JobSnapshot]:
 
 
 def test_expected_effects_break_no_invariant() -> None:
-    assert evaluate(KEPT) == DemoVerdict((), (), (), (), (), ())
+    assert evaluate(KEPT) == DemoVerdict((), (), (), (), (), (), ())
     assert evaluate(KEPT).is_kept
 
 
@@ -222,6 +222,12 @@ def test_broken_invariant_is_a_sentence(changes: dict[str, Any], part: str, sent
 def test_ended_job_missing_in_history_breaks_invariant(recorded: str | None) -> None:
     verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: recorded}))
     assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {recorded}",)
+    assert not verdict.is_kept
+
+
+def test_broken_rule_in_history_breaks_invariant() -> None:
+    verdict = evaluate(replace(KEPT, broken_rules=("a job started again",)))
+    assert verdict.broken_rules == ("a job started again",)
     assert not verdict.is_kept
 
 

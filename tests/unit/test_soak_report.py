@@ -14,6 +14,7 @@ from tests.unit.samples import KEY, make_entry, make_job
 
 RECEIPT = "receipt.send:order_18452"
 PAID = make_job(
+    version=2,
     status=Status.FINISHED,
     result={"charge_id": "ch_1"},
     evidence=(

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from oncely.core.deployment_identity import DynamoTableIdentity
     from oncely.history.gaps import BackfillProgress, HistoryGap
 
-app: Final = typer.Typer(help="Read the job history, find and close gaps.", no_args_is_help=True)
+app: Final = typer.Typer(
+    help="Read and check the job history, find and close gaps.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -88,6 +90,58 @@ def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
         _print_gaps(found)
     if found:
         raise typer.Exit(ExitCode.ACTION_NEEDED)
+
+
+@app.command()
+@with_stack
+def verify(
+    stack: StackConnection,
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(help="First day: a duration (30d) or a date (default: the first recorded)."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Check every job's history against the rules of the life cycle.
+
+    Reads all lines once, and sorts them in a temporary file.
+
+    Examples:
+    - `oncely archive verify`
+    - `oncely archive verify --since 30d --json`
+    """
+    from oncely.history.verify import verify_history
+
+    now = datetime.now(UTC)
+    first = None if since is None else parse_time_argument(since, now=now).date()
+    lines = stack.app.ports.history_reader.lines(since=first)
+    rules = 0
+    with console.stderr_console().status("reading…") as status:
+
+        def report(read: int, jobs: int) -> None:
+            status.update(f"{read:,} lines read, {jobs:,} jobs checked…")
+
+        for found in verify_history(lines, report=report):
+            rules += 1
+            line = found.line
+            if json:
+                where = {
+                    "job_key": line.job_key,
+                    "version": line.version,
+                    "at": line.at.isoformat(),
+                }
+                console.print_json({**where, "rule": found.rule, "sentence": found.rule.sentence})
+            else:
+                console.print_line(f"{found} ({found.rule})")
+    if rules:
+        console.print_error(
+            f"{rules} rules are broken. `oncely archive about KEY` shows the history of a job; "
+            "compare it with the provider before you repair anything."
+        )
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
+    if not json:
+        console.print_line("No history breaks a rule.")
 
 
 @app.command()
