@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oncely.core.effect_outcomes import InProgress as InProgress
     from oncely.core.effect_outcomes import Json as Json
     from oncely.core.effect_outcomes import LookupFailed as LookupFailed
+    from oncely.core.effect_outcomes import LookupOutcome as LookupOutcome
     from oncely.core.effect_outcomes import LookupUnsupported as LookupUnsupported
     from oncely.core.effect_outcomes import NotFound as NotFound
     from oncely.core.effect_outcomes import NotSent as NotSent
@@ -96,7 +97,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.contracts.description": "Description",
     "oncely.core.effect_outcomes": (
         "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
-        "LookupUnsupported NotFound NotSent Pending Precondition Prepared Reserved "
+        "LookupOutcome LookupUnsupported NotFound NotSent Pending Precondition Prepared Reserved "
         "StillOpen Succeeded"
     ),
     "oncely.core.erasure": "DataOwner RecordEraser",

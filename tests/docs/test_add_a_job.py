@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, NotFound, Succeeded
+from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupOutcome, NotFound, Succeeded
 from oncely.core.schedule import Clock
 from oncely.testing import build_scenario
 from oncely.testing.choosers import ScriptedChooser
@@ -123,7 +123,7 @@ class LateDeposits:
         self.given.add(key)
         return Succeeded("refunded", "re_1")
 
-    def find(self, _refund: object, _job_key: str) -> EffectOutcome:
+    def find(self, _refund: object, _job_key: str) -> LookupOutcome:
         arrived = {key for at, key in self.in_flight if at <= self.clock.now()}
         given = self.given | arrived
         return Succeeded("refunded", "re_1") if given else NotFound("there is none")

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Final
 
 from oncely.core.actors import is_operator
-from oncely.core.effect_outcomes import EffectOutcome
+from oncely.core.effect_outcomes import LookupOutcome
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
@@ -30,7 +30,7 @@ INVENTED: Final = "pi_invented"
 class LateEffectLog(EffectLog):
     """A request is in flight, and arrives a minute later, whatever happens to its job."""
 
-    def find(self, name: str) -> EffectOutcome:
+    def find(self, name: str) -> LookupOutcome:
         self.arrive()
         return super().find(name)
 

@@ -12,6 +12,7 @@ from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     Succeeded,
@@ -69,7 +70,7 @@ class EffectLog:
         self.effects.append((now, name))
         return self._found(name)
 
-    def find(self, name: str) -> EffectOutcome:
+    def find(self, name: str) -> LookupOutcome:
         self.deliver(self.clock.now())
         seen = [
             one for at, one in self.effects if one == name and at + self.lag <= self.clock.now()
@@ -115,10 +116,10 @@ class Effect(Contract[EffectMessage, str]):
         answer: EffectOutcome = self.outside().do(call.facts, call.idempotency_key("do"))
         return answer
 
-    def lookup(self, call: EffectCall[str]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
         if not self.supports_lookup:
             return LookupUnsupported()
-        answer: EffectOutcome = self.outside().find(call.facts)
+        answer: LookupOutcome = self.outside().find(call.facts)
         return answer
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings
 from oncely.core import decide
-from oncely.core.effect_outcomes import EffectOutcome, NotFound, Succeeded
+from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, NotFound, Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import PrecheckResult
@@ -298,7 +298,7 @@ def test_contract_that_overstates_its_provider_is_found(wrong: type[AnyContract]
 class LaggingLetterService(LetterService):
     lookup_count: int = 0
 
-    def find(self, name: str) -> EffectOutcome:
+    def find(self, name: str) -> LookupOutcome:
         self.lookup_count += 1
         return NotFound(f"there is no {name}")
 

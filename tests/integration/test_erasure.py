@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decide import decide
+from oncely.core.decide import decide_effect
 from oncely.core.effect_outcomes import Declined, Succeeded
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
@@ -188,7 +188,7 @@ def late_report(stack: ErasableStack, outcome: Succeeded | Declined) -> JobRow:
     stale = replace(row, status=Status.STARTED, owner="frozen", version=2)
     writer = DecisionWriter(store=stack.dynamo.store(), clock=stack.world.clock, actor="worker")
     decide_on = partial(
-        decide, policy=PaymentCharge.policy, outcome=outcome, now=stack.world.clock.now()
+        decide_effect, policy=PaymentCharge.policy, outcome=outcome, now=stack.world.clock.now()
     )
     assert writer.write(stale, decide_on, outcome=outcome).job is None
     stack.queue_changes()

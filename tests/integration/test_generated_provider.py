@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from oncely import Ambiguous, LookupFailed, NotFound, NotSent, ProviderAccess, Succeeded
+from oncely import (
+    Ambiguous,
+    LookupFailed,
+    LookupOutcome,
+    NotFound,
+    NotSent,
+    ProviderAccess,
+    Succeeded,
+)
 from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.profiles import RetrySafety
 from oncely.testing.sandbox import FaultKind, Sandbox, SandboxOptions
@@ -33,8 +41,8 @@ class Voucher:
         outcome: EffectOutcome = self.client.do("7", key=key)
         return outcome
 
-    def find(self) -> EffectOutcome:
-        outcome: EffectOutcome = self.client.find("7")
+    def find(self) -> LookupOutcome:
+        outcome: LookupOutcome = self.client.find("7")
         return outcome
 
     @property

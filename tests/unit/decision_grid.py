@@ -1,25 +1,26 @@
 """Every situation of `decide`, with each limit just before it and exactly at it."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Final, TypeVar
 
-from oncely.core.decide import decide
+from oncely.core.decide import decide_effect, decide_lookup, on_lease_expired
 from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
     EffectOutcome,
     InProgress,
-    LeaseExpired,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     NotSent,
     Pending,
+    ProviderState,
     StillOpen,
     Succeeded,
 )
@@ -46,14 +47,40 @@ EFFECT_OUTCOMES: Final[tuple[EffectOutcome, ...]] = (
     Pending("the bank is thinking"),
     Anomalous("two were found", "pi_1", {"charge_id": "ch_1"}),
     Anomalous("it was refunded"),
-    LeaseExpired(),
+)
+LOOKUP_OUTCOMES: Final[tuple[LookupOutcome, ...]] = (
+    *(one for one in EFFECT_OUTCOMES if isinstance(one, ProviderState)),
     NotFound("there is none"),
     CONCLUSIVE_NOT_FOUND,
     LookupFailed("the provider is down"),
     LookupUnsupported(),
 )
+# What happens to a job of each status, and what it can bring. None is the end of a lease.
+OUTCOMES_BY_STATUS: Final[Mapping[Status, tuple[EffectOutcome | LookupOutcome | None, ...]]] = {
+    Status.STARTED: (*EFFECT_OUTCOMES, None),
+    Status.UNKNOWN: LOOKUP_OUTCOMES,
+}
 
-_Outcome = TypeVar("_Outcome", bound=EffectOutcome)
+_Outcome = TypeVar("_Outcome", bound=EffectOutcome | LookupOutcome)
+
+
+def decide_any(
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: EffectOutcome | LookupOutcome | None,
+    *,
+    now: datetime,
+    key_scope: str = "",
+    jitter: float = 0.0,
+) -> Decision:
+    """The decision by the job's status: an owner has an effect's outcome, a sweep a lookup's."""
+    if outcome is None:
+        return on_lease_expired(job, policy, now=now, jitter=jitter)
+    if job.status is Status.STARTED:
+        assert isinstance(outcome, EffectOutcome)
+        return decide_effect(job, policy, outcome, now=now, jitter=jitter)
+    assert isinstance(outcome, LookupOutcome)
+    return decide_lookup(job, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
 
 
 @dataclass(frozen=True)
@@ -61,7 +88,7 @@ class DecisionCase:
     """One situation. `after` is the job after the decision."""
 
     status: Status
-    outcome: EffectOutcome
+    outcome: EffectOutcome | LookupOutcome | None
     safety: RetrySafety
     inside_window: bool
     same_scope: bool
@@ -92,7 +119,7 @@ class DecisionCase:
     def decision(self) -> Decision:
         policy = RetryPolicy(safety=self.safety, profile=PROFILE, limits=STOP)
         scope = "live" if self.same_scope else "test"
-        return decide(self.job, policy, self.outcome, now=NOW, key_scope=scope)
+        return decide_any(self.job, policy, self.outcome, now=NOW, key_scope=scope)
 
     @cached_property
     def after(self) -> JobRow:
@@ -105,7 +132,7 @@ def _grid() -> tuple[DecisionCase, ...]:
     return tuple(
         DecisionCase(status, outcome, safety, *yes)
         for status in (Status.STARTED, Status.UNKNOWN)
-        for outcome in EFFECT_OUTCOMES
+        for outcome in OUTCOMES_BY_STATUS[status]
         for safety in RetrySafety
         for yes in itertools.product((True, False), repeat=questions)
     )

@@ -8,7 +8,7 @@ from oncely.contracts.contract import Contract
 from oncely.contracts.description import Description
 from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
-from oncely.core.effect_outcomes import EffectOutcome, Prepared, Succeeded
+from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, Prepared, Succeeded
 from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
 from oncely.core.keys import JobKey, job_key
 from oncely.core.profiles import RetrySafety
@@ -38,7 +38,7 @@ class Errand(Contract[ErrandMessage, str]):
     checks: Callable[[], PrecheckResult[str]]
     prepares: Callable[[], Prepared | EffectOutcome | None]
     acts: Callable[[EffectCall[str]], EffectOutcome]
-    asks: Callable[[EffectCall[str]], EffectOutcome]
+    asks: Callable[[EffectCall[str]], LookupOutcome]
 
     @classmethod
     def key(cls, message: ErrandMessage) -> JobKey:
@@ -53,7 +53,7 @@ class Errand(Contract[ErrandMessage, str]):
     def execute(self, call: EffectCall[str]) -> EffectOutcome:
         return self.acts(call)
 
-    def lookup(self, call: EffectCall[str]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
         return self.asks(call)
 
 

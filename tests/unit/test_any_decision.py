@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.core.claims import apply_claim
-from oncely.core.decide import decide, guard_before_effect
+from oncely.core.decide import guard_before_effect
 from oncely.core.decisions import absence_conclusive_at
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
     InProgress,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     NotSent,
@@ -24,7 +26,13 @@ from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from tests.unit.decision_grid import EFFECT_OUTCOMES, FRAUD
+from tests.unit.decision_grid import (
+    EFFECT_OUTCOMES,
+    FRAUD,
+    LOOKUP_OUTCOMES,
+    OUTCOMES_BY_STATUS,
+    decide_any,
+)
 from tests.unit.samples import NOW, make_claim, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)
@@ -69,9 +77,12 @@ ROWS = st.builds(
     provider_ref=st.sampled_from([None, "pi_0"]),
 )
 JITTERS = st.floats(0, 1, exclude_max=True)
-# Most sequences of outcomes end at once; these do not.
-UNENDING = st.sampled_from(
-    [one for one in EFFECT_OUTCOMES if not isinstance(one, Succeeded | Declined | Anomalous)]
+# What follows a claim, and what a lookup then brings. Most sequences of outcomes end at once;
+# these do not.
+_ENDS: Final = Succeeded | Declined | Anomalous
+UNENDING = st.tuples(
+    st.sampled_from([one for one in (*EFFECT_OUTCOMES, None) if not isinstance(one, _ENDS)]),
+    st.sampled_from([one for one in LOOKUP_OUTCOMES if not isinstance(one, _ENDS)]),
 )
 
 
@@ -79,7 +90,7 @@ UNENDING = st.sampled_from(
 class GeneratedCase:
     job: JobRow
     policy: RetryPolicy
-    outcome: EffectOutcome
+    outcome: EffectOutcome | LookupOutcome | None
     decision: Decision
 
     @property
@@ -89,12 +100,13 @@ class GeneratedCase:
 
 @st.composite
 def situations(draw: st.DrawFn) -> list[GeneratedCase]:
-    """One row under one policy, with every effect outcome."""
+    """One row under one policy, with everything that may happen to it."""
     job, terms, jitter = draw(ROWS), draw(TERMS), draw(JITTERS)
+    outcomes = OUTCOMES_BY_STATUS[job.status]
     made = (
-        decide(job, terms, one, now=NOW, key_scope="live", jitter=jitter) for one in EFFECT_OUTCOMES
+        decide_any(job, terms, one, now=NOW, key_scope="live", jitter=jitter) for one in outcomes
     )
-    return [GeneratedCase(job, terms, *one) for one in zip(EFFECT_OUTCOMES, made, strict=True)]
+    return [GeneratedCase(job, terms, *one) for one in zip(outcomes, made, strict=True)]
 
 
 @given(cases=situations())
@@ -162,10 +174,12 @@ def test_decision_never_loses_known_values(cases: list[GeneratedCase]) -> None:
 
 @given(terms=TERMS, outcomes=st.lists(UNENDING, max_size=40), jitter=JITTERS)
 def test_job_never_exceeds_attempt_limit(
-    terms: RetryPolicy, outcomes: list[EffectOutcome], jitter: float
+    terms: RetryPolicy,
+    outcomes: list[tuple[EffectOutcome | None, LookupOutcome]],
+    jitter: float,
 ) -> None:
     now, acted, row = NOW, 0, None
-    for number, outcome in enumerate(outcomes):
+    for number, (effect, lookup) in enumerate(outcomes):
         if row is None or row.status is Status.READY:
             lease_until = now + timedelta(seconds=60)
             claim = make_claim(owner=f"owner-{number}", now=now, lease_until=lease_until)
@@ -176,10 +190,11 @@ def test_job_never_exceeds_attempt_limit(
                 row = refusal.apply_to(row, now=now, actor="worker")
                 assert row.status is Status.NEEDS_REVIEW
                 break
-            acted += not isinstance(outcome, NotSent | InProgress)
+            acted += not isinstance(effect, NotSent | InProgress)
         if row.status not in {Status.STARTED, Status.UNKNOWN}:
             break
-        decision = decide(row, terms, outcome, now=now, key_scope="live", jitter=jitter)
+        outcome = effect if row.status is Status.STARTED else lookup
+        decision = decide_any(row, terms, outcome, now=now, key_scope="live", jitter=jitter)
         after = decision.apply_to(row, now=now, actor="worker")
         assert after.version == row.version + 1
         row, now = after, max(now, after.due_at or now) + timedelta(seconds=1)

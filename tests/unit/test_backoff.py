@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.decide import decide
 from oncely.core.decisions import backoff, pending_delay, retry_delay
 from oncely.core.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryLimits
+from tests.unit.decision_grid import decide_any
 from tests.unit.samples import NOW, TERMS, make_job
 
 FIRST = timedelta(seconds=15)
@@ -55,13 +55,13 @@ def test_five_timeouts_take_an_hour() -> None:
 def test_jobs_of_same_outage_retry_with_jitter() -> None:
     job = make_job(status=Status.UNKNOWN, unreachable=2)
     for jitter, seconds in ((0.0, 60), (0.8, 72)):
-        decision = decide(job, TERMS, LookupFailed("down"), now=NOW, jitter=jitter)
+        decision = decide_any(job, TERMS, LookupFailed("down"), now=NOW, jitter=jitter)
         assert decision.changes["due_at"] == NOW + timedelta(seconds=seconds)
 
 
 def test_not_sent_effect_retries_with_growing_backoff() -> None:
     jobs = [make_job(unreachable=times) for times in range(8)]
-    times = [decide(job, TERMS, NotSent("refused"), now=NOW).run_at or NOW for job in jobs]
+    times = [decide_any(job, TERMS, NotSent("refused"), now=NOW).run_at or NOW for job in jobs]
     assert times == sorted(times)
     assert (times[0], times[-1]) == (NOW + FIRST, NOW + MAX_DELAY)
 
@@ -78,7 +78,7 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
     ],
 )
 def test_job_is_due_after_fixed_time(status: Status, outcome: EffectOutcome, minutes: int) -> None:
-    decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
+    decision = decide_any(make_job(status=status), TERMS, outcome, now=NOW)
     assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)
 
 

@@ -9,8 +9,8 @@ import pytest
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
-    EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     Pending,
@@ -288,7 +288,7 @@ def test_reopen_with_unknown_reference_is_refused() -> None:
     assert isinstance(repair_job(world, Repair.REOPEN), NotAllowed)
 
 
-def errand_world(outcome: EffectOutcome, safety: RetrySafety = RetrySafety.LOOKUP) -> InMemoryStack:
+def errand_world(outcome: LookupOutcome, safety: RetrySafety = RetrySafety.LOOKUP) -> InMemoryStack:
     world = InMemoryStack(contracts=(errand_type(safety, asks=lambda _: outcome),))
     named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.to_dict()}
     world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=None))
@@ -317,7 +317,7 @@ def mark_errand(world: InMemoryStack, repair: Repair) -> object:
     ],
 )
 def test_answer_decides_what_can_be_marked(
-    outcome: EffectOutcome, finished: type, failed: type
+    outcome: LookupOutcome, finished: type, failed: type
 ) -> None:
     assert isinstance(mark_errand(errand_world(outcome), Repair.MARK_FINISHED), finished)
     assert isinstance(mark_errand(errand_world(outcome), Repair.MARK_FAILED), failed)

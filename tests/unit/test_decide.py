@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from oncely.core.claims import apply_claim
-from oncely.core.decide import decide
+from oncely.core.decide import on_lease_expired
 from oncely.core.decisions import (
     MAX_BACKOFF,
     MESSAGE_GRACE,
@@ -17,8 +17,8 @@ from oncely.core.decisions import (
 from oncely.core.effect_outcomes import (
     Ambiguous,
     EffectOutcome,
-    LeaseExpired,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     NotSent,
@@ -27,7 +27,7 @@ from oncely.core.effect_outcomes import (
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
-from tests.unit.decision_grid import EFFECT_OUTCOMES, decision_cases
+from tests.unit.decision_grid import EFFECT_OUTCOMES, decide_any, decision_cases
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -45,11 +45,11 @@ def test_timeouts_before_escalation_span_at_least_one_hour(safety: RetrySafety) 
     terms = replace(TERMS, safety=safety)
     job, timeouts = _claim(None, NOW), [NOW]
     while True:
-        decision = decide(job, terms, Ambiguous("timeout"), now=timeouts[-1])
+        decision = decide_any(job, terms, Ambiguous("timeout"), now=timeouts[-1])
         job = decision.apply_to(job, now=timeouts[-1], actor="worker")
         if safety is RetrySafety.KEYED:
             looked_up = absence_conclusive_at(job, terms)
-            decision = decide(job, terms, NotFound("none"), now=looked_up, key_scope="live")
+            decision = decide_any(job, terms, NotFound("none"), now=looked_up, key_scope="live")
             job = decision.apply_to(job, now=looked_up, actor="reconciler")
         if decision.run_at is None:
             break
@@ -64,15 +64,15 @@ def test_timeouts_before_escalation_span_at_least_one_hour(safety: RetrySafety) 
 @pytest.mark.parametrize(
     ("outcome", "at", "counts_from"),
     [
-        pytest.param(LeaseExpired(), NOW + 5 * MINUTE, NOW + MINUTE, id="lease expiry"),
+        pytest.param(None, NOW + 5 * MINUTE, NOW + MINUTE, id="lease expiry"),
         pytest.param(Ambiguous("timeout"), NOW, NOW, id="timeout"),
     ],
 )
 def test_absence_counts_from_end_of_last_run(
-    outcome: EffectOutcome, at: datetime, counts_from: datetime
+    outcome: EffectOutcome | None, at: datetime, counts_from: datetime
 ) -> None:
     job = make_job(lease_until=NOW + MINUTE)
-    after = decide(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
+    after = decide_any(job, TERMS, outcome, now=at).apply_to(job, now=at, actor="worker")
     assert absence_conclusive_at(after, TERMS) == counts_from + SECONDS_40
 
 
@@ -80,10 +80,12 @@ def test_early_lookup_does_not_delay_when_absence_counts() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW)
     early = NOW + SECONDS_40 - TICK
 
-    after = decide(job, TERMS, NotFound("none"), now=early).apply_to(job, now=early, actor="test")
+    after = decide_any(job, TERMS, NotFound("none"), now=early).apply_to(
+        job, now=early, actor="test"
+    )
 
     assert after.due_at == NOW + SECONDS_40
-    counted = decide(after, TERMS, NotFound("none"), now=after.due_at, key_scope="live")
+    counted = decide_any(after, TERMS, NotFound("none"), now=after.due_at, key_scope="live")
     assert counted.event is Event.REQUEUE
 
 
@@ -95,14 +97,14 @@ def test_absence_counts_after_request_timeout_without_lag() -> None:
 @pytest.mark.parametrize(("timeouts", "run_in", "due_in"), [(0, 0, 15), (1, 0, 15), (2, 9, 9)])
 def test_absent_effect_waits_by_count_of_timeouts(timeouts: int, run_in: int, due_in: int) -> None:
     job = make_job(status=Status.UNKNOWN, timeouts=timeouts)
-    decision = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
+    decision = decide_any(job, TERMS, NotFound("none", conclusive=True), now=NOW)
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW + run_in * MINUTE)
     assert decision.changes["due_at"] == NOW + due_in * MINUTE
 
 
 def test_unknown_job_is_resent_with_same_key_within_window() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
-    decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="live")
+    decision = decide_any(job, TERMS, LookupUnsupported(), now=NOW, key_scope="live")
     assert (decision.event, decision.run_at) == (Event.REQUEUE, NOW)
     assert decision.apply_to(job, now=NOW, actor="reconciler").key_number == job.key_number
 
@@ -120,7 +122,7 @@ def test_long_wait_is_resent_by_row_and_short_one_by_message(
     *, retry_after: timedelta, jitter: float, by_row: bool, run_in: timedelta, due_in: timedelta
 ) -> None:
     limited = NotSent("rate limited", retry_after=retry_after)
-    decision = decide(make_job(), TERMS, limited, now=NOW, jitter=jitter)
+    decision = decide_any(make_job(), TERMS, limited, now=NOW, jitter=jitter)
     assert (decision.run_at, decision.resend_when_due) == (NOW + run_in, by_row)
     assert decision.changes["due_at"] == NOW + due_in
 
@@ -133,21 +135,21 @@ def test_long_wait_is_resent_by_row_and_short_one_by_message(
     ],
 )
 def test_open_outcome_is_looked_up_later(
-    status: Status, outcome: EffectOutcome, event: Event, due_in: timedelta
+    status: Status, outcome: EffectOutcome | LookupOutcome, event: Event, due_in: timedelta
 ) -> None:
-    decision = decide(make_job(status=status), TERMS, outcome, now=NOW)
+    decision = decide_any(make_job(status=status), TERMS, outcome, now=NOW)
     assert (decision.event, decision.changes["due_at"]) == (event, NOW + due_in)
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN])
 def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
     day = timedelta(hours=24)
-    outcome: EffectOutcome = NotSent("limit", retry_after=day)
+    outcome: EffectOutcome | LookupOutcome = NotSent("limit", retry_after=day)
     if status is Status.UNKNOWN:
         outcome = LookupFailed("limit", retry_after=day)
     job = make_job(status=status, created_at=NOW - timedelta(hours=23))
 
-    waited = decide(job, TERMS, outcome, now=NOW).apply_to(job, now=NOW, actor="test")
+    waited = decide_any(job, TERMS, outcome, now=NOW).apply_to(job, now=NOW, actor="test")
 
     assert waited.due_at is not None
     assert waited.past_max_age(TERMS.limits.max_age, NOW + day) is None
@@ -156,7 +158,9 @@ def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
 
 def test_own_backoff_counts_as_age() -> None:
     job = make_job(created_at=NOW - timedelta(hours=23))
-    waited = decide(job, TERMS, NotSent("refused"), now=NOW).apply_to(job, now=NOW, actor="test")
+    waited = decide_any(job, TERMS, NotSent("refused"), now=NOW).apply_to(
+        job, now=NOW, actor="test"
+    )
     assert waited.age_starts_at(NOW) == job.age_starts_at(NOW)
 
 
@@ -168,14 +172,14 @@ def test_unknown_job_escalates_without_known_key_window(gone: str) -> None:
     else:
         job = replace(job, first_sent_at=None)
 
-    decision = decide(job, terms, LookupUnsupported(), now=NOW, key_scope="live")
+    decision = decide_any(job, terms, LookupUnsupported(), now=NOW, key_scope="live")
 
     assert decision.event is Event.ESCALATE
 
 
 def test_escalation_reason_includes_last_error() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40, last_error="read timeout")
-    decision = decide(job, TERMS, LookupUnsupported(), now=NOW, key_scope="another account")
+    decision = decide_any(job, TERMS, LookupUnsupported(), now=NOW, key_scope="another account")
     assert "it may have happened: read timeout" in decision.reason
 
 
@@ -187,14 +191,14 @@ def test_escalation_reason_keeps_error_across_lookups() -> None:
         (LookupUnsupported(), NOW + TICK),
         (LookupUnsupported(), NOW + timedelta(hours=1)),
     ):
-        job = decide(job, terms, outcome, now=at).apply_to(job, now=at, actor="anyone")
+        job = decide_any(job, terms, outcome, now=at).apply_to(job, now=at, actor="anyone")
 
     assert job.status is Status.NEEDS_REVIEW
     assert "the mail server hung up" in job.evidence[-1].reason
 
 
 NATURAL = replace(TERMS, safety=RetrySafety.NATURAL)
-DONE = decide(make_job(), NATURAL, EFFECT_OUTCOMES[0], now=NOW)
+DONE = decide_any(make_job(), NATURAL, EFFECT_OUTCOMES[0], now=NOW)
 
 
 def test_natural_effect_never_becomes_unknown() -> None:
@@ -202,21 +206,14 @@ def test_natural_effect_never_becomes_unknown() -> None:
         assert case.after.status is not Status.UNKNOWN, case
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [LeaseExpired(), NotFound("none"), LookupUnsupported(), LookupFailed("down")],
-    ids=repr,
-)
-def test_natural_effect_retries_at_once_without_known_outcome(
-    answer: LeaseExpired | NotFound | LookupUnsupported | LookupFailed,
-) -> None:
-    decision = decide(make_job(), NATURAL, answer, now=NOW)
+def test_natural_effect_retries_at_once_when_lease_expires() -> None:
+    decision = on_lease_expired(make_job(), NATURAL, now=NOW)
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW)
     assert decision.apply_to(make_job(), now=NOW, actor="worker").timeouts == 0
 
 
 def test_natural_effect_retries_later_when_in_progress() -> None:
-    decision = decide(make_job(), NATURAL, Pending("still importing"), now=NOW)
+    decision = decide_any(make_job(), NATURAL, Pending("still importing"), now=NOW)
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW + PENDING_RECHECK_INTERVAL)
 
 
@@ -224,7 +221,9 @@ def test_natural_effect_retries_later_when_in_progress() -> None:
     ("before", "event"), [(0, Event.RELEASE), (3, Event.RELEASE), (4, Event.ESCALATE)]
 )
 def test_natural_effect_escalates_after_too_many_timeouts(before: int, event: Event) -> None:
-    assert decide(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW).event is event
+    assert (
+        decide_any(make_job(timeouts=before), NATURAL, Ambiguous("timeout"), now=NOW).event is event
+    )
 
 
 @pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])
@@ -244,5 +243,5 @@ def test_unknown_natural_effect_retries_when_rows_conflict() -> None:
 
 def test_unknown_natural_effect_retries_under_any_key_scope() -> None:
     job = make_job(status=Status.UNKNOWN, lease_until=NOW - timedelta(hours=1), key_scope="other")
-    decision = decide(job, NATURAL, LookupUnsupported(), now=NOW, key_scope="live")
+    decision = decide_any(job, NATURAL, LookupUnsupported(), now=NOW, key_scope="live")
     assert (decision.event, decision.reason) == (Event.REQUEUE, "safe to run again")

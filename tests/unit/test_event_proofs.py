@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from oncely.core.decide import decide
+from oncely.core.decide import decide_effect
 from oncely.core.effect_outcomes import Anomalous
 from oncely.core.erasure import holds_only_proof, request_erasure
 from oncely.core.errors import UnavailableError
@@ -201,7 +201,7 @@ def test_sweep_that_has_not_seen_the_event_asks_no_operator(unanswered: InMemory
 
 def test_odd_answer_is_looked_up_when_an_event_proves_the_effect() -> None:
     job = make_job(fence=1, provider_events=(record(),))
-    decision = decide(job, ReceiptSend.policy, Anomalous("an odd answer"), now=NOW)
+    decision = decide_effect(job, ReceiptSend.policy, Anomalous("an odd answer"), now=NOW)
     assert (decision.event, decision.alert) == (Event.MARK_UNKNOWN, False)
     assert decision.changes["due_at"] == NOW
     assert "an odd answer" in decision.reason

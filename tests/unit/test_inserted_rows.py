@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 
 from oncely.core.cancellation import cancel, cancelled_job
-from oncely.core.decide import decide
 from oncely.core.decisions import escalate, on_forged_row, on_not_there_yet
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.erasure import erase_if_complete, request_erasure
@@ -37,6 +36,7 @@ from tests.support.outcomes import (
     waits_for_rows,
 )
 from tests.support.scheduled_charge import ScheduledCharge
+from tests.unit.decision_grid import decide_any
 from tests.unit.samples import NOW, TERMS
 
 KEY: Final = JobKey("payment.charge:order_18452")
@@ -336,7 +336,7 @@ def rows_of_ours() -> dict[str, JobRow]:
     restored = restore_row(None, line, deployment="d1", now=now)
     assert restored is not None
     marked = resolve_manually(review, Repair.MARK_FINISHED, reason="seen", reference=None)
-    confirmed = decide(restored, TERMS, Succeeded("found", "pi_1", {}), now=now)
+    confirmed = decide_any(restored, TERMS, Succeeded("found", "pi_1", {}), now=now)
     absent = cancelled_job(
         KEY, "payment.charge", now=now, actor="a", reason="twice", retention=timedelta(days=1)
     )

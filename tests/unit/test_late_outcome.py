@@ -8,8 +8,8 @@ from oncely.core.decisions import on_late_outcome, on_lookup_of_ended
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
-    EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     NotFound,
     StillOpen,
     Succeeded,
@@ -66,7 +66,7 @@ def test_late_outcome_changes_status_only_by_contradiction(
     ids=["absent", "refunded", "disputed", "other mode", "no answer"],
 )
 def test_lookup_without_a_definite_outcome_never_contradicts_an_end(
-    outcome: EffectOutcome, status: Status
+    outcome: LookupOutcome, status: Status
 ) -> None:
     row = make_job(status=status, provider_ref="pi_1")
 

@@ -1,12 +1,15 @@
 """Looking up an effect: every error is an outcome, and nothing is changed."""
 
+from typing import Any
+
 import pytest
 
 from oncely.core.effect_outcomes import (
     Anomalous,
-    EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     NotFound,
+    NotSent,
     Succeeded,
 )
 from oncely.core.job_type import (
@@ -70,10 +73,18 @@ def test_lookup_always_returns_outcome(contract: Errand, expected: LookupResult)
     assert lookup_effect(ROW, contract, MESSAGE, TABLE) == expected
 
 
+def test_answer_that_no_lookup_can_give_is_a_failed_lookup() -> None:
+    """Authors need not check types. Without an outcome, the job would never reach its limits."""
+    answer: Any = NotSent("refused")
+    outcome = lookup_effect(ROW, make_errand(asks=lambda _: answer), MESSAGE, TABLE).outcome
+    reason = "the lookup failed with TypeError: a lookup cannot answer NotSent"
+    assert outcome == LookupFailed(reason)
+
+
 def test_lookup_gets_row_facts_and_key_length() -> None:
     asked: list[tuple[object, ...]] = []
 
-    def asks(call: EffectCall[str]) -> EffectOutcome:
+    def asks(call: EffectCall[str]) -> LookupOutcome:
         asked.append((call.job, call.facts, call.max_key_length))
         return NotFound("none")
 

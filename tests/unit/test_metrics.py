@@ -2,12 +2,10 @@
 
 from datetime import timedelta
 
-from oncely.core.decide import decide
 from oncely.core.decisions import save_progress
 from oncely.core.effect_outcomes import (
     Ambiguous,
     InProgress,
-    LeaseExpired,
     LookupFailed,
     NotFound,
     NotSent,
@@ -15,7 +13,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
-from tests.unit.decision_grid import cases_with_outcome, decision_cases
+from tests.unit.decision_grid import cases_with_outcome, decide_any, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 
 
@@ -39,9 +37,9 @@ def test_pending_effect_has_a_limit_of_its_own() -> None:
 def test_outage_is_counted_apart_until_provider_responds() -> None:
     job = make_job(status=Status.UNKNOWN, unreachable=3)
 
-    down = decide(job, TERMS, LookupFailed("down"), now=NOW)
-    back = decide(job, TERMS, Pending("not yet"), now=NOW)
-    absent = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
+    down = decide_any(job, TERMS, LookupFailed("down"), now=NOW)
+    back = decide_any(job, TERMS, Pending("not yet"), now=NOW)
+    absent = decide_any(job, TERMS, NotFound("none", conclusive=True), now=NOW)
 
     assert down.changes["unreachable"] == 4
     assert back.changes["unreachable"] == 0
@@ -71,9 +69,9 @@ def test_no_other_outcome_returns_attempt() -> None:
 
 def test_timeout_is_counted_and_crash_is_not() -> None:
     for case in decision_cases(Status.STARTED):
-        lost = isinstance(case.outcome, Ambiguous | LookupFailed | LeaseExpired)
+        lost = case.outcome is None or isinstance(case.outcome, Ambiguous)
         if lost and case.safety is not RetrySafety.NATURAL:
-            counted = not isinstance(case.outcome, LeaseExpired)
+            counted = case.outcome is not None
             assert case.decision.event is Event.MARK_UNKNOWN, case
             assert case.after.timeouts == case.job.timeouts + counted, case
 
@@ -82,8 +80,8 @@ def test_unsent_effect_clears_only_its_own_send() -> None:
     first = make_job(claimed_at=NOW, first_sent_at=NOW)
     second = make_job(claimed_at=NOW, first_sent_at=NOW - timedelta(hours=1))
 
-    cleared = decide(first, TERMS, NotSent("refused"), now=NOW).changes
-    kept = decide(second, TERMS, NotSent("refused"), now=NOW).changes
+    cleared = decide_any(first, TERMS, NotSent("refused"), now=NOW).changes
+    kept = decide_any(second, TERMS, NotSent("refused"), now=NOW).changes
 
     assert (cleared["first_sent_at"], cleared["key_scope"]) == (None, None)
     assert not {"first_sent_at", "key_scope"} & kept.keys()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from oncely.contracts.contract import AnyContract
-from oncely.core.effect_outcomes import EffectOutcome, NotFound, Prepared
+from oncely.core.effect_outcomes import LookupOutcome, NotFound, Prepared
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
@@ -60,7 +60,7 @@ class KeylessPayments(StripeAccount):
         super().__init__()
         self.model.honors_idempotency_keys = False
 
-    def find(self, payment: Payment) -> Prepared | EffectOutcome:
+    def find(self, payment: Payment) -> Prepared | LookupOutcome:
         found = self.client.find(payment)
         return replace(found, conclusive=False) if isinstance(found, NotFound) else found
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decide import decide
 from oncely.core.decisions import on_late_outcome
 from oncely.core.effect_outcomes import Declined, Succeeded
 from oncely.core.ended_jobs import (
@@ -21,11 +20,12 @@ from oncely.core.ended_jobs import (
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
+from tests.unit.decision_grid import decide_any
 from tests.unit.errand_contract import Errand
 from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 
 STARTED = make_job()
-FINISHED = decide(STARTED, TERMS, Succeeded("charged", "pi_1"), now=NOW).apply_to(
+FINISHED = decide_any(STARTED, TERMS, Succeeded("charged", "pi_1"), now=NOW).apply_to(
     STARTED, now=NOW, actor="worker"
 )
 DAYS_400 = timedelta(days=400)

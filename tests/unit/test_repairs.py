@@ -10,7 +10,7 @@ from oncely.core.decisions import MESSAGE_GRACE, absence_conclusive_at
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
-    EffectOutcome,
+    LookupOutcome,
     NotFound,
     Pending,
     Succeeded,
@@ -174,7 +174,7 @@ def test_row_that_is_own_proof_keeps_its_key() -> None:
     "lookup",
     [Succeeded("charged"), Declined("declined", code="x"), Anomalous("refunded"), Pending("wait")],
 )
-def test_other_effect_outcomes_do_not_reopen_job(lookup: EffectOutcome) -> None:
+def test_other_effect_outcomes_do_not_reopen_job(lookup: LookupOutcome) -> None:
     why = reopen(REVIEW, TERMS, reason="looked", lookup=lookup, looked_up_at=LATER)
     assert isinstance(why, str)
     assert lookup.reason in why

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.core.decide import decide
 from oncely.core.effect_outcomes import Pending
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
+from tests.unit.decision_grid import decide_any
 from tests.unit.samples import NOW, TERMS, TICK, make_job
 
 KEY = "payment.charge:order_18452"
@@ -132,8 +132,8 @@ def test_undecided_payment_needs_review_after_the_limit_of_its_method(
     pending = Pending("at the bank", may_take)
     job = make_job(status=Status.UNKNOWN, created_at=NOW - limit, since=NOW - limit + TICK)
 
-    in_time = decide(job, TERMS, pending, now=NOW)
-    too_late = decide(job, TERMS, pending, now=NOW + TICK)
+    in_time = decide_any(job, TERMS, pending, now=NOW)
+    too_late = decide_any(job, TERMS, pending, now=NOW + TICK)
 
     assert in_time.event is Event.RECHECK
     assert too_late.event is Event.ESCALATE

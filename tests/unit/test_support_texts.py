@@ -18,7 +18,6 @@ from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
-    LookupFailed,
     NotSent,
 )
 from oncely.core.errors import OncelyError, UnreadableRowError
@@ -207,7 +206,7 @@ def test_failed_lookup_of_business_rows_names_no_resource(
     assert_clean(texts_for_support(world, job))
 
 
-@pytest.mark.parametrize("kind", [Ambiguous, Anomalous, Declined, LookupFailed, NotSent])
+@pytest.mark.parametrize("kind", [Ambiguous, Anomalous, Declined, NotSent])
 def test_answer_of_provider_names_no_resource(kind: type[Any], world: InMemoryStack) -> None:
     code = {"code": "denied"} if kind is Declined else {}
     outcome: Any = kind(f"HTTP 403 AccessDenied: {LEAKS['denied']}", **code)

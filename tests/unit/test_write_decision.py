@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,6 @@ from oncely.alerts.budget import Alert, Notifier
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.core.decide import decide
 from oncely.core.decisions import SWEEP_HOLD, recheck_at
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -33,6 +31,7 @@ from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore
+from tests.unit.decision_grid import decide_any
 from tests.unit.samples import KEY, NOW, TERMS, make_job
 
 CHARGED = Succeeded("charged as ch_1", "pi_1", {"charge_id": "ch_1"})
@@ -95,7 +94,7 @@ class DecisionHarness:
         writes = () if local is None else (local,)
         return writer.write(
             self.job,
-            partial(decide, policy=TERMS, outcome=answer, now=NOW),
+            lambda row: decide_any(row, TERMS, answer, now=NOW),
             contract=CONTRACT,
             outcome=answer,
             business_writes=lambda _event, _after: writes,

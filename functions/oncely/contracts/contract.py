@@ -15,8 +15,8 @@ from oncely.contracts.message import Message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import (
     Anomalous,
-    EffectOutcome,
     Json,
+    LookupOutcome,
     Succeeded,
 )
 from oncely.core.erasure import DataOwner
@@ -120,7 +120,7 @@ class Contract(JobType[M, F]):
         return cls.key(message)
 
     @classmethod
-    def references(cls, outcome: EffectOutcome) -> frozenset[str]:
+    def references(cls, outcome: LookupOutcome) -> frozenset[str]:
         """Return the ids that an operator may enter for this effect, such as a charge id."""
         ref = outcome.ref if isinstance(outcome, Succeeded | Anomalous) else None
         return frozenset(() if ref is None else (ref,))

@@ -33,10 +33,9 @@ from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
-    IndefiniteOutcome,
     InProgress,
-    LeaseExpired,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     NotSent,
@@ -47,7 +46,6 @@ from oncely.core.effect_outcomes import (
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.core.text import single_line
 
 _UNANSWERED: Final = "but an earlier request had no answer, and its key is no longer safe"
 
@@ -97,61 +95,28 @@ def escalate_if_other_deployment(
     return escalate("its row belongs to another deployment, which may run it as well")
 
 
-def decide(
-    job: JobRow,
-    policy: RetryPolicy,
-    outcome: EffectOutcome,
-    *,
-    now: datetime,
-    key_scope: str = "",
-    jitter: float = 0.0,
+def decide_effect(
+    job: JobRow, policy: RetryPolicy, outcome: EffectOutcome, *, now: datetime, jitter: float = 0.0
 ) -> Decision:
-    """The decision for a job whose effect was attempted or looked up.
+    """The decision of the owner, whose effect was performed or attempted.
 
     `jitter` is drawn by the caller from [0, 1), so that many jobs do not retry at once.
     """
-    decision = _decide(job, policy, outcome, now, key_scope, jitter)
-    if decision.event is Event.ESCALATE and job.proofs and job.allows(Event.MARK_UNKNOWN):
+    decision = _after_effect(job, policy, outcome, now, jitter)
+    if decision.event is Event.ESCALATE and job.proofs:
         # An event came after the claim: the lookup reads it, and may not need an operator.
         return mark_unknown(decision.reason, now, due_at=now)
     return decision
 
 
-def _decide(  # noqa: PLR0917  # every one of them decides
-    job: JobRow,
-    policy: RetryPolicy,
-    outcome: EffectOutcome,
-    now: datetime,
-    key_scope: str,
-    jitter: float,
-) -> Decision:
-    match outcome:
-        case Succeeded():
-            return _finish(job, outcome)
-        case Declined(code=code) if code in policy.limits.review_codes:
-            return escalate(outcome.reason, result=outcome.result or None)
-        case Declined():
-            return fail(job, outcome)
-        case StillOpen() if job.allows(Event.RELEASE):
-            return close_later(job, outcome, now, jitter)
-        case StillOpen():
-            return hand_over_to_close(job, policy, outcome, now)
-        case Anomalous():
-            return escalate(
-                outcome.reason,
-                provider_ref=outcome.ref or job.provider_ref,
-                result=outcome.result or None,
-            )
-        case indefinite if job.allows(Event.RELEASE):
-            return _after_effect(job, policy, indefinite, now, jitter)
-        case indefinite:
-            return _after_lookup(job, policy, indefinite, now, key_scope, jitter)
-
-
 def _after_effect(
-    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+    job: JobRow, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
 ) -> Decision:
     match outcome:
+        case Succeeded() | Declined() | Anomalous():
+            return _on_definite(job, policy, outcome)
+        case StillOpen():
+            return close_later(job, outcome, now, jitter)
         case NotSent():
             return _release_unsent(job, outcome, now, jitter)
         case InProgress():
@@ -162,56 +127,101 @@ def _after_effect(
             delay = PENDING_RECHECK_INTERVAL
             pause = add_paused_seconds(job, delay)
             return mark_unknown(outcome.reason, now, due_at=now + delay, **pause)
-        case uncertain if policy.safety is RetrySafety.NATURAL:
-            return _retry_natural(job, policy, uncertain, now, jitter)
-        case LeaseExpired():
-            # Keep the lease: the owner may have sent until its end.
-            return Decision(
-                event=Event.MARK_UNKNOWN,
-                reason=outcome.reason,
-                changes={"due_at": now, "last_error": single_line(outcome.reason)},
-            )
-        case Ambiguous(replayed=True):
-            changes = {"timeouts": job.timeouts + 1, "key_answered": True}
-            return mark_unknown(outcome.reason, now, due_at=now, **changes)
-        case Ambiguous() | NotFound() | LookupFailed() | LookupUnsupported():
-            return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)
+        case Ambiguous() if policy.safety is RetrySafety.NATURAL:
+            return _retry_natural(policy, outcome.reason, job.timeouts + 1, now, jitter)
+        case Ambiguous(replayed=replayed):
+            answered = {"key_answered": True} if replayed else {}
+            timeouts = job.timeouts + 1
+            return mark_unknown(outcome.reason, now, due_at=now, timeouts=timeouts, **answered)
         case unreachable:
             assert_never(unreachable)
 
 
-def _after_lookup(  # noqa: PLR0917  # every one of them decides
+def on_lease_expired(
+    job: JobRow, policy: RetryPolicy, *, now: datetime, jitter: float = 0.0
+) -> Decision:
+    """The decision about a job whose owner is certainly gone, and recorded nothing."""
+    reason = "the lease expired before the worker recorded an outcome"
+    if policy.safety is RetrySafety.NATURAL:
+        return _retry_natural(policy, reason, job.timeouts, now, jitter)
+    # Keep the lease: the owner may have sent until its end.
+    changes = {"due_at": now, "last_error": reason}
+    return Decision(event=Event.MARK_UNKNOWN, reason=reason, changes=changes)
+
+
+def decide_lookup(
     job: JobRow,
     policy: RetryPolicy,
-    outcome: IndefiniteOutcome,
+    outcome: LookupOutcome,
+    *,
     now: datetime,
-    key_scope: str,
-    jitter: float,
+    key_scope: str = "",
+    jitter: float = 0.0,
 ) -> Decision:
+    """The decision for a job whose outcome was not known, and was looked up."""
     match outcome:
-        case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
-            safe = _can_resend(job, policy, key_scope=key_scope, now=now)
-            if keeps_key(job, policy, outcome) and not safe:
-                return escalate(f"{outcome.reason}; {_UNANSWERED}")
-            key = next_key(job, policy, outcome)
-            return _requeue_within_limits(job, policy, outcome.reason, now, jitter, **key)
+        case Succeeded() | Declined() | Anomalous():
+            return _on_definite(job, policy, outcome)
+        case StillOpen():
+            return hand_over_to_close(job, policy, outcome, now)
         case NotFound():
-            return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
+            return _on_not_found(job, policy, outcome, now, key_scope, jitter)
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
         case Pending():
             return recheck_pending(job, policy, outcome, now, jitter)
-        case unresolved if reason := job.past_max_age(policy.limits.max_age, now):
-            return escalate(f"{reason}; the last lookup: {unresolved.reason}")
-        case LookupFailed(retry_after=timedelta() as retry_after):
-            delay = _retry_after_delay(retry_after, jitter)
-            return recheck_at(outcome.reason, due_at=now + delay, **add_paused_seconds(job, delay))
-        case LookupFailed() | NotSent() | Ambiguous() | InProgress() | LeaseExpired():
-            times = job.unreachable + 1
-            delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
-            return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
+        case LookupFailed():
+            return _on_lookup_failed(job, policy, outcome, now, jitter)
         case unreachable:
             assert_never(unreachable)
+
+
+def _on_definite(
+    job: JobRow, policy: RetryPolicy, outcome: Succeeded | Declined | Anomalous
+) -> Decision:
+    match outcome:
+        case Succeeded():
+            return _finish(job, outcome)
+        case Declined(code=code) if code in policy.limits.review_codes:
+            return escalate(outcome.reason, result=outcome.result or None)
+        case Declined():
+            return fail(job, outcome)
+        case Anomalous(ref=ref):
+            ref = ref or job.provider_ref
+            return escalate(outcome.reason, provider_ref=ref, result=outcome.result or None)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _on_not_found(  # noqa: PLR0917  # every one of them decides
+    job: JobRow,
+    policy: RetryPolicy,
+    outcome: NotFound,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
+) -> Decision:
+    conclusive_at = absence_conclusive_at(job, policy)
+    if not outcome.conclusive and now < conclusive_at:
+        return recheck_at(outcome.reason, due_at=conclusive_at)
+    safe = _can_resend(job, policy, key_scope=key_scope, now=now)
+    if keeps_key(job, policy, outcome) and not safe:
+        return escalate(f"{outcome.reason}; {_UNANSWERED}")
+    key = next_key(job, policy, outcome)
+    return _requeue_within_limits(job, policy, outcome.reason, now, jitter, **key)
+
+
+def _on_lookup_failed(
+    job: JobRow, policy: RetryPolicy, outcome: LookupFailed, now: datetime, jitter: float
+) -> Decision:
+    if reason := job.past_max_age(policy.limits.max_age, now):
+        return escalate(f"{reason}; the last lookup: {outcome.reason}")
+    if outcome.retry_after is not None:
+        delay = _retry_after_delay(outcome.retry_after, jitter)
+        return recheck_at(outcome.reason, due_at=now + delay, **add_paused_seconds(job, delay))
+    times = job.unreachable + 1
+    delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+    return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
 
 
 def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
@@ -273,14 +283,13 @@ def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
 
 
 def _retry_natural(
-    job: JobRow, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
+    policy: RetryPolicy, reason: str, timeouts: int, now: datetime, jitter: float
 ) -> Decision:
     """Run a natural effect again instead of looking it up."""
-    timeouts = job.timeouts + isinstance(outcome, Ambiguous)
     if timeouts >= policy.limits.max_consecutive_timeouts:
-        return escalate(f"{timeouts} timeouts in a row; the last: {outcome.reason}")
+        return escalate(f"{timeouts} timeouts in a row; the last: {reason}")
     delay = retry_delay(timeouts, jitter)
-    return requeue(Event.RELEASE, outcome.reason, run_at=now + delay, timeouts=timeouts)
+    return requeue(Event.RELEASE, reason, run_at=now + delay, timeouts=timeouts)
 
 
 def _requeue_within_limits(

@@ -14,6 +14,7 @@ from oncely.core.effect_outcomes import (
     InProgress,
     Json,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     NotSent,
@@ -283,7 +284,7 @@ def on_late_outcome(row: JobRow, outcome: Succeeded | Declined, *, fence: int) -
     return _keep_or_contradict(row, outcome, f"a late worker (claim {fence}) reports: ")
 
 
-def on_lookup_of_ended(row: JobRow, outcome: EffectOutcome, *, cause: str) -> Decision:
+def on_lookup_of_ended(row: JobRow, outcome: LookupOutcome, *, cause: str) -> Decision:
     """Record what the provider says about an ended job, or escalate a contradiction."""
     if isinstance(outcome, Succeeded | Declined | StillOpen):
         return _keep_or_contradict(row, outcome, f"{cause}: ")
@@ -422,7 +423,7 @@ def _contradicts(row: JobRow, outcome: Succeeded | Declined | StillOpen) -> bool
             assert_never(unreachable)
 
 
-def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
+def outcome_before_sending(outcome: LookupOutcome | NotSent) -> EffectOutcome | NotFound:
     """Return what a lookup means for a job that has sent nothing in this run."""
     if isinstance(outcome, LookupFailed):
         return NotSent(outcome.reason, retry_after=outcome.retry_after)

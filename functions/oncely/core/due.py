@@ -14,7 +14,7 @@ from oncely.core.decisions import (
     SWEEP_HOLD,
     escalate,
 )
-from oncely.core.effect_outcomes import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
+from oncely.core.effect_outcomes import Anomalous, Declined, LookupOutcome, StillOpen, Succeeded
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
@@ -165,8 +165,8 @@ def escalate_if_values_changed(job: JobRow, current_fingerprint: str | None) -> 
 
 
 def flag_changed_values(
-    job: JobRow, outcome: EffectOutcome, current_fingerprint: str | None
-) -> EffectOutcome:
+    job: JobRow, outcome: LookupOutcome, current_fingerprint: str | None
+) -> LookupOutcome:
     """Turn a definite outcome into an anomaly if the business values changed since the claim."""
     escalation = escalate_if_values_changed(job, current_fingerprint)
     if escalation is None or not isinstance(outcome, Succeeded | Declined | StillOpen | Anomalous):

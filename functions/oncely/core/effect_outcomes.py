@@ -131,13 +131,6 @@ class Anomalous:
 
 
 @dataclass(frozen=True)
-class LeaseExpired:
-    """The lease expired, so the owner is certainly gone. Not an answer of the provider."""
-
-    reason: str = "the lease expired before the worker recorded an outcome"
-
-
-@dataclass(frozen=True)
 class NotFound:
     """The lookup found none. `conclusive` means that none can appear later."""
 
@@ -162,37 +155,30 @@ class LookupUnsupported:
     event_wait: timedelta = timedelta(0)  # how long after a send its event may still prove it
 
 
-EffectOutcome: TypeAlias = (
-    Succeeded
-    | Declined
-    | StillOpen
-    | NotSent
-    | Ambiguous
-    | InProgress
-    | Pending
-    | Anomalous
-    | LeaseExpired
-    | NotFound
-    | LookupFailed
-    | LookupUnsupported
-)
+# What the provider has, whether the effect was just performed or is looked up.
+ProviderState: TypeAlias = Succeeded | Declined | StillOpen | Pending | Anomalous
+# What a call that performs the effect can answer.
+EffectOutcome: TypeAlias = ProviderState | NotSent | Ambiguous | InProgress
+# What a lookup can answer. It sends nothing, so what it does not find is not `NotSent`.
+LookupOutcome: TypeAlias = ProviderState | NotFound | LookupFailed | LookupUnsupported
 
 
-# Not definite: the decision depends on whether the effect was attempted or looked up.
-IndefiniteOutcome: TypeAlias = (
-    NotSent
-    | Ambiguous
-    | InProgress
-    | Pending
-    | LeaseExpired
-    | NotFound
-    | LookupFailed
-    | LookupUnsupported
-)
+def after_send(state: LookupOutcome) -> EffectOutcome:
+    """What the state that is read after a request means. What is not there may still arrive."""
+    if isinstance(state, NotFound | LookupFailed | LookupUnsupported):
+        return Ambiguous(state.reason)
+    return state
 
 
-def short_label(outcome: EffectOutcome) -> str:
-    """An outcome in two or three words."""
+def checked_lookup(answer: object) -> LookupOutcome:
+    """The answer of a contract's lookup. Raises TypeError for one that no lookup can give."""
+    if isinstance(answer, LookupOutcome):
+        return answer
+    raise TypeError(f"a lookup cannot answer {type(answer).__name__}")
+
+
+def short_label(outcome: LookupOutcome) -> str:
+    """The answer of a lookup in two or three words."""
     match outcome:
         case Succeeded():
             return "succeeded"
@@ -200,15 +186,15 @@ def short_label(outcome: EffectOutcome) -> str:
             return "declined"
         case StillOpen():
             return "declined, still open"
-        case NotFound() | NotSent():
+        case NotFound():
             return "not done"
-        case Pending() | InProgress():
+        case Pending():
             return "in progress"
         case Anomalous(effect_done=done, undone=undone):
             return "succeeded, changed later" if done or undone else "does not match the job"
         case LookupFailed(unknown_reference=True):
             return "unknown reference"
-        case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
+        case LookupFailed() | LookupUnsupported():
             return "no response"
         case unreachable:
             assert_never(unreachable)

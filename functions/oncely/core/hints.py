@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from oncely.core.effect_outcomes import Anomalous, EffectOutcome
+from oncely.core.effect_outcomes import Anomalous, LookupOutcome
 from oncely.core.event_records import EventRecord, add_record
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import Event
@@ -87,7 +87,7 @@ def after_event(row: JobRow, event: EventRecord, now: datetime) -> JobRow | None
 
 
 def on_undecided_end(
-    row: JobRow, reported: ReportedState, outcome: EffectOutcome, *, may_fail_later: bool
+    row: JobRow, reported: ReportedState, outcome: LookupOutcome, *, may_fail_later: bool
 ) -> Decision | None:
     """Escalate an end that an event contradicts, if the lookup does not decide it.
 

@@ -12,6 +12,7 @@ from oncely.core.effect_outcomes import (
     BusinessWrite,
     EffectOutcome,
     Json,
+    LookupOutcome,
     LookupUnsupported,
     Pending,
     Prepared,
@@ -187,7 +188,7 @@ class JobType(ABC, Generic[M, F]):
         del call
         return None
 
-    def find_prepared(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
+    def find_prepared(self, call: EffectCall[F]) -> Prepared | LookupOutcome | None:
         """Find the prepared reference that a restored row lacks, by deployment and key.
 
         Returns None if `lookup` needs no reference, `NotFound` if none was ever prepared.
@@ -199,12 +200,12 @@ class JobType(ABC, Generic[M, F]):
     def execute(self, call: EffectCall[F]) -> EffectOutcome:
         """Perform the effect once, with the idempotency key; never retry inside."""
 
-    def lookup(self, call: EffectCall[F]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[F]) -> LookupOutcome:
         """Look up the outcome of the effect at the provider. Read-only."""
         del call
         return LookupUnsupported()
 
-    def confirm(self, call: EffectCall[F], claimed: Succeeded) -> EffectOutcome:
+    def confirm(self, call: EffectCall[F], claimed: Succeeded) -> LookupOutcome:
         """Ask the provider whether what the business rows call done is done. Read-only.
 
         A worker calls it after `AlreadyResolved`. Return `claimed` itself if nobody can be asked:
@@ -218,7 +219,7 @@ class JobType(ABC, Generic[M, F]):
         del call
         return Anomalous("this job type prepares nothing that could be closed")
 
-    def lookup_closed(self, job: JobRow) -> EffectOutcome:
+    def lookup_closed(self, job: JobRow) -> LookupOutcome:
         """Look up whether the prepared reference is closed, without the business rows. Read-only.
 
         Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it, and
@@ -248,7 +249,7 @@ class JobType(ABC, Generic[M, F]):
         return ()
 
     def business_writes(
-        self, event: Event, facts: F, job: JobRow, outcome: EffectOutcome
+        self, event: Event, facts: F, job: JobRow, outcome: EffectOutcome | LookupOutcome
     ) -> tuple[BusinessWrite, ...]:
         """Return the business writes for the transaction that records this event."""
         outcome_writes = outcome.writes if isinstance(outcome, Succeeded) else ()

@@ -6,17 +6,13 @@ from typing import Final, assert_never
 
 from oncely.core.decisions import ENDED_FIELDS, absence_conclusive_at
 from oncely.core.effect_outcomes import (
-    Ambiguous,
     Anomalous,
     Declined,
-    EffectOutcome,
-    InProgress,
     Json,
-    LeaseExpired,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
-    NotSent,
     Pending,
     StillOpen,
     Succeeded,
@@ -32,7 +28,7 @@ _UNDO_FIRST: Final = "undo all of it at the provider first, or mark the job as d
 
 
 def objection_to_finished(
-    outcome: EffectOutcome, *, reference: str | None, references: frozenset[str]
+    outcome: LookupOutcome, *, reference: str | None, references: frozenset[str]
 ) -> str | None:
     """What to do instead of marking the job as done. Returns None if the provider confirms it.
 
@@ -54,9 +50,9 @@ def objection_to_finished(
                 "check that our API key is of the right account. If it is, mark the job as failed: "
                 "that searches for its own effect first"
             )
-        case Declined() | StillOpen() | NotFound() | NotSent():
+        case Declined() | StillOpen() | NotFound():
             return "mark it as failed, or return it to ready"
-        case Pending() | InProgress() | Ambiguous() | LeaseExpired():
+        case Pending():
             return _WAIT
         case LookupFailed() | LookupUnsupported():
             return "try again"
@@ -65,11 +61,11 @@ def objection_to_finished(
 
 
 def objection_to_failed(
-    job: JobRow, policy: RetryPolicy, outcome: EffectOutcome, *, looked_up_at: datetime
+    job: JobRow, policy: RetryPolicy, outcome: LookupOutcome, *, looked_up_at: datetime
 ) -> str | None:
     """What to do instead of marking the job as failed. Returns None if nothing contradicts it."""
     match outcome:
-        case Declined() | NotSent():
+        case Declined():
             return None
         case NotFound(conclusive=True):
             return None
@@ -82,7 +78,7 @@ def objection_to_failed(
             return _UNDO_FIRST
         case StillOpen():
             return "a worker must close it first"
-        case Pending() | InProgress() | Ambiguous() | LeaseExpired():
+        case Pending():
             return _WAIT
         case LookupFailed() | LookupUnsupported():
             return "try again"
@@ -104,7 +100,7 @@ def resolve_manually(
     *,
     reason: str,
     reference: str | None,
-    confirmed: EffectOutcome | None = None,
+    confirmed: LookupOutcome | None = None,
     answer: str = "",
 ) -> Decision:
     """End a job as the operator decided. `confirmed` is the provider's answer, if there is one.
@@ -137,7 +133,7 @@ def resolve_manually(
     )
 
 
-def resolved_elsewhere(own: Mapping[str, Json], outcome: EffectOutcome) -> bool:
+def resolved_elsewhere(own: Mapping[str, Json], outcome: LookupOutcome) -> bool:
     """Whether the business rows were changed by another payment, such as a manual one."""
     return isinstance(outcome, Succeeded) and any(
         own.get(name) != value for name, value in outcome.result.items()

@@ -11,7 +11,7 @@ from oncely.core.cancellation import check_cancel
 from oncely.core.closing import needs_closing, return_to_ready
 from oncely.core.decisions import MESSAGE_GRACE, absence_conclusive_at, next_key
 from oncely.core.due import resend
-from oncely.core.effect_outcomes import EffectOutcome, NotFound
+from oncely.core.effect_outcomes import LookupOutcome, NotFound
 from oncely.core.erasure import holds_only_proof
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
@@ -148,7 +148,7 @@ def reopen(
     policy: RetryPolicy,
     *,
     reason: str,
-    lookup: EffectOutcome | None,
+    lookup: LookupOutcome | None,
     looked_up_at: datetime,
 ) -> Decision | str:
     """The decision to return to ready, or why there is no proof that nothing was done.

@@ -24,6 +24,7 @@ from oncely import (
     JobRow,
     Json,
     LookupFailed,
+    LookupOutcome,
     Message,
     Mismatch,
     Money,
@@ -229,12 +230,12 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     def key_scope(self) -> str:
         return self._client.key_scope() if self.provider else ""
 
-    def confirm(self, call: EffectCall[Order], claimed: Succeeded) -> EffectOutcome:
+    def confirm(self, call: EffectCall[Order], claimed: Succeeded) -> LookupOutcome:
         """Ask for the charge that the order's row names. Without one, nobody can be asked."""
         charge_id = str(claimed.result["charge_id"])
         return self._find_charge(call, charge_id) if charge_id else claimed
 
-    def _find_charge(self, call: EffectCall[Order], charge_id: str) -> EffectOutcome:
+    def _find_charge(self, call: EffectCall[Order], charge_id: str) -> LookupOutcome:
         """Compare a charge with the order. One that was made before Oncely names no job."""
         order, ledger, name = call.facts, self._client.ledger, self.policy.profile.name
         found = ledger.find_charge(charge_id) if _CHARGE_ID.fullmatch(charge_id) else None
@@ -271,7 +272,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
         return self._client.prepare(_payment(call), idempotency_key=call.idempotency_key("create"))
 
-    def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
+    def find_prepared(self, call: EffectCall[Order]) -> Prepared | LookupOutcome:
         return self._client.find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
@@ -284,7 +285,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             ref, _payment(call), idempotency_key=key, verified=call.verified
         )
 
-    def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[Order]) -> LookupOutcome:
         """Read the intent. Without a reference, nothing can have been confirmed."""
         ref = call.job.provider_ref
         if call.job.status.is_finished and (charge := _charge_of_others(call.job)):
@@ -299,7 +300,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return outcome
 
     @classmethod
-    def references(cls, outcome: EffectOutcome) -> frozenset[str]:
+    def references(cls, outcome: LookupOutcome) -> frozenset[str]:
         """Return the ids of the intent and of its charge: Stripe's dashboard shows both."""
         result = getattr(outcome, "result", {})
         ids = (result.get(name) for name in ("payment_intent", "charge_id"))
@@ -312,7 +313,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             return Declined("no payment was prepared", code="not_prepared")
         return self._client.close(ref, _payment(call), verified=call.verified)
 
-    def lookup_closed(self, job: JobRow) -> EffectOutcome:
+    def lookup_closed(self, job: JobRow) -> LookupOutcome:
         """Read whether the intent can still take money. Without an intent, nothing can."""
         if job.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")

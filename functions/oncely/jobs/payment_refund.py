@@ -18,6 +18,7 @@ from oncely import (
     JobKey,
     JobRow,
     LookupFailed,
+    LookupOutcome,
     Message,
     Mismatch,
     Money,
@@ -255,7 +256,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             return objection
         if state == RefundState.RESERVED:
             # A restore may have lost the job that sent it, and the key's window may be over.
-            earlier = self.lookup(call)
+            earlier = self._client.lookup_refund(refund)
             if isinstance(earlier, LookupFailed):
                 return NotSent(earlier.reason, retry_after=earlier.retry_after)
             return None if isinstance(earlier, NotFound) else earlier
@@ -279,7 +280,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
             return Anomalous(f"it waited {_GRACE_PERIOD.days} days: {outcome.reason}")
         return outcome
 
-    def lookup(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[RefundFacts]) -> LookupOutcome:
         return self._client.lookup_refund(_refund(call))
 
     def on_success(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:

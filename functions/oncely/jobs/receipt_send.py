@@ -16,6 +16,7 @@ from oncely import (
     InvalidMoneyError,
     JobKey,
     JobRow,
+    LookupOutcome,
     LookupUnsupported,
     Message,
     Money,
@@ -122,7 +123,7 @@ class ReceiptSend(Contract[ReceiptMessage, Email]):
         customer_id = name if isinstance(name := order.get("customer_id"), str) else None
         return Proceed(facts=email, values=values, customer_id=customer_id)
 
-    def lookup(self, call: EffectCall[Email]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[Email]) -> LookupOutcome:
         """Read what SES's events prove: SES itself cannot be asked."""
         proved = proved_outcome(call.job)
         if isinstance(proved, Succeeded):

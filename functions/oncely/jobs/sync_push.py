@@ -22,6 +22,7 @@ from oncely import (
     JobRow,
     Json,
     LookupFailed,
+    LookupOutcome,
     Message,
     NotFound,
     NotSent,
@@ -233,7 +234,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case CrmRecord(external_id=facts.record_id) as contact if (
                 contact.version >= facts.version
             ):
-                return self._outcome_from_version(call, contact)
+                return self._recorded_outcome(call, contact)
         if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
         match self._push(call, existing):
@@ -253,7 +254,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             return self._pushed_outcome(call, outcome.ref)
         return outcome
 
-    def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[RecordSnapshot]) -> LookupOutcome:
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
             case LookupFailed() as outcome:
                 return outcome
@@ -262,7 +263,10 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case RecordNotFound():
                 return NotFound(f"HubSpot has no contact for {call.facts.record_id}")
             case CrmRecord() as contact:
-                return self._outcome_from_version(call, contact)
+                if contact.version < call.facts.version:
+                    reason = f"contact {contact.record_id} is still at version {contact.version}"
+                    return NotFound(reason)
+                return self._recorded_outcome(call, contact)
 
     def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
         result = job.result or {}
@@ -276,15 +280,13 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             return ()
         return (PushMessage.model_validate({**job.message, "version": newer}),)
 
-    def _outcome_from_version(
+    def _recorded_outcome(
         self, call: EffectCall[RecordSnapshot], contact: CrmRecord
-    ) -> Succeeded | Anomalous | NotFound:
-        version = contact.version
-        if version > call.facts.version:
-            return _superseded_outcome(call.facts, version)
-        if version == call.facts.version:
-            return self._pushed_outcome(call, contact.record_id)
-        return NotFound(f"contact {contact.record_id} is still at version {version}")
+    ) -> Succeeded | Anomalous:
+        """The outcome of a push whose version, or a newer one, the contact has."""
+        if contact.version > call.facts.version:
+            return _superseded_outcome(call.facts, contact.version)
+        return self._pushed_outcome(call, contact.record_id)
 
     def _reserve_push(self, call: EffectCall[RecordSnapshot], precondition: Precondition) -> bool:
         job, facts = call.job, call.facts

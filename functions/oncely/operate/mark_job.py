@@ -6,7 +6,7 @@ from typing import Final
 from oncely.core.closing import close_then_fail, needs_closing
 from oncely.core.effect_outcomes import (
     Anomalous,
-    EffectOutcome,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     StillOpen,
@@ -65,7 +65,7 @@ class MarkingRun(RepairRun):
         fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
         return self._fail_unless(fix, row, outcome)
 
-    def _ask(self, row: JobRow) -> EffectOutcome | None:
+    def _ask(self, row: JobRow) -> LookupOutcome | None:
         """Look up the effect. Returns None if the provider cannot be asked about it."""
         if not self.contract.policy.can_look_up:
             return None
@@ -121,17 +121,17 @@ class MarkingRun(RepairRun):
         details = RepairDetails(lookup=self.answer(outcome), note="a worker closes it first")
         return self.write_and_send(row, decision, details)
 
-    def _fail_unless(self, fix: str | None, row: JobRow, outcome: EffectOutcome) -> RepairOutcome:
+    def _fail_unless(self, fix: str | None, row: JobRow, outcome: LookupOutcome) -> RepairOutcome:
         if fix := fix or self._reference_objection(row, outcome):
             return self.contradicted("that it is not done", outcome, fix)
         return self._resolve_as_said(row, outcome)
 
-    def _reference_objection(self, row: JobRow, outcome: EffectOutcome) -> str | None:
+    def _reference_objection(self, row: JobRow, outcome: LookupOutcome) -> str | None:
         own = frozenset(() if row.provider_ref is None else (row.provider_ref,))
         known = own | self.contract.references(outcome)
         return objection_to_reference(self.request.reference, known)
 
-    def _resolve_as_said(self, row: JobRow, confirmed: EffectOutcome | None) -> RepairOutcome:
+    def _resolve_as_said(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
         resolution = ManualResolution(self.writer, confirmed)
         return resolution.resolve_with_business_rows(row, self.contract, self.precheck)
 
@@ -164,5 +164,5 @@ class UnreadableRun(ProviderRun):
             return self._resolve(row, outcome)
         return self.contradicted(f"that it is {'' if finishes else 'not '}done", outcome, fix)
 
-    def _resolve(self, row: JobRow, confirmed: EffectOutcome | None) -> RepairOutcome:
+    def _resolve(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
         return ManualResolution(self.writer, confirmed).resolve_job_only(row, type(self.contract))

@@ -8,8 +8,8 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.core.effect_outcomes import (
     Anomalous,
-    EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     Prepared,
@@ -63,11 +63,11 @@ class ProviderRun:
         """The row as this deployment's: only its own effect ends a job, whatever the row says."""
         return replace(row, deployment=self.table.deployment)
 
-    def answer(self, outcome: EffectOutcome) -> LookupAnswer:
+    def answer(self, outcome: LookupOutcome) -> LookupAnswer:
         """What the provider answered, for the operator."""
         return lookup_answer(self.provider, outcome)
 
-    def unavailable(self, outcome: EffectOutcome) -> ProviderUnavailable | None:
+    def unavailable(self, outcome: LookupOutcome) -> ProviderUnavailable | None:
         """The failed lookup. Returns None if the provider answered."""
         if not isinstance(outcome, LookupFailed | LookupUnsupported):
             return None
@@ -76,7 +76,7 @@ class ProviderRun:
         no_answer = LookupAnswer(self.provider, "no answer", self.answer(outcome).detail)
         return ProviderUnavailable(f"{no_answer}; nothing was changed: try again")
 
-    def contradicted(self, claim: str, outcome: EffectOutcome, fix: str) -> Contradicted:
+    def contradicted(self, claim: str, outcome: LookupOutcome, fix: str) -> Contradicted:
         """Both sides, and what to do."""
         named = self.request.reference
         said = claim if named is None else f"{claim}, as {named}"
@@ -117,11 +117,11 @@ class RepairRun(ProviderRun):
             None if found is None or isinstance(found, NotFound) else self.after_search(row, found)
         )
 
-    def find_own_reference(self, row: JobRow) -> Prepared | EffectOutcome | None:
+    def find_own_reference(self, row: JobRow) -> Prepared | LookupOutcome | None:
         """Search at the provider, by deployment and job key."""
         return find_own_reference(self.as_ours(row), self.contract, self.message)
 
-    def after_search(self, row: JobRow, found: Prepared | EffectOutcome) -> RepairOutcome:
+    def after_search(self, row: JobRow, found: Prepared | LookupOutcome) -> RepairOutcome:
         """Save what a search found. The operator decides again, with the new row."""
         if not isinstance(found, Prepared):
             return self.unavailable(found) or NotAllowed(str(self.answer(found)))

@@ -10,7 +10,7 @@ from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
-    EffectOutcome,
+    LookupOutcome,
     Succeeded,
     short_label,
 )
@@ -89,7 +89,7 @@ class ManualResolution:
     """One manual resolution, with the provider's answer if it could be asked."""
 
     writer: RepairWriter
-    confirmed: EffectOutcome | None = None
+    confirmed: LookupOutcome | None = None
 
     def resolve_with_business_rows(
         self, row: JobRow, contract: AnyContract, precheck: PrecheckResult[Any]
@@ -192,7 +192,7 @@ def _unchanged_facts(row: JobRow, precheck: PrecheckResult[Any]) -> Any | None: 
     return precheck.facts
 
 
-def lookup_answer(provider: str, outcome: EffectOutcome) -> LookupAnswer:
+def lookup_answer(provider: str, outcome: LookupOutcome) -> LookupAnswer:
     """What the provider answered, for the operator."""
     return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
 

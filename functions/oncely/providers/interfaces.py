@@ -10,9 +10,11 @@ from oncely.core.effect_outcomes import (
     EffectOutcome,
     Json,
     LookupFailed,
+    LookupOutcome,
     NotFound,
     NotSent,
     Prepared,
+    ProviderState,
 )
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
@@ -56,10 +58,10 @@ class PaymentProvider(Protocol):
     ) -> EffectOutcome:
         """Move the money of a prepared payment. Unless `verified`, first check that it is ours."""
 
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
+    def lookup(self, ref: str, payment: Payment) -> LookupOutcome:
         """Look up the outcome of a prepared payment. Read-only."""
 
-    def find(self, payment: Payment) -> Prepared | EffectOutcome:
+    def find(self, payment: Payment) -> Prepared | LookupOutcome:
         """Find this job's payment without its reference. One that moved money comes first.
 
         Returns `NotFound` if there is none. Read-only.
@@ -70,7 +72,7 @@ class PaymentProvider(Protocol):
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
-    ) -> EffectOutcome:
+    ) -> LookupOutcome:
         """Look up whether a prepared payment can still move money for this job. Read-only.
 
         Returns `NotFound` if the reference is unknown or belongs to another job.
@@ -133,7 +135,7 @@ class RefundProvider(Protocol):
     def refund(self, refund: Refund, *, idempotency_key: IdempotencyKey) -> EffectOutcome:
         """Refund, once. `Declined` only if the charge has no refund of this job."""
 
-    def lookup_refund(self, refund: Refund) -> EffectOutcome:
+    def lookup_refund(self, refund: Refund) -> ProviderState | NotFound | LookupFailed:
         """Look up this job's refund among those of the charge. Read-only.
 
         Returns `NotFound` only as `absent_refund` does.

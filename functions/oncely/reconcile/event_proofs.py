@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oncely.core.decide import decide
+from oncely.core.decide import decide_lookup
 from oncely.core.effect_outcomes import LookupFailed, Succeeded
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
@@ -104,7 +104,7 @@ class EventProofs:
         def decide_on(review: JobRow) -> Decision | None:
             if review.proofs != row.proofs:
                 return None  # another event is handled by its own process
-            return decide(review, contract.policy, found, now=now)
+            return decide_lookup(review, contract.policy, found, now=now)
 
         self.reconciler.decision_writer().write(
             row,

@@ -10,13 +10,14 @@ from oncely.core.due import flag_changed_values
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
-    EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     LookupUnsupported,
     NotFound,
     Prepared,
     StillOpen,
     Succeeded,
+    checked_lookup,
 )
 from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow
@@ -35,12 +36,12 @@ from oncely.core.table_identity import TableOpen, may_have_lost_history, may_lac
 class LookupResult:
     """The outcome of a lookup. Without facts there are no business writes."""
 
-    outcome: EffectOutcome
+    outcome: LookupOutcome
     facts: Any = None  # the contract's own type
     restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row lost
 
 
-def lookup_closed(row: JobRow, contract: AnyContract) -> EffectOutcome:
+def lookup_closed(row: JobRow, contract: AnyContract) -> LookupOutcome:
     """Look up whether the prepared effect is closed. Any error is a failed lookup."""
     try:
         return contract.lookup_closed(row)
@@ -72,7 +73,7 @@ def lookup_effect(
         if may_lack_reference(row, contract.policy, table.replays_until, claims=row.fence):
             answer, found = _find_and_look_up(contract, call, table)
         else:
-            answer, found = contract.lookup(call), {}
+            answer, found = checked_lookup(contract.lookup(call)), {}
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
         lookup_failed = LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
         return LookupResult(lookup_failed, precheck.facts)
@@ -87,7 +88,7 @@ def lookup_effect(
     return LookupResult(checked_outcome, precheck.facts, found)
 
 
-def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, EffectOutcome]:
+def with_key_scope(contract: AnyContract, outcome: LookupOutcome) -> tuple[str, LookupOutcome]:
     """The scope of idempotency keys now, and the outcome of a lookup."""
     try:
         return contract.key_scope(), outcome
@@ -99,7 +100,7 @@ def with_key_scope(contract: AnyContract, outcome: EffectOutcome) -> tuple[str, 
 
 def find_own_reference(
     row: JobRow, contract: AnyContract, message: Message
-) -> Prepared | EffectOutcome | None:
+) -> Prepared | LookupOutcome | None:
     """Find the job's reference without its row. Returns None if it cannot be searched for."""
     try:
         precheck = contract.precheck(message)
@@ -112,7 +113,7 @@ def find_own_reference(
 
 def _find_and_look_up(
     contract: AnyContract, call: EffectCall[Any], table: TableOpen
-) -> tuple[EffectOutcome, dict[str, str | None]]:
+) -> tuple[LookupOutcome, dict[str, str | None]]:
     """Look up by deployment and job key first: the row may lack its reference."""
     call = replace(call, job=_with_deployment(call.job, table))
     found: dict[str, str | None] = {}
@@ -125,7 +126,7 @@ def _find_and_look_up(
                 call = replace(call, job=replace(call.job, provider_ref=ref))
             case answer:
                 return answer, {}
-    answer = contract.lookup(call)
+    answer = checked_lookup(contract.lookup(call))
     if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:
         # The lost part may have used its key, so no key window makes a resend safe.
         answer = Anomalous(f"the job table was restored, so it may have happened; {answer.reason}")
@@ -136,7 +137,7 @@ def _restored_fields(ref: str, contract: AnyContract, job: JobRow) -> dict[str, 
     return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider}
 
 
-def _is_recorded(outcome: EffectOutcome, precheck: PrecheckResult[Any]) -> bool:
+def _is_recorded(outcome: LookupOutcome, precheck: PrecheckResult[Any]) -> bool:
     """Whether the business rows already have this effect, so that only the job's row was lost."""
     known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
     return (

@@ -13,7 +13,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
-from oncely.core.decide import decide, escalate_if_other_deployment
+from oncely.core.decide import decide_lookup, escalate_if_other_deployment, on_lease_expired
 from oncely.core.decisions import (
     MESSAGE_GRACE,
     escalate,
@@ -32,10 +32,9 @@ from oncely.core.due import (
 from oncely.core.effect_outcomes import (
     BusinessWrite,
     Declined,
-    EffectOutcome,
     Json,
-    LeaseExpired,
     LookupFailed,
+    LookupOutcome,
     Succeeded,
 )
 from oncely.core.errors import InvalidInputError
@@ -288,8 +287,11 @@ class _JobResolution:
 
     def _expire_lease(self, row: JobRow) -> Resolution:
         """Mark the job unknown, and look it up at once."""
-        now = self.reconciler.clock.now()
-        result = self._write(row, lambda newer: self._decide(newer, LeaseExpired(), now))
+        now, jitter = self.reconciler.clock.now(), self.reconciler.jitter()
+        result = self._write(
+            row,
+            lambda newer: on_lease_expired(newer, self._policy(newer), now=now, jitter=jitter),
+        )
         job = result.job
         if job is None or sweep_step(job, self.reconciler.clock.now()) is not SweepStep.LOOK_UP:
             self._send_if_runnable(result)
@@ -334,16 +336,16 @@ class _JobResolution:
         resolution = self._to_resolution(row, result, old)
         return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
 
-    def _decide(self, row: JobRow, outcome: EffectOutcome, now: datetime) -> Decision:
+    def _decide(self, row: JobRow, outcome: LookupOutcome, now: datetime) -> Decision:
         policy, jitter = self._policy(row), self.reconciler.jitter()
         key_scope, outcome = with_key_scope(self.contract, outcome)
-        return decide(row, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
+        return decide_lookup(row, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
 
     def _write(
         self,
         row: JobRow,
         decide_on: Decide,
-        outcome: EffectOutcome | None = None,
+        outcome: LookupOutcome | None = None,
         business_writes: Writes = no_business_writes,
     ) -> DecisionResult:
         writer = self.reconciler.decision_writer(dry_run=self.dry_run)

@@ -24,6 +24,8 @@ from oncely.core.effect_outcomes import (
     Declined,
     EffectOutcome,
     Json,
+    LookupOutcome,
+    NotFound,
     NotSent,
     Prepared,
     Reserved,
@@ -94,7 +96,7 @@ class DecisionWriter:
         decide: Decide,
         *,
         contract: AnyContract | None = None,
-        outcome: EffectOutcome | None = None,
+        outcome: EffectOutcome | LookupOutcome | None = None,
         business_writes: Writes = no_business_writes,
     ) -> DecisionResult:
         """Write what `decide` says about the row, also if others have added to it since.
@@ -174,7 +176,7 @@ class DecisionWriter:
         self,
         row: JobRow | None,
         job: JobRow,
-        outcome: EffectOutcome | None,
+        outcome: EffectOutcome | LookupOutcome | None,
         *,
         frees: Writes,
     ) -> str | None:
@@ -286,7 +288,7 @@ class EffectExecutor:
         outcome = self._guarded_call(self.contract.execute, call)
         return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome
 
-    def lookup_first(self) -> EffectOutcome | OwnershipYielded:
+    def lookup_first(self) -> EffectOutcome | NotFound | OwnershipYielded:
         """Look up what an earlier run did, if a restore lost it. `NotFound` permits the effect."""
         if self.job.provider_ref is None:
             match self._guarded_lookup(self.contract.find_prepared):
@@ -307,6 +309,8 @@ class EffectExecutor:
                 duration=self.contract.policy.profile.request_timeout,
             )
         )
+        if isinstance(answer, NotFound):
+            return Ambiguous(answer.reason)
         if answer != claimed or not self.contract.moves_money():
             return answer
         reason = f"{claimed.reason}; {NO_PROVIDER}"
@@ -380,7 +384,7 @@ class EffectExecutor:
         lookup: Callable[[EffectCall[Any]], _Outcome],
         *,
         duration: timedelta | None = None,  # by default, the effect may follow
-    ) -> _Outcome | EffectOutcome:
+    ) -> _Outcome | NotSent:
         """Look up, unless not enough time is left. A failed lookup leaves nothing open."""
         if not self._has_time(duration or self.contract.policy.profile.max_run_time):
             return NotSent("not enough time was left to look it up", retry_after=timedelta())

@@ -19,7 +19,7 @@ from oncely.core.claims import (
     on_prerequisite_not_met,
     prerequisite_refusal,
 )
-from oncely.core.decide import decide, guard_before_effect
+from oncely.core.decide import decide_effect, guard_before_effect, on_lease_expired
 from oncely.core.decisions import (
     MESSAGE_GRACE,
     MIN_ROW_WAIT,
@@ -32,7 +32,6 @@ from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
     EffectOutcome,
-    LeaseExpired,
     NotFound,
     NotSent,
     Succeeded,
@@ -246,13 +245,7 @@ class _Run:
         if decide_wait(row):
             return self._write_decision(row, decide_wait)
         reason = row.last_error or waits_for
-        return Parked(
-            **self._job_fields,
-            until=row.due_at or now,
-            kind=WaitKind.BUSINESS_ROW,
-            reason=reason,
-            redeliver=False,
-        )
+        return self._parked(WaitKind.BUSINESS_ROW, row.due_at or now, reason)
 
     def _wait_for_secret(self, reason: str) -> RunOutcome:
         """Record on the row that a secret cannot be used. Nothing is claimed."""
@@ -296,7 +289,7 @@ class _Run:
 
     def _execute(self, job: JobRow, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
         executor = self._executor(job, facts)
-        outcome: EffectOutcome | OwnershipYielded = NotFound("nothing was lost")
+        outcome: EffectOutcome | NotFound | OwnershipYielded = NotFound("nothing was lost")
         claims, since, policy = job.fence - 1, table.replays_until, self.contract.policy
         if (claims or since) and may_lack_reference(job, policy, since, claims=claims):
             outcome = executor.lookup_first()
@@ -344,7 +337,7 @@ class _Run:
 
     def _decide(self, job: JobRow, outcome: EffectOutcome) -> Decision:
         now, jitter = self.runner.clock.now(), self.runner.jitter()
-        return decide(job, self.contract.policy, outcome, now=now, jitter=jitter)
+        return decide_effect(job, self.contract.policy, outcome, now=now, jitter=jitter)
 
     def _write_decision(
         self,
@@ -365,14 +358,8 @@ class _Run:
         outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
         groups = [type(self.contract).tenant(known_values(job))]
         outbox.send([encode_message(job.message)], groups=groups)  # the row is due if this fails
-        return Parked(
-            **self._job_fields,
-            until=job.updated_at,
-            kind=WaitKind.NEXT_PART,
-            reason="it continues with a new message",
-            redeliver=False,
-            progress=job.progress or {},
-        )
+        parked = self._parked(WaitKind.NEXT_PART, job.updated_at, "a new message continues it")
+        return replace(parked, progress=job.progress or {})
 
     def _decision_writer(self) -> DecisionWriter:
         runner = self.runner
@@ -395,11 +382,14 @@ class _Run:
             case ClaimFailure.LEASED:
                 return LeasedElsewhere(**self._job_fields, until=row.lease_until or now)
             case ClaimFailure.LEASE_EXPIRED:
-                return self._write_decision(row, partial(self._decide, outcome=LeaseExpired()))
+                policy, jitter = self.contract.policy, self.runner.jitter()
+                return self._write_decision(
+                    row, partial(on_lease_expired, policy=policy, now=now, jitter=jitter)
+                )
             case ClaimFailure.EARLY:
                 return self._early.keep_time(row, now)
             case ClaimFailure.RACE_LOST:
-                return self._retry(now)
+                return self._parked(WaitKind.RETRY, now, _LOST_RACE, redeliver=True)
             case unreachable:
                 assert_never(unreachable)
 
@@ -407,7 +397,7 @@ class _Run:
         self.runner.gate.give_back()
         reason = prerequisite_refusal(claim, other, self.runner.resubmission_limit)
         if reason is None:
-            return self._retry(claim.now)
+            return self._parked(WaitKind.RETRY, claim.now, _LOST_RACE, redeliver=True)
         row = self.runner.store.get(self.key)
         if row is None or row.is_forged or can_reopen(row, claim):
             return self._conflict(reason)
@@ -416,15 +406,11 @@ class _Run:
             return self._write_decision(row, decide_on)
         return self._on_claim_failed(row, claim, claim.now)
 
-    def _retry(self, now: datetime) -> Parked:
-        """Redeliver the message, because the row changed just now."""
-        return Parked(
-            **self._job_fields,
-            until=now,
-            kind=WaitKind.RETRY,
-            reason=_LOST_RACE,
-            redeliver=True,
-        )
+    def _parked(
+        self, kind: WaitKind, until: datetime, reason: str, *, redeliver: bool = False
+    ) -> Parked:
+        fields = self._job_fields
+        return Parked(**fields, until=until, kind=kind, reason=reason, redeliver=redeliver)
 
     def _refuse(self, reason: str) -> Rejected:
         """Reject a wrong message. Until the right one is claimed, the row shows the reason."""
@@ -460,12 +446,8 @@ class _Run:
             case Status.NEEDS_REVIEW:
                 return NeedsReview(**explained)
             case Status.READY:
-                return Parked(
-                    **explained,
-                    until=decision.run_at or job.updated_at,
-                    kind=decision.wait_kind,
-                    redeliver=not decision.resend_when_due,
-                )
+                redeliver, until = not decision.resend_when_due, decision.run_at or job.updated_at
+                return self._parked(decision.wait_kind, until, decision.reason, redeliver=redeliver)
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
             case unreachable:

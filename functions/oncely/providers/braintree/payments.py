@@ -12,11 +12,14 @@ from oncely.core.effect_outcomes import (
     EffectOutcome,
     Json,
     LookupFailed,
+    LookupOutcome,
     NotFound,
     NotSent,
     Pending,
     Prepared,
+    ProviderState,
     Succeeded,
+    after_send,
 )
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.providers.braintree.payment_ledger import BraintreePaymentLedger
@@ -115,7 +118,7 @@ class BraintreePayments(BraintreeRefunds):
         if result is None:
             return self._outcome_after_error(ValueError("garbled response"), ref, payment)
         if result.is_success:
-            return outcome_from_transaction(result.transaction, payment)
+            return after_send(outcome_from_transaction(result.transaction, payment))
         match self._read(ref, payment):
             case NotFound() if proves_nothing(result):
                 return Ambiguous(f"submitting {ref}: {describe_rejection(result)}")
@@ -127,7 +130,7 @@ class BraintreePayments(BraintreeRefunds):
             case outcome:
                 return outcome
 
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
+    def lookup(self, ref: str, payment: Payment) -> LookupOutcome:
         """Read the transaction, and search for another one of the same job."""
         outcome = self._read(ref, payment)
         if isinstance(outcome, LookupFailed | Pending):
@@ -140,7 +143,7 @@ class BraintreePayments(BraintreeRefunds):
         except REQUEST_ERRORS as error:
             return _search_failed(error)
 
-    def find(self, payment: Payment) -> Prepared | EffectOutcome:
+    def find(self, payment: Payment) -> Prepared | LookupOutcome:
         """Find this job's transaction by its order id. Of several, return the furthest along."""
         try:
             found = self._search(order_id_of(payment.deployment, payment.job_key))
@@ -167,11 +170,11 @@ class BraintreePayments(BraintreeRefunds):
         if result is None or not result.is_success:
             rejected = ValueError("Braintree did not void it")
             return self._close_outcome_after_error(rejected, ref, payment)
-        return outcome_from_transaction(result.transaction, payment)
+        return after_send(outcome_from_transaction(result.transaction, payment))
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
-    ) -> EffectOutcome:
+    ) -> LookupOutcome:
         try:
             transaction = self.gateway.transaction.find(ref)
             order_id = order_id_of(deployment, job_key)
@@ -191,7 +194,7 @@ class BraintreePayments(BraintreeRefunds):
         # A fully refunded payment does not count.
         return [one for one in transactions if not isinstance(self._closed_outcome(one), Declined)]
 
-    def _closed_outcome(self, transaction: Transaction) -> EffectOutcome:
+    def _closed_outcome(self, transaction: Transaction) -> ProviderState:
         if self._is_refunded(transaction):
             result: dict[str, Json] = {"charge_id": transaction.id}
             return Declined(f"{transaction.id} was refunded in full", "refunded", result)
@@ -217,7 +220,7 @@ class BraintreePayments(BraintreeRefunds):
         return [one for one in self._search(order_id) if one.id != ref]
 
     def _void_others(
-        self, ref: str, payment: Payment, state: EffectOutcome
+        self, ref: str, payment: Payment, state: NotFound | Declined
     ) -> NotSent | Anomalous | None:
         """Void what an earlier run authorized but could not save.
 
@@ -239,7 +242,7 @@ class BraintreePayments(BraintreeRefunds):
     def _void(self, ref: str, payment: Payment) -> Any:  # noqa: ANN401  # the SDK has no types
         return void(self.gateway, ref, job_key=payment.job_key, deployment=payment.deployment)
 
-    def _find(self, ref: str, payment: Payment) -> EffectOutcome:
+    def _find(self, ref: str, payment: Payment) -> ProviderState | NotFound:
         transaction = self.gateway.transaction.find(ref)
         outcome = outcome_from_transaction(transaction, payment)
         if (
@@ -251,7 +254,7 @@ class BraintreePayments(BraintreeRefunds):
             return replace(outcome, reason=reason, effect_done=False, undone=True)
         return outcome
 
-    def _verify(self, ref: str, payment: Payment) -> EffectOutcome:
+    def _verify(self, ref: str, payment: Payment) -> ProviderState | NotFound | NotSent:
         try:
             return self._find(ref, payment)
         except REQUEST_ERRORS as error:
@@ -260,7 +263,7 @@ class BraintreePayments(BraintreeRefunds):
                 return Anomalous(reason, ref)
             return not_sent_outcome(error) or NotSent(reason)
 
-    def _read(self, ref: str, payment: Payment) -> EffectOutcome:
+    def _read(self, ref: str, payment: Payment) -> ProviderState | NotFound | LookupFailed:
         try:
             return self._find(ref, payment)
         except REQUEST_ERRORS as error:
@@ -299,7 +302,9 @@ def _prepared_outcome(transaction: Transaction, payment: Payment) -> Prepared | 
     return Prepared(transaction.id) if isinstance(outcome, NotFound) else outcome
 
 
-def _with_others(outcome: EffectOutcome, ref: str, others: list[Transaction]) -> EffectOutcome:
+def _with_others(
+    outcome: ProviderState | NotFound, ref: str, others: list[Transaction]
+) -> ProviderState | NotFound:
     if charged := [one for one in others if is_charged(one)]:
         return flag_duplicates(outcome, ref, charged)
     held = [one for one in others if is_open(one)]

@@ -19,8 +19,10 @@ from oncely.core.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    ProviderState,
     StillOpen,
     Succeeded,
+    after_send,
 )
 from oncely.core.keys import IdempotencyKey
 from oncely.core.money import Money
@@ -101,7 +103,7 @@ class BraintreeRefunds:
         elif not _can_return(sale):
             outcome = self.lookup_refund(refund)
             status = f"{name} is {sale.status}, so it gives nothing back"
-            return Anomalous(status) if isinstance(outcome, NotFound) else outcome
+            return Anomalous(status) if isinstance(outcome, NotFound) else after_send(outcome)
         elif _is_all_of(refund, sale):
             send = partial(
                 void, self.gateway, name, job_key=refund.job_key, deployment=refund.deployment
@@ -119,9 +121,9 @@ class BraintreeRefunds:
             return self._refund_after_error("the response is malformed", refund)
         if not result.is_success:
             return self._refund_after_rejection(result, refund)
-        return _outcome(result.transaction, refund)
+        return after_send(_outcome(result.transaction, refund))
 
-    def lookup_refund(self, refund: Refund) -> EffectOutcome:
+    def lookup_refund(self, refund: Refund) -> ProviderState | NotFound | LookupFailed:
         """Read the sale with its refunds, and search for ours, which the sale may not list yet."""
         try:
             sale = self.gateway.transaction.find(refund.charge_id)
@@ -183,7 +185,9 @@ class BraintreeRefunds:
             case NotFound() | LookupFailed() if proves_nothing(result):
                 return Ambiguous(reason, replayed=FAILED_BEFORE in codes)
             case NotFound() if getattr(result.transaction, "type", None) == "credit":
-                return _outcome(result.transaction, refund)  # declined, and not listed yet
+                return after_send(
+                    _outcome(result.transaction, refund)
+                )  # declined, and not listed yet
             case NotFound() if codes & _NOT_NOW:
                 return NotSent(reason, retry_after=SETTLEMENT_WAIT)
             case NotFound():
@@ -204,7 +208,7 @@ def _is_all_of(refund: Refund, sale: Transaction) -> bool:
     return untouched and sale.amount == Decimal(refund.money.decimal_text)
 
 
-def _outcome(made: Transaction, refund: Refund) -> EffectOutcome:
+def _outcome(made: Transaction, refund: Refund) -> ProviderState | LookupFailed:
     """The outcome of a refund, or of the void of its sale."""
     is_void = made.id == refund.charge_id
     result: dict[str, Json] = {
@@ -232,8 +236,8 @@ def _outcome(made: Transaction, refund: Refund) -> EffectOutcome:
             return outcome
         case StillOpen(reason=reason):
             return Pending(reason)
-        case other:
-            return Ambiguous(other.reason)
+        case Succeeded(reason=reason):
+            return LookupFailed(reason)  # not gone, and not settled: read it again
 
 
 def _money(transaction: Transaction) -> Money:

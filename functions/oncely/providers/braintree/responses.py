@@ -17,6 +17,7 @@ from oncely.core.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    ProviderState,
     StillOpen,
     Succeeded,
 )
@@ -105,7 +106,9 @@ def mismatch(transaction: Transaction, payment: Payment) -> str | None:
     return None
 
 
-def outcome_from_transaction(transaction: Transaction, payment: Payment) -> EffectOutcome:
+def outcome_from_transaction(
+    transaction: Transaction, payment: Payment
+) -> ProviderState | NotFound:
     """Return the outcome that the status of a transaction proves."""
     if difference := mismatch(transaction, payment):
         reason = f"{transaction.id} is not this job's payment: {difference}"
@@ -119,7 +122,7 @@ def outcome_from_transaction(transaction: Transaction, payment: Payment) -> Effe
     return _status_outcome(transaction)
 
 
-def closed_outcome(transaction: Transaction) -> EffectOutcome:
+def closed_outcome(transaction: Transaction) -> ProviderState:
     """Return whether a transaction can still take money, without knowing its payment."""
     if transaction.status in _CHARGED:
         return Succeeded(f"{transaction.id} has taken the money", transaction.id)
@@ -128,7 +131,7 @@ def closed_outcome(transaction: Transaction) -> EffectOutcome:
     return _status_outcome(transaction)
 
 
-def _status_outcome(transaction: Transaction) -> EffectOutcome:
+def _status_outcome(transaction: Transaction) -> ProviderState:
     match transaction.status:
         case status if status in _UNDECIDED:
             return Pending(f"Braintree is still deciding {transaction.id} ({status})")
@@ -153,7 +156,9 @@ def _status_outcome(transaction: Transaction) -> EffectOutcome:
             return Anomalous(f"{transaction.id} has the unexpected status {other}", transaction.id)
 
 
-def flag_duplicates(outcome: EffectOutcome, ref: str, others: Iterable[Transaction]) -> Anomalous:
+def flag_duplicates(
+    outcome: ProviderState | NotFound, ref: str, others: Iterable[Transaction]
+) -> Anomalous:
     """Return the outcome of a job with more than one charge, which needs review."""
     ids = [str(one.id) for one in others]
     reason = f"{outcome.reason}; and {', '.join(ids)} was made for the same job as {ref}"
@@ -217,7 +222,7 @@ def currency_of(transaction: Transaction) -> str | None:
     return None if code is None else str(code).lower()
 
 
-def _charged_outcome(transaction: Transaction, payment: Payment) -> EffectOutcome:
+def _charged_outcome(transaction: Transaction, payment: Payment) -> ProviderState:
     result: dict[str, Json] = {
         "charge_id": transaction.id,
         "amount": payment.money.amount,

@@ -16,12 +16,15 @@ from oncely.core.effect_outcomes import (
     Declined,
     EffectOutcome,
     LookupFailed,
+    LookupOutcome,
     NotFound,
     NotSent,
     Pending,
     Prepared,
+    ProviderState,
     StillOpen,
     Succeeded,
+    after_send,
 )
 from oncely.core.errors import GateClosedError
 from oncely.core.keys import IdempotencyKey, JobKey
@@ -212,7 +215,7 @@ class StripePayments(StripeRefunds):
             )
         except stripe.StripeError as error:
             return self._outcome_after_error(error, ref, payment)
-        return outcome_from_intent(intent, payment, livemode=self.livemode)
+        return after_send(outcome_from_intent(intent, payment, livemode=self.livemode))
 
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
         """Cancel the intent. Only a canceled intent can never take money."""
@@ -226,11 +229,11 @@ class StripePayments(StripeRefunds):
             intent = self.client.v1.payment_intents.cancel(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             return not_sent_outcome(error) or self._close_outcome_after_error(error, ref, payment)
-        return outcome_from_intent(intent, payment, livemode=self.livemode)
+        return after_send(outcome_from_intent(intent, payment, livemode=self.livemode))
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None
-    ) -> EffectOutcome:
+    ) -> LookupOutcome:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
@@ -250,7 +253,7 @@ class StripePayments(StripeRefunds):
         others = _other_money_moving(intents, ref)
         return flag_duplicate_payments(outcome, ref, others) if others else outcome
 
-    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
+    def lookup(self, ref: str, payment: Payment) -> LookupOutcome:
         """List the customer's payments, to find ours and any other payment of the same job.
 
         If the list shows ours as paid, one request is enough. Otherwise read it by its id.
@@ -281,7 +284,7 @@ class StripePayments(StripeRefunds):
         outcome = outcome_from_intent(ours, payment, livemode=self.livemode)
         return outcome if isinstance(outcome, Succeeded) else None
 
-    def _verify(self, ref: str, payment: Payment) -> EffectOutcome:
+    def _verify(self, ref: str, payment: Payment) -> ProviderState | NotFound | NotSent:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except GateClosedError as error:
@@ -293,7 +296,7 @@ class StripePayments(StripeRefunds):
             return not_sent_outcome(error) or NotSent(reason)
         return outcome_from_intent(intent, payment, livemode=self.livemode)
 
-    def _read(self, ref: str, payment: Payment) -> EffectOutcome:
+    def _read(self, ref: str, payment: Payment) -> ProviderState | NotFound | LookupFailed:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except GateClosedError as error:
@@ -303,7 +306,7 @@ class StripePayments(StripeRefunds):
             return LookupFailed(reason, unknown_reference=is_definitive(error))
         return outcome_from_intent(intent, payment, livemode=self.livemode)
 
-    def find(self, payment: Payment) -> Prepared | EffectOutcome:
+    def find(self, payment: Payment) -> Prepared | LookupOutcome:
         """Find this job's intent among the customer's. Of several, return the furthest along."""
         owner, pages = (payment.deployment, payment.job_key), MAX_PAGES_AFTER_RESTORE
         try:

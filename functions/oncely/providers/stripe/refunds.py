@@ -15,7 +15,9 @@ from oncely.core.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    ProviderState,
     Succeeded,
+    after_send,
 )
 from oncely.core.keys import IdempotencyKey
 from oncely.core.money import Money
@@ -82,9 +84,9 @@ class StripeRefunds:
         except stripe.StripeError as error:
             return not_sent_outcome(error) or self._refund_outcome_after_error(error, refund)
         # A replayed response has the refund as it was then, and it may have failed since.
-        return self.lookup_refund(refund) if is_replay(made) else _outcome(made, refund)
+        return after_send(self.lookup_refund(refund)) if is_replay(made) else _outcome(made, refund)
 
-    def lookup_refund(self, refund: Refund) -> EffectOutcome:
+    def lookup_refund(self, refund: Refund) -> ProviderState | NotFound | LookupFailed:
         """List the charge's refunds, and find ours by its metadata.
 
         The list may lag, so without ours it is compared with what the charge itself counts.
@@ -125,7 +127,7 @@ class StripeRefunds:
                 return outcome
 
 
-def _outcome(made: stripe.Refund, refund: Refund) -> EffectOutcome:
+def _outcome(made: stripe.Refund, refund: Refund) -> ProviderState:
     result: dict[str, Json] = {
         "refund": made.id,
         "charge_id": refund.charge_id,

@@ -15,6 +15,7 @@ from oncely.core.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    ProviderState,
     StillOpen,
     Succeeded,
 )
@@ -76,7 +77,7 @@ def intent_mismatch(
 
 def outcome_from_intent(
     intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
-) -> EffectOutcome:
+) -> ProviderState | NotFound:
     """Return the outcome that the state of an intent proves."""
     if mismatch := intent_mismatch(intent, payment, livemode=livemode):
         return Anomalous(f"{intent.id} is not this job's payment: {mismatch}", intent.id)
@@ -97,7 +98,7 @@ def outcome_from_intent(
             return Anomalous(f"{intent.id} has the unexpected status {other}", intent.id)
 
 
-def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
+def closed_outcome(intent: stripe.PaymentIntent) -> ProviderState:
     """Return whether an intent can still take money. Only a canceled or refunded one cannot."""
     charge = intent.latest_charge
     match intent.status:
@@ -116,7 +117,9 @@ def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
             return _declined_outcome(intent)
 
 
-def flag_duplicate_payments(outcome: EffectOutcome, ref: str, others: Sequence[str]) -> Anomalous:
+def flag_duplicate_payments(
+    outcome: ProviderState | NotFound, ref: str, others: Sequence[str]
+) -> Anomalous:
     """Return the outcome of a job with more than one payment, which needs review."""
     reason = f"{outcome.reason}; and {', '.join(others)} was made for the same job as {ref}"
     result = outcome.result if isinstance(outcome, Succeeded | Anomalous) else {}
@@ -172,7 +175,7 @@ def error_code(error: stripe.StripeError) -> str:
     return str(error.code or (error.error.code if error.error else None) or "no_code")
 
 
-def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> EffectOutcome:
+def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> ProviderState:
     charge = intent.latest_charge
     charge_id = charge.id if isinstance(charge, stripe.Charge) else str(charge or "")
     result: dict[str, Json] = {

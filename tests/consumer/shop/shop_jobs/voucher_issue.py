@@ -15,6 +15,7 @@ from oncely import (
     JobKey,
     KeySchema,
     LookupFailed,
+    LookupOutcome,
     Message,
     NotFound,
     NotSent,
@@ -57,7 +58,7 @@ class VoucherClient:
             return NotSent("the provider has too many requests")
         return Succeeded("issued", body["id"]) if status == 201 else Ambiguous(f"HTTP {status}")
 
-    def find(self, voucher_id: str) -> EffectOutcome:
+    def find(self, voucher_id: str) -> LookupOutcome:
         """Look up a voucher."""
         try:
             status, body = self._request("GET", voucher_id, {})
@@ -151,6 +152,6 @@ class VoucherIssue(Contract[VoucherMessage, str]):
         provider = self.dependencies.provider(PROVIDER)
         return provider.issue(call.facts, key=call.idempotency_key("issue"))
 
-    def lookup(self, call: EffectCall[str]) -> EffectOutcome:
+    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
         """Look up the voucher."""
         return self.dependencies.provider(PROVIDER).find(call.facts)
