@@ -231,81 +231,65 @@ class App:
     @cached_property
     def job_queries(self) -> "JobQueries":
         """The read-only service that searches and lists jobs."""
-        from oncely.operate.console_links import ConsoleLinks
         from oncely.operate.job_queries import JobQueries
 
-        return JobQueries(
-            registry=self.registry,
-            store=self.ports.job_store(),
-            job_index=self.ports.job_index,
-            due_index=self.ports.due_index,
-            finished_jobs=self.ports.finished_jobs,
-            clock=self.ports.clock,
-            links=ConsoleLinks.from_settings(self.settings),
-        )
+        return JobQueries(self)
 
     @cached_property
     def overview(self) -> "Overview":
         """The read-only service of the overview."""
         from oncely.operate.overview import Overview
 
-        return Overview(registry=self.registry, ports=self.ports, queries=self.job_queries)
+        return Overview(self)
 
     @cached_property
     def provider_search(self) -> "ProviderSearch":
         """The read-only service that finds jobs by the providers' own ids."""
         from oncely.operate.provider_search import ProviderSearch
 
-        return ProviderSearch(registry=self.registry, ports=self.ports, queries=self.job_queries)
+        return ProviderSearch(self)
 
     @cached_property
     def rejected_messages(self) -> "RejectedMessages":
         """The read-only service that lists rejected messages."""
         from oncely.operate.rejects import RejectedMessages
 
-        return RejectedMessages(self.registry, self.ports.stored_rejects, self.ports.clock)
+        return RejectedMessages(self)
 
     @cached_property
     def reject_resender(self) -> "RejectResender":
         """The service that resends rejected messages for an operator."""
         from oncely.operate.reject_resender import RejectResender
 
-        return RejectResender(messages=self.rejected_messages, sender=self.operator_sender)
+        return RejectResender(self)
 
     @cached_property
     def operator_sender(self) -> "OperatorSender":
         """The service that sends messages for an operator."""
         from oncely.operate.operator_sender import OperatorSender
 
-        return OperatorSender(enqueuer=self.enqueuer, repairer=self.repairer)
+        return OperatorSender(self)
 
     @cached_property
     def verdict_lookup(self) -> "VerdictLookup":
         """The read-only service that asks the provider about one job."""
         from oncely.operate.verdict_lookup import VerdictLookup
 
-        return VerdictLookup(self.registry, self.ports, self.ports.table_guard)
+        return VerdictLookup(self)
 
     @cached_property
     def payment_auditor(self) -> "PaymentAuditor":
         """The read-only service that compares our jobs with the providers' lists."""
         from oncely.operate.audit_payments import PaymentAuditor
 
-        links = self.job_queries.links
-        return PaymentAuditor(registry=self.registry, ports=self.ports, links=links)
+        return PaymentAuditor(app=self)
 
     @cached_property
     def daily_audit(self) -> "DailyAudit":
         """The service that audits the payments of the day before."""
         from oncely.operate.daily_audit import DailyAudit
 
-        return DailyAudit(
-            auditor=self.payment_auditor,
-            reports=self.ports.audit_reports,
-            notifier=self.notifier,
-            clock=self.ports.clock,
-            stack=self.settings.stack_name,
-        )
+        return DailyAudit(self)
 
     @cached_property
     def text_digester(self) -> "TextDigester":
@@ -320,28 +304,22 @@ class App:
         from oncely.operate.repairer import Repairer
         from oncely.operate.second_operator_rules import SecondOperatorRule
 
-        return Repairer(
-            reconciler=self.reconciler,
-            enqueuer=self.enqueuer,
-            resubmission_limit=self.settings.resubmission_limit,
-            second_operator=SecondOperatorRule.parse(self.settings.second_operator_above),
-        )
+        rule = SecondOperatorRule.parse(self.settings.second_operator_above)
+        return Repairer(app=self, second_operator=rule)
 
     @cached_property
     def pause_switch(self) -> "PauseSwitch":
         """The service that pauses and resumes effects for an operator."""
         from oncely.operate.pauses import PauseSwitch
 
-        table, clock = self.ports.gate_table, self.ports.clock
-        return PauseSwitch(registry=self.registry, table=table, clock=clock)
+        return PauseSwitch(self)
 
     @cached_property
     def bulk_repairer(self) -> "BulkRepairer":
         """The service that repairs many jobs."""
         from oncely.operate.bulk_repairer import BulkRepairer
 
-        runs, new_run_id = self.ports.bulk_runs, self.ports.new_identity
-        return BulkRepairer(self.job_queries, self.repairer, runs, new_run_id)
+        return BulkRepairer(self)
 
     @cached_property
     def history_writer(self) -> "HistoryWriter":
@@ -390,19 +368,7 @@ class App:
         """The service that erases personal data."""
         from oncely.operate.erase import Eraser
 
-        return Eraser(
-            registry=self.registry,
-            dependencies=self.ports,
-            erasable_table=self.ports.erasable_table,
-            store=self.ports.job_store(),
-            job_index=self.ports.job_index,
-            due_index=self.ports.due_index,
-            log=self.ports.erasure_log,
-            guard=self.ports.table_guard,
-            gates=self.ports.gate_table,
-            archive=self.ports.erasable_archive,
-            clock=self.ports.clock,
-        )
+        return Eraser(app=self)
 
     def review_alerter(self, actor: str) -> "ReviewAlerter":
         """Return the service that alerts the operator about jobs that need review."""

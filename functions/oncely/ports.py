@@ -250,9 +250,6 @@ class Ports:
 
         return S3ErasableArchive(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
-    def erasable_table(self, name: str) -> "BusinessTable":
-        return self.table(name)
-
     @cached_property
     def reject_archive(self) -> "S3Archive":
         from oncely.operate.s3_rejects import S3Archive

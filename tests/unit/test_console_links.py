@@ -1,7 +1,6 @@
 """Links to the consoles of providers and of AWS, built from checked parts."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -97,7 +96,7 @@ def test_only_operators_see_names_of_aws(monkeypatch: pytest.MonkeyPatch) -> Non
     world.run(charge_message())
     page = Page(world, monkeypatch)
     links = ConsoleLinks(region="eu-central-1", jobs_table="Jobs-1")
-    monkeypatch.setitem(vars(page.app), "job_queries", replace(page.app.job_queries, links=links))
+    monkeypatch.setitem(vars(page.app.job_queries), "links", links)
 
     operator, support = (
         json.loads(page.call("GET /api/job", groups, key=KEY)["body"])

@@ -74,7 +74,7 @@ def test_job_with_stale_index_status_is_left_out() -> None:
     world = many_reviews(3)
     key = next(iter(world.store.jobs))
     world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
-    lagging = replace(world.inspector(), job_index=_LaggingIndex(world.store.client, JOBS))
+    lagging = world.app(job_index=_LaggingIndex(world.store.client, JOBS)).job_queries
 
     assert len(lagging.list_page(status="needs_review").jobs) == 2
     assert [len(page.jobs) for page in lagging.iter_pages(status="needs_review")] == [2]
@@ -295,7 +295,7 @@ class _RecordingIndex(JobIndex):
 
 def test_deleted_job_in_stale_index_is_left_out() -> None:
     world = many_reviews(3)
-    inspector = replace(world.inspector(), job_index=_RecordingIndex(world.store.client, JOBS))
+    inspector = world.app(job_index=_RecordingIndex(world.store.client, JOBS)).job_queries
     shown = [view.job.job_key for view in inspector.list_page(status="needs_review").jobs]
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 

@@ -1,7 +1,6 @@
 """Search finds a job by each of its ids."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,7 +49,7 @@ def test_unknown_id_finds_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["x" * 201, "\ud800"])
 def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
     untouched: Any = object()
-    inspector = replace(InMemoryStack().inspector(), store=untouched, job_index=untouched)
+    inspector = InMemoryStack().app(store=untouched, job_index=untouched).job_queries
     assert inspector.search(text) == SearchResults(query=text, jobs=())
 
 
@@ -79,7 +78,7 @@ def test_jobs_are_found_newest_first_and_once() -> None:
 )
 def test_impossible_job_key_shows_nothing_without_read(text: str) -> None:
     untouched: Any = object()
-    assert replace(InMemoryStack().inspector(), store=untouched).get(text) is None
+    assert InMemoryStack().app(store=untouched).job_queries.get(text) is None
 
 
 def test_longest_key_is_shown() -> None:
@@ -104,7 +103,7 @@ class _RecordingIndex(JobIndex):
 def test_each_matching_row_is_read_once(text: str) -> None:
     world = world_with_paid_job()
     finder = _RecordingIndex(world.store.client, JOBS)
-    replace(world.inspector(), job_index=finder).search(text)
+    world.app(job_index=finder).job_queries.search(text)
     assert finder.requested_keys == (KEY,)
 
 

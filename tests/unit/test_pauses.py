@@ -1,7 +1,6 @@
 """Pause and resume: no effect begins, nothing is lost, and the time does not count as age."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -235,7 +234,7 @@ def test_two_operators_who_resume_at_once_leave_one_entry(world: InMemoryStack) 
             resume(world)
             return super().write_pause(before, after)
 
-    switch = replace(world.app().pause_switch, table=Slow(world.gates.client, GATES))
+    switch = world.app(gate_table=Slow(world.gates.client, GATES)).pause_switch
     done = switch.change(TARGETS[0], PauseAction.RESUME, actor="bo", reason="fixed")
 
     assert not done.is_changed

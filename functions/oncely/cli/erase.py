@@ -89,7 +89,7 @@ def _require_all_tables(stack: StackConnection) -> None:
 def _wait_for_archiver(eraser: "Eraser", update: Callable[[str], None]) -> None:
     """Wait until a function that read the log before this run can no longer write."""
     while (ready_at := eraser.archive_ready_at()) is not None:
-        left = (ready_at - eraser.clock.now()).total_seconds()
+        left = (ready_at - eraser.app.ports.clock.now()).total_seconds()
         update(f"waiting {left:.0f} s for changes that are being archived…")
         time.sleep(min(left, _POLL_SECONDS))
 

@@ -17,7 +17,7 @@ from oncely.handlers.telemetry import instrumented
 def get_app() -> App:
     """Build once per execution environment."""
     app = app_from_env(os.environ, jobs_from_env(os.environ))
-    _ = app.daily_audit
+    _ = app.daily_audit, app.payment_auditor, app.notifier, app.ports.audit_reports
     return app
 
 

@@ -31,7 +31,8 @@ MAX_LISTED: Final = 50
 def get_app() -> App:
     """Build once per execution environment."""
     app = app_from_env(os.environ, jobs_from_env(os.environ))
-    _ = app.job_queries
+    ports = app.ports
+    _ = app.job_queries, ports.job_store(), ports.job_index, ports.due_index, ports.finished_jobs
     return app
 
 

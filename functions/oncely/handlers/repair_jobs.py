@@ -58,7 +58,9 @@ _STALE: Final = "the job changed since you opened it: reload and check again"
 def get_app() -> App:
     """Build once per execution environment."""
     app = app_from_env(os.environ, jobs_from_env(os.environ))
-    _ = app.repairer, app.job_queries, app.ports.user_directory
+    ports = app.ports
+    _ = app.repairer, app.reconciler, app.enqueuer, app.job_queries
+    _ = ports.job_index, ports.due_index, ports.finished_jobs, ports.user_directory
     return app
 
 

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
 from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
@@ -29,7 +28,6 @@ from oncely.operate.audit_book import (
     ListedEntry,
     ReturnedEntry,
 )
-from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
 from oncely.operate.job_index import UnreadableRow
 from oncely.plugins.ledger import (
     Difference,
@@ -43,7 +41,7 @@ from oncely.plugins.ledger import (
 from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
-    from oncely.ports import Ports
+    from oncely.app import App
 
 # An older book would mix two states of both sides.
 MAX_RESUME_AGE: Final = timedelta(hours=24)
@@ -101,16 +99,14 @@ ReportAudit = Callable[[AuditProgress], None]
 class PaymentAuditor:
     """Audits the jobs that take money. Read-only."""
 
-    registry: ContractRegistry
-    ports: "Ports"
-    links: ConsoleLinks = NO_SETTINGS
+    app: "App"
     pause: Callable[[float], None] = time.sleep
 
     def run(self, book: AuditBook, *, report: ReportAudit = lambda _: None) -> AuditResult:
         """Compare, continuing where an earlier run with this book stopped."""
         deployment = self.deployment()
         if book.progress(_STARTED) is None:
-            book.save(_STARTED, format_time(self.ports.clock.now()))
+            book.save(_STARTED, format_time(self.app.ports.clock.now()))
         run = _AuditRun(
             auditor=self,
             book=book,
@@ -136,7 +132,7 @@ class PaymentAuditor:
 
     def deployment(self) -> str:
         """Return the identity that our payments carry at the providers."""
-        if (identity := self.ports.table_identity.identity()) is None:
+        if (identity := self.app.ports.table_identity.identity()) is None:
             raise NotConfiguredError(
                 "the job table has no identity item, so it is not known which payments are ours: "
                 "run `oncely doctor`"
@@ -157,7 +153,9 @@ class PaymentAuditor:
         plugin, client = connected
         scope, is_dispute = client.key_scope(), difference.kind is DifferenceKind.DISPUTE
         found = {
-            one: self.links.of_plugin(plugin, one, key_scope=scope, is_dispute=is_dispute)
+            one: self.app.job_queries.links.of_plugin(
+                plugin, one, key_scope=scope, is_dispute=is_dispute
+            )
             for one in difference.provider_ids
         }
         return {one: url for one, url in found.items() if url}
@@ -165,16 +163,16 @@ class PaymentAuditor:
     def can_resume(self, book: AuditBook) -> bool:
         """Return whether a book is new enough to continue."""
         started = book.progress(_STARTED)
-        return started is None or self.ports.clock.now() - parse_time(started) < MAX_RESUME_AGE
+        return started is None or self.app.ports.clock.now() - parse_time(started) < MAX_RESUME_AGE
 
     def ledgers(self) -> dict[str, PaymentLedger]:
         """The ledgers of the payment providers that are configured, by name."""
         return {name: client.ledger for name, (_, client) in self._clients().items()}
 
     def _clients(self) -> dict[str, tuple[AnyProvider, HasLedger]]:
-        paying = [one for one in self.registry if _entry_kind(one) is not None]
-        configured = filter(self.ports.is_configured, providers_of(paying))
-        clients = ((plugin, self.ports.provider(plugin)) for plugin in configured)
+        paying = [one for one in self.app.registry if _entry_kind(one) is not None]
+        configured = filter(self.app.ports.is_configured, providers_of(paying))
+        clients = ((plugin, self.app.ports.provider(plugin)) for plugin in configured)
         return {one.name: (one, client) for one, client in clients if isinstance(client, HasLedger)}
 
 
@@ -192,7 +190,7 @@ class _AuditRun:
         last = (self.book.period.until + _HISTORY_MARGIN).astimezone(UTC).date()
         days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
         for number, day in enumerate(days):
-            for contract_type in self.auditor.registry:
+            for contract_type in self.auditor.app.registry:
                 name = f"history {day} {contract_type.job_type}"
                 if _entry_kind(contract_type) and self.book.progress(name) is None:
                     jobs = self._archived(day, contract_type.job_type)
@@ -230,7 +228,7 @@ class _AuditRun:
 
     def read_missing_jobs(self) -> None:
         """Read the rows of charges whose jobs are not in the history of these days."""
-        index = self.auditor.ports.job_index
+        index = self.auditor.app.ports.job_index
         for chunk in self.book.orphans():
             keys = [JobKey(label) for label, _ in chunk if _is_key(label)]
             # A digest does not lead to the key, but the reference leads to the row.
@@ -240,7 +238,7 @@ class _AuditRun:
 
     def read_returned(self) -> None:
         """Read the jobs of our refunds and disputes. They may have a note about what others did."""
-        index = self.auditor.ports.job_index
+        index = self.auditor.app.ports.job_index
         for entries in self.book.returned():
             keys = {JobKey(one.label) for one in entries if one.label and _is_key(one.label)}
             rows = {row.job_key: row for row in self._believed(index.get_many(sorted(keys)))}
@@ -288,7 +286,7 @@ class _AuditRun:
 
     def read_voids(self) -> None:
         """Read the jobs with the reference of a charge that was voided: one may have refunded."""
-        index = self.auditor.ports.job_index
+        index = self.auditor.app.ports.job_index
         for charge_id in self.book.voids():
             self.book.save(
                 "voids", _DONE, jobs=self._rows(index.by_reference(charge_id, limit=10)).values()
@@ -309,7 +307,7 @@ class _AuditRun:
         return found
 
     def _archived(self, day: date, job_type: str) -> Iterator[AuditJob]:
-        for line in self.auditor.ports.history_reader.lines(
+        for line in self.auditor.app.ports.history_reader.lines(
             since=day, until=day, job_type=job_type
         ):
             # A removal says nothing about the payment, and the payment of a copied job is not ours.
@@ -317,12 +315,12 @@ class _AuditRun:
                 yield self._from_line(line)
 
     def _rows(self, keys: Sequence[JobKey]) -> dict[str, AuditJob]:
-        rows = self.auditor.ports.job_index.get_many(keys)
+        rows = self.auditor.app.ports.job_index.get_many(keys)
         return {row.job_key: self._from_row(row) for row in self._believed(rows)}
 
     def _believed(self, rows: Mapping[JobKey, JobRow | UnreadableRow]) -> list[JobRow]:
         """The rows of jobs that move money. A producer may insert a row, as any status."""
-        moving = {one.job_type for one in self.auditor.registry if _entry_kind(one)}
+        moving = {one.job_type for one in self.auditor.app.registry if _entry_kind(one)}
         jobs = (row for row in rows.values() if isinstance(row, JobRow))
         return [row for row in jobs if row.job_type in moving and not row.is_forged]
 
@@ -353,7 +351,7 @@ class _AuditRun:
         created = "" if job.created_at is None else format_time(job.created_at)
         return AuditJob(
             job_key=job.job_key,
-            kind=_entry_kind(self.auditor.registry.contract(job.job_type)) or EntryKind.CHARGE,
+            kind=_entry_kind(self.auditor.app.registry.contract(job.job_type)) or EntryKind.CHARGE,
             position=f"{created} {version:012d}",
             provider=provider,
             label=job.job_key if ledger is None else ledger.job_label(job.job_key),
@@ -373,12 +371,12 @@ class _AuditRun:
         )
 
     def _only_provider(self, job_type: str) -> str | None:
-        plugins = self.auditor.registry.contract(job_type).resources.providers
+        plugins = self.auditor.app.registry.contract(job_type).resources.providers
         return plugins[0].name if len(plugins) == 1 else None
 
     def _subject(self, message: Mapping[str, object] | None) -> str | None:
         try:
-            contract_type, parsed = self.auditor.registry.parse_mapping(dict(message or {}))
+            contract_type, parsed = self.auditor.app.registry.parse_mapping(dict(message or {}))
         except InvalidInputError:
             return None
         return contract_type.subject(parsed)

@@ -1,7 +1,7 @@
 """Bulk repairs: one repair of many selected jobs, each once, however often the run is continued."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +22,6 @@ from oncely.operate.bulk_runs import (
     check_bulk_repair,
 )
 from oncely.operate.job_lists import ALL_ROWS, RowFilter
-from oncely.operate.job_queries import JobQueries
 from oncely.operate.job_view import JobView
 from oncely.operate.repair_request import (
     BusinessRowConflict,
@@ -37,11 +36,10 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repairer import Repairer
 from oncely.operate.second_operator_rules import PendingRepair
 
 if TYPE_CHECKING:
-    from oncely.operate.s3_bulk_runs import S3BulkRuns
+    from oncely.app import App
 
 EXAMPLES: Final = 5
 # Operators select these by hand, on a few pages of a list. For more, they use filters.
@@ -105,15 +103,12 @@ class BulkResult:
 class BulkRepairer:
     """Selects jobs, saves the selection, and repairs each job in the selected version."""
 
-    queries: JobQueries
-    repairer: Repairer
-    runs: "S3BulkRuns"
-    new_run_id: Callable[[], str]
+    app: "App"
 
     def select(self, repair: Repair, wanted: BulkFilter) -> BulkSelection:
         """Select the jobs that the repair is allowed for now."""
         status = wanted.status or DEFAULT_STATUSES[check_bulk_repair(repair)].value
-        pages = self.queries.iter_pages(
+        pages = self.app.job_queries.iter_pages(
             status=status,
             job_type=wanted.job_type,
             since=wanted.since,
@@ -142,7 +137,7 @@ class BulkRepairer:
                 f"at most {MAX_CHOSEN_JOBS} jobs can be chosen one by one: use filters"
             )
         versions = {one.key: one.version for one in chosen}
-        found = self.queries.by_keys("", dict.fromkeys(versions, "selection")).jobs
+        found = self.app.job_queries.by_keys("", dict.fromkeys(versions, "selection")).jobs
         same = [view for view in found if view.job.version == versions[view.job.job_key]]
         jobs: list[JobView] = []
         refused: Counter[str] = Counter()
@@ -162,19 +157,19 @@ class BulkRepairer:
     def start(self, selection: BulkSelection, *, reason: str, actor: str) -> BulkRun:
         """Save the selection. Nothing is repaired yet."""
         run = BulkRun(
-            run_id=self.new_run_id(),
+            run_id=self.app.ports.new_identity(),
             repair=selection.repair,
             reason=reason,
             actor=actor,
-            created_at=self.queries.clock.now(),
+            created_at=self.app.ports.clock.now(),
             jobs=tuple(SelectedJob(view.job.job_key, view.job.version) for view in selection.jobs),
         )
-        self.runs.save(run)
+        self.app.ports.bulk_runs.save(run)
         return run
 
     def load(self, run_id: str) -> BulkRun:
         """Read a saved run. Raises InvalidRequestError if there is none."""
-        if (run := self.runs.get(run_id)) is None:
+        if (run := self.app.ports.bulk_runs.get(run_id)) is None:
             raise InvalidRequestError(f"no bulk run {run_id[:40]!r}: check the id")
         return run
 
@@ -215,21 +210,24 @@ class BulkRepairer:
 
         Every other repair is one write. If its message was not sent, the row is due and sends it.
         """
-        pending = PendingRepair.from_row(row, self.queries.clock.now())
+        pending = PendingRepair.from_row(row, self.app.ports.clock.now())
         if pending is not None and pending.repair is repair:
             return True
         if repair is not Repair.RESUBMIT:
             return False
         try:
-            contract_type, message = self.queries.registry.parse_row(row)
+            contract_type, message = self.app.registry.parse_row(row)
         except InvalidInputError:
             return False
         another = contract_type.resubmission(message)
-        return another is not None and self.queries.store.get(contract_type.key(another)) is None
+        return (
+            another is not None
+            and self.app.ports.job_store().get(contract_type.key(another)) is None
+        )
 
     def _repair_once(self, request: RepairRequest) -> "RepairOutcome | OncelyError":
         try:
-            return self.repairer.repair(request)
+            return self.app.repairer.repair(request)
         except OncelyError as error:
             return error
 

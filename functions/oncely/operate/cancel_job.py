@@ -1,13 +1,13 @@
 """Cancelling a job for an operator: by a write of its row, or by a worker that closes it first."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_actor
 from oncely.core.cancellation import cancel, cancelled_job, close_then_cancel
 from oncely.core.closing import needs_closing
 from oncely.core.effect_outcomes import BusinessWrite, LookupUnsupported
-from oncely.core.inserter import JobInserter
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import AlreadyResolved, Proceed
 from oncely.core.lifecycle import Event
@@ -25,7 +25,9 @@ from oncely.operate.repair_request import (
     StaleVersion,
 )
 from oncely.operate.repair_write import claim_obstacle
-from oncely.reconcile.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ class CancellingRun(MarkingRun):
                 f"{row.provider_ref} may be open at {self.provider}, and no worker can close it: "
                 f"{why}. Fix the business rows first"
             )
-        decision = close_then_cancel(self.request.reason, self.reconciler.clock.now())
+        decision = close_then_cancel(self.request.reason, self.app.ports.clock.now())
         note = f"a worker cancels {row.provider_ref} at {self.provider} first"
         return self.write_and_send(row, decision, RepairDetails(note=note))
 
@@ -80,15 +82,10 @@ class CancellingRun(MarkingRun):
 
 
 def cancel_absent(
-    request: RepairRequest,
-    contract_type: type[AnyContract],
-    *,
-    reconciler: Reconciler,
-    inserter: JobInserter,
-    table: TableOpen,
+    request: RepairRequest, contract_type: type[AnyContract], *, app: "App", table: TableOpen
 ) -> RepairOutcome:
     """Write the row of a job that has none, so that every later message is a duplicate."""
-    now = reconciler.clock.now()
+    now = app.ports.clock.now()
     if not table.has_all_rows(now):
         return NotAllowed("the job table was restored, and its row may be lost: try again later")
     row = cancelled_job(
@@ -97,9 +94,9 @@ def cancel_absent(
         now=now,
         actor=operator_actor(request.actor),
         reason=request.reason,
-        retention=contract_type.effective_retention(reconciler.row_retention),
+        retention=contract_type.effective_retention(app.settings.row_retention),
     )
-    written = Created(row) if request.dry_run else inserter.insert(row)
+    written = Created(row) if request.dry_run else app.ports.job_inserter.insert(row)
     if isinstance(written, ForgedRow):
         return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
     if isinstance(written, AlreadyExists):

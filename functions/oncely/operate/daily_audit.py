@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.alert_texts import audit_alert
-from oncely.alerts.budget import Alert, Notifier
+from oncely.alerts.budget import Alert
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, UnavailableError
-from oncely.core.schedule import Clock
 from oncely.core.text import format_time, parse_time
 from oncely.operate.audit_book import AuditBook, AuditPeriod
-from oncely.operate.audit_payments import AuditResult, PaymentAuditor
+from oncely.operate.audit_payments import AuditResult
 
 if TYPE_CHECKING:
-    from oncely.operate.s3_audits import S3AuditReports
+    from oncely.app import App
 
 # Longer than refunds and settlements take to fail, and shorter than reports are kept.
 MAX_WINDOW_DAYS: Final = 30
@@ -47,18 +46,14 @@ class StoredAudit:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DailyAudit:
     """Audits one earlier day. An audit of the same day alerts only what its report does not have.
 
     A refund or a settlement may fail days later, so each day is audited again for some time.
     """
 
-    auditor: PaymentAuditor
-    reports: "S3AuditReports"
-    notifier: Notifier
-    clock: Clock
-    stack: str
+    app: "App"
 
     def run(self, folder: Path, *, scheduled_at: object) -> AuditResult:
         """Audit a day with a working file in `folder`, which must be empty.
@@ -66,30 +61,31 @@ class DailyAudit:
         The minute of the invocation chooses the day: the first one is for yesterday.
         """
         days_ago = 1 + _scheduled_minute(scheduled_at) // STAGGER_MINUTES
-        today = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        now = self.app.ports.clock.now().astimezone(UTC)
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         since = today - timedelta(days=days_ago)
         period = AuditPeriod(since=since, until=since + timedelta(days=1))
         with AuditBook(str(folder / "audit.sqlite"), period) as book:
-            result = self.auditor.run(book)
-            lines = list(self.auditor.report_lines(book, result))
+            result = self.app.payment_auditor.run(book)
+            lines = list(self.app.payment_auditor.report_lines(book, result))
         known = self._known(period)
         new = [
             one for one in lines if one["record"] == "difference" and _identity(one) not in known
         ]
         # Before the report is saved: a retry of a failed alert must find it new again.
-        if new and not self.notifier.notify(self._alert(result, new)):
+        if new and not self.app.notifier.notify(self._alert(result, new)):
             raise UnavailableError(
                 "the alert about the audit could not be sent: the next invocation repeats it"
             )
-        self.reports.save_audit(stored_audit(result), lines)
+        self.app.ports.audit_reports.save_audit(stored_audit(result), lines)
         return result
 
     def _known(self, period: AuditPeriod) -> set[str]:
         """The differences in the newest report of this day."""
-        found = self.reports.recent_audits(limit=_MAX_REPORTS)
+        found = self.app.ports.audit_reports.recent_audits(limit=_MAX_REPORTS)
         same = (one for one in found if (one.since, one.until) == (period.since, period.until))
         name = next((one.name for one in same), None)
-        lines = (self.reports.read_audit(name) or []) if name else []
+        lines = (self.app.ports.audit_reports.read_audit(name) or []) if name else []
         return {_identity(one) for one in lines if one.get("record") == "difference"}
 
     def _alert(self, result: AuditResult, new: Sequence[Mapping[str, Json]]) -> Alert:
@@ -99,7 +95,7 @@ class DailyAudit:
             known=result.number - len(new),
             since=period.since,
             until=period.until,
-            stack=self.stack,
+            stack=self.app.settings.stack_name,
         )
 
 

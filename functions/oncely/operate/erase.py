@@ -10,11 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.aws.business_tables import BusinessTable
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message
-from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.table_schema import TableSchema
 from oncely.core.actors import operator_actor
 from oncely.core.decisions import on_forged_row
@@ -23,23 +20,15 @@ from oncely.core.errors import InvalidInputError, InvalidRequestError, Unavailab
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.results import Swapped, VersionConflict
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
-from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked
-from oncely.gates.table import GateTable
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line
-from oncely.operate.job_index import JobIndex, UnreadableRow
+from oncely.operate.job_index import UnreadableRow
 from oncely.operate.job_view import contract_for
 from oncely.operate.open_jobs import open_job_keys
-from oncely.reconcile.due_index import DueIndex
 
 if TYPE_CHECKING:
-    from oncely.aws.business_tables import BusinessTable
-    from oncely.history.s3_erasure import S3ErasableArchive
-    from oncely.history.s3_erasure_log import S3ErasureLog
-    from oncely.operate.job_index import JobIndex
+    from oncely.app import App
 
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20
@@ -85,17 +74,7 @@ class Erasure:
 class Eraser:
     """Erases in two parts: the tables at once, the archive once no older write can reach it."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
-    erasable_table: "Callable[[str], BusinessTable]"
-    store: JobStore
-    job_index: "JobIndex"
-    due_index: DueIndex
-    log: "S3ErasureLog"
-    guard: TableGuard
-    gates: GateTable
-    archive: "S3ErasableArchive"
-    clock: Clock
+    app: "App"
     report: Callable[[Erasure], None] = lambda _: None
 
     def erase_tables(self, person: Person, *, actor: str, dry_run: bool = False) -> Erasure:
@@ -121,8 +100,8 @@ class Eraser:
 
     def archive_ready_at(self) -> datetime | None:
         """From when `erase_archive` finds everything. Returns None if it does now."""
-        at = self.log.erased().effective_at
-        return None if at is None or at <= self.clock.now() else at
+        at = self.app.ports.erasure_log.erased().effective_at
+        return None if at is None or at <= self.app.ports.clock.now() else at
 
     def erase_archive(
         self, person: Person, done: Erasure, *, actor: str, dry_run: bool = False
@@ -134,7 +113,7 @@ class Eraser:
         self._require_declared_table()
         planned = (*done.erased, *done.marked) if dry_run else ()
         redact = _Redaction(self, person, self._erased(planned), operator_actor(actor), dry_run)
-        for had_data in self.archive.redact_history(redact, dry_run=dry_run):
+        for had_data in self.app.ports.erasable_archive.redact_history(redact, dry_run=dry_run):
             history = done.history + had_data
             done = replace(done, history_read=done.history_read + 1, history=history)
             self.report(done)
@@ -145,7 +124,7 @@ class Eraser:
             body = str(reject.get("body", ""))
             return any(map(person.is_named_in, texts)) or self._is_of_erased_job(body, erased)
 
-        for matched in self.archive.delete_rejects(matches, dry_run=dry_run):
+        for matched in self.app.ports.erasable_archive.delete_rejects(matches, dry_run=dry_run):
             rejects = done.rejects + matched
             done = replace(done, rejects_read=done.rejects_read + 1, rejects=rejects)
             self.report(done)
@@ -153,36 +132,38 @@ class Eraser:
 
     def record_run(self, done: Erasure, *, actor: str) -> None:
         """Record who erased what and when: job keys, never the customer."""
-        now = self.clock.now()
-        self.log.record_run({"actor": operator_actor(actor), **done.to_json()}, at=now)
+        now = self.app.ports.clock.now()
+        self.app.ports.erasure_log.record_run(
+            {"actor": operator_actor(actor), **done.to_json()}, at=now
+        )
 
     def record_job(self, key: JobKey, actor: str) -> None:
         """Record a job in the log, before its data is erased anywhere."""
-        now = self.clock.now()
-        self.log.record(ErasureEntry(job_key=key, requested_at=now, actor=actor))
+        now = self.app.ports.clock.now()
+        self.app.ports.erasure_log.record(ErasureEntry(job_key=key, requested_at=now, actor=actor))
 
     def _erased(self, planned: Iterable[JobKey]) -> ErasedJobs:
         """The jobs in the log, and those that this run adds or would add."""
-        now, log = self.clock.now(), self.log.erased()
+        now, log = self.app.ports.clock.now(), self.app.ports.erasure_log.erased()
         names = (ErasureEntry(job_key=key, requested_at=now, actor="").name for key in planned)
         added = ErasedJobs.from_names(names)
         return ErasedJobs({**log.requested_at, **added.requested_at})
 
     def _require_declared_table(self) -> None:
         # A restored table lacks rows until its proofs are restored.
-        if isinstance(table := self.guard.check(), TableBlocked):
+        if isinstance(table := self.app.ports.table_guard.check(), TableBlocked):
             raise InvalidRequestError(table.reason)
 
     def _rows(self, person: Person) -> tuple[list[JobRow], tuple[JobKey, ...]]:
         """The matching rows, and the keys of those that this version cannot read."""
         keys: list[JobKey] = []
         if person.customer_id is not None:
-            keys += self.job_index.by_customer(person.customer_id, limit=_ALL)
+            keys += self.app.ports.job_index.by_customer(person.customer_id, limit=_ALL)
         for record_id in person.record_ids:
-            keys += self.job_index.by_subject(record_id, limit=_ALL)
-        indexed = self.job_index.get_many(keys)
+            keys += self.app.ports.job_index.by_subject(record_id, limit=_ALL)
+        indexed = self.app.ports.job_index.get_many(keys)
         unreadable = (key for key, row in indexed.items() if isinstance(row, UnreadableRow))
-        rows = indexed | self.job_index.get_many(list(self._open_keys(person)))
+        rows = indexed | self.app.ports.job_index.get_many(list(self._open_keys(person)))
         jobs = (row for row in rows.values() if isinstance(row, JobRow))
         return [job for job in jobs if self._is_of(job, person)], tuple(unreadable)
 
@@ -190,13 +171,13 @@ class Eraser:
         """Find open jobs by their message, which alone has the customer before the first claim."""
         if person.customer_id is None:
             return
-        yield from open_job_keys(self.due_index, self.job_index)
+        yield from open_job_keys(self.app.ports.due_index, self.app.ports.job_index)
 
     def _is_of(self, row: JobRow, person: Person) -> bool:
         names = {row.customer_id, row.message.get("customer_id")}
         if person.customer_id is not None and person.customer_id in names:
             return True
-        contract = contract_for(row, self.registry)
+        contract = contract_for(row, self.app.registry)
         # A job type that is no longer deployed may hold data of the record.
         is_owner = contract is None or contract.owner is DataOwner.RECORD
         return is_owner and row.subject in person.record_ids
@@ -207,11 +188,11 @@ class Eraser:
         for _ in range(_MAX_CAS_RETRIES):
             if row is None or row.erasure_requested_at is not None:
                 return row
-            now = self.clock.now()
+            now = self.app.ports.clock.now()
             # The mark would make a forged row ours, and its status would be believed.
             decision = on_forged_row(row) if row.is_forged else request_erasure(now)
             after = decision.apply_to(row, now=now, actor=operator_actor(actor))
-            match self.store.swap(row, after):
+            match self.app.ports.job_store().swap(row, after):
                 case Swapped(job=newer) | VersionConflict(row=newer):
                     row = newer
                 case _:
@@ -221,23 +202,23 @@ class Eraser:
     def _erase_pauses(self, person: Person, *, dry_run: bool) -> int:
         """Remove the reasons that name the person. The pauses and who made them stay."""
         for _ in range(_MAX_CAS_RETRIES):
-            pauses = self.gates.read().pauses.values()
+            pauses = self.app.ports.gate_table.read().pauses.values()
             changed = [
                 (pause, after)
                 for pause in pauses
                 if (after := pause.without_reasons(person.is_named_in)) != pause
             ]
-            if dry_run or all(self.gates.write_pause(*change) for change in changed):
+            if dry_run or all(self.app.ports.gate_table.write_pause(*change) for change in changed):
                 return len(changed)
         raise UnavailableError("the pauses kept changing; run the erasure again")
 
     def _erase_business_rows(
         self, person: Person, done: Erasure, open_records: set[str], *, dry_run: bool
     ) -> Erasure:
-        for contract_type in self.registry:
+        for contract_type in self.app.registry:
             if contract_type.owner is not DataOwner.RECORD:
                 continue
-            contract = contract_type(self.dependencies)
+            contract = contract_type(self.app.ports)
             for record_id in person.record_ids:
                 is_open = record_id in open_records
                 erased = self._erase_record(contract, record_id, is_open=is_open, dry_run=dry_run)
@@ -256,16 +237,16 @@ class Eraser:
         if not isinstance(contract, RecordEraser):
             return False
         for _ in range(_MAX_CAS_RETRIES):
-            now = self.clock.now()
+            now = self.app.ports.clock.now()
             write = contract.erase_record(record_id, now=now, has_open_jobs=is_open)
             if write is None:
                 return False
-            if dry_run or self.erasable_table(write.table).update(write):
+            if dry_run or self.app.ports.table(write.table).update(write):
                 return True
         raise UnavailableError(f"record {record_id} kept changing; run the erasure again")
 
     def _delete_partition(self, table: TableSchema, record_id: str, *, dry_run: bool) -> int:
-        return self.erasable_table(table.name).delete_partition(
+        return self.app.ports.table(table.name).delete_partition(
             {table.key.partition: record_id}, sort=str(table.key.sort), dry_run=dry_run
         )
 
@@ -277,7 +258,7 @@ class Eraser:
         """The job key of a rejected message, if its fields are enough."""
         try:
             fields = json.loads(body)
-            contract = self.registry.contract(fields["job"])
+            contract = self.app.registry.contract(fields["job"])
             known = {name: fields[name] for name in contract.message.model_fields if name in fields}
             message: Message = contract.message.model_construct(**known)
             return contract.key(message)

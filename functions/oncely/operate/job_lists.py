@@ -16,15 +16,12 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
-from oncely.core.schedule import Clock
 from oncely.core.text import format_time, parse_time
 from oncely.history.lines import JobListEntry
-from oncely.operate.job_index import JobIndex
-from oncely.reconcile.due_index import DueEntry, DueIndex
+from oncely.reconcile.due_index import DueEntry
 
 if TYPE_CHECKING:
-    from oncely.history.s3_reader import HistoryFinishedJobs
-    from oncely.operate.job_index import JobIndex
+    from oncely.ports import Ports
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -90,14 +87,11 @@ class RowFilter:
 ALL_ROWS: Final = RowFilter()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JobLists:
     """An index for each status, and the history for done jobs. Never scans the table."""
 
-    job_index: "JobIndex"
-    due_index: DueIndex
-    finished_jobs: "HistoryFinishedJobs"
-    clock: Clock
+    ports: "Ports"
 
     def entries(
         self,
@@ -115,12 +109,12 @@ class JobLists:
         entered their status, newest first.
         """
         if all(status.is_finished for status in statuses):
-            end = until or self.clock.now()
+            end = until or self.ports.clock.now()
             begin, end = since or end - FINISHED_WINDOW, resume_at or end
-            recent = self.finished_jobs.recent
+            recent = self.ports.finished_jobs.recent
             return iter(recent(since=begin, until=end, job_type=job_type, limit=limit))
         if LISTED.issuperset(statuses):
-            return self.job_index.by_status(statuses, since=since, until=resume_at or until)
+            return self.ports.job_index.by_status(statuses, since=since, until=resume_at or until)
         return self.due(statuses, since=resume_at or since, until=until)
 
     def due(
@@ -156,9 +150,9 @@ class JobLists:
         self, statuses: tuple[Status, ...], *, since: datetime | None, until: datetime
     ) -> list[Iterator[DueEntry]]:
         return [
-            self.due_index.due(action, shard, since=since, until=until)
+            self.ports.due_index.due(action, shard, since=since, until=until)
             for action in sorted({due_action(status) for status in statuses})
-            for shard in range(self.due_index.shards)
+            for shard in range(self.ports.due_index.shards)
         ]
 
 

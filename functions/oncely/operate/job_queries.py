@@ -3,23 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_key
 from oncely.core.lifecycle import Status
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
 from oncely.core.text import format_time, support_text
 from oncely.history.lines import JobListEntry
-from oncely.operate.console_links import NO_SETTINGS, ConsoleLinks
-from oncely.operate.job_index import JobIndex, UnreadableRow
+from oncely.operate.console_links import ConsoleLinks
+from oncely.operate.job_index import UnreadableRow
 from oncely.operate.job_lists import (
     ALL_ROWS,
     IN_PROGRESS,
@@ -31,11 +29,9 @@ from oncely.operate.job_lists import (
 )
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.verdicts import Verdict, verdicts
-from oncely.reconcile.due_index import DueIndex
 
 if TYPE_CHECKING:
-    from oncely.history.s3_reader import HistoryFinishedJobs
-    from oncely.operate.job_index import JobIndex
+    from oncely.app import App
 
 # A long-time customer may have more. Questions are usually about the newest.
 MAX_SEARCH_RESULTS: Final = 50
@@ -110,17 +106,16 @@ class JobCounts:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JobQueries:
     """Reads indexes and single rows. Never scans the table."""
 
-    registry: ContractRegistry
-    store: JobStore
-    job_index: "JobIndex"
-    due_index: DueIndex
-    finished_jobs: "HistoryFinishedJobs"
-    clock: Clock
-    links: ConsoleLinks = NO_SETTINGS
+    app: "App"
+
+    @cached_property
+    def links(self) -> ConsoleLinks:
+        """The links to the providers' consoles, with the settings of this deployment."""
+        return ConsoleLinks.from_settings(self.app.settings)
 
     def search(self, text: str) -> SearchResults:
         query = text.strip()
@@ -143,7 +138,7 @@ class JobQueries:
         """Read the rows of these keys, each with what it was found by."""
         rows = {
             **known,
-            **self.job_index.get_many([key for key in matches if key not in known]),
+            **self.app.ports.job_index.get_many([key for key in matches if key not in known]),
         }
         jobs = ((key, row) for key, row in rows.items() if isinstance(row, JobRow))
         views = (self.view(job).with_match(matches[key]) for key, job in jobs)
@@ -172,13 +167,15 @@ class JobQueries:
         keys = [
             key
             for subject in orders
-            for key in self.job_index.by_subject(subject, limit=MAX_SEARCH_RESULTS)
+            for key in self.app.ports.job_index.by_subject(subject, limit=MAX_SEARCH_RESULTS)
         ]
-        rows |= self.job_index.get_many([key for key in keys if key not in {**found, **rows}])
+        rows |= self.app.ports.job_index.get_many(
+            [key for key in keys if key not in {**found, **rows}]
+        )
         others = [row for key, row in rows.items() if key not in found]
         more = [self.view(row) for row in others if isinstance(row, JobRow)]
         hidden = {row.job_key for row in (*unreadable, *_unreadable(others))}
-        return verdicts([*views, *more], at=self.clock.now(), unreadable=len(hidden))
+        return verdicts([*views, *more], at=self.app.ports.clock.now(), unreadable=len(hidden))
 
     def list_page(
         self,
@@ -243,11 +240,11 @@ class JobQueries:
     def get(self, key: str) -> JobView | None:
         if not _is_indexable(key) or not is_job_key(key):
             return None
-        job = self.store.get(JobKey(key))
+        job = self.app.ports.job_store().get(JobKey(key))
         return None if job is None else self.view(job)
 
     def counts(self) -> JobCounts:
-        midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
+        midnight = self.app.ports.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
         today = midnight.replace(microsecond=0)
         pending, oldest = self._pending()
         counted = {
@@ -271,14 +268,14 @@ class JobQueries:
         cursor: str | None = None,
     ) -> JobPage:
         """Read the rows. The index lags: a row that has left the list since is dropped."""
-        rows = self.job_index.get_many(keys)
+        rows = self.app.ports.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
         current = (row for row in found if isinstance(row, JobRow) and row.status in statuses)
         jobs = tuple(self.view(row) for row in current if wanted.selects(row))
         return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
-        finder = self.job_index
+        finder = self.app.ports.job_index
         matches: dict[JobKey, str] = {}
         if is_job_key(query):
             matches[JobKey(query)] = "job key"
@@ -297,8 +294,10 @@ class JobQueries:
         """The jobs of a record, which is named by its source and the id that it has there."""
         return {
             key: f"{plugin.profile.name} id"
-            for plugin in providers_of(self.registry)
-            for key in self.job_index.by_subject(f"{plugin.name}#{query}", limit=MAX_SEARCH_RESULTS)
+            for plugin in providers_of(self.app.registry)
+            for key in self.app.ports.job_index.by_subject(
+                f"{plugin.name}#{query}", limit=MAX_SEARCH_RESULTS
+            )
         }
 
     def _jobs_by_derived_key(
@@ -308,13 +307,13 @@ class JobQueries:
         found: dict[JobKey, JobRow | UnreadableRow] = {}
         remaining = [
             _keys_for_subject(contract_type, subject)
-            for contract_type in self.registry
+            for contract_type in self.app.registry
             for subject in subjects
         ]
         while remaining:
             tried = [(keys, list(islice(keys, _KEYS_PER_LOOKUP))) for keys in remaining]
             keys = [key for _, some in tried for key in some]
-            read = self.job_index.get_many([key for key in keys if key not in known])
+            read = self.app.ports.job_index.get_many([key for key in keys if key not in known])
             rows = {**read, **{key: known[key] for key in keys if key in known}}
             remaining = [keys for keys, some in tried if rows.keys() & set(some)]
             found |= rows
@@ -322,28 +321,23 @@ class JobQueries:
 
     def view(self, job: JobRow) -> JobView:
         """The view of a row that was read."""
-        return build_view(job, self.registry, now=self.clock.now(), links=self.links)
+        return build_view(job, self.app.registry, now=self.app.ports.clock.now(), links=self.links)
 
     def _count(self, status: Status, since: datetime | None) -> int:
-        return self.job_index.count((status,), since=since, limit=MAX_COUNT)
+        return self.app.ports.job_index.count((status,), since=since, limit=MAX_COUNT)
 
     def _pending(self) -> tuple[int, datetime | None]:
         """The number of jobs in progress, and since when the oldest is overdue or unknown."""
         counted, due_at = self._lists.count_due(LISTS[IN_PROGRESS], limit=MAX_COUNT)
-        unknown = self.job_index.by_status((Status.UNKNOWN,), oldest_first=True)
+        unknown = self.app.ports.job_index.by_status((Status.UNKNOWN,), oldest_first=True)
         waiting = [one.at for one in islice(unknown, 1)]
-        if due_at is not None and due_at <= self.clock.now():
+        if due_at is not None and due_at <= self.app.ports.clock.now():
             waiting.append(due_at)
         return counted, min(waiting, default=None)
 
     @property
     def _lists(self) -> JobLists:
-        return JobLists(
-            job_index=self.job_index,
-            due_index=self.due_index,
-            finished_jobs=self.finished_jobs,
-            clock=self.clock,
-        )
+        return JobLists(self.app.ports)
 
 
 def _unreadable(rows: Iterable[JobRow | UnreadableRow]) -> tuple[UnreadableRow, ...]:

@@ -57,7 +57,7 @@ class MarkingRun(RepairRun):
         policy = self.contract.policy
         if policy.leaves_open:
             return self._fail_if_closed(row)
-        looked_up_at = self.reconciler.clock.now()
+        looked_up_at = self.app.ports.clock.now()
         if (outcome := self._ask(row)) is None:
             return self._resolve_as_said(row, None)
         if refusal := self.unavailable(outcome):
@@ -77,7 +77,7 @@ class MarkingRun(RepairRun):
 
     def _fail_if_closed(self, row: JobRow) -> RepairOutcome:
         """Fail the job only if nothing is open at the provider; otherwise close that first."""
-        looked_up_at = self.reconciler.clock.now()
+        looked_up_at = self.app.ports.clock.now()
         answer = lookup_closed(self.as_ours(row), self.contract)
         if refusal := self.unavailable(answer):
             return refusal
@@ -116,7 +116,7 @@ class MarkingRun(RepairRun):
             row,
             reason=self.request.reason,
             reference=self.request.reference,
-            now=self.reconciler.clock.now(),
+            now=self.app.ports.clock.now(),
         )
         details = RepairDetails(lookup=self.answer(outcome), note="a worker closes it first")
         return self.write_and_send(row, decision, details)
@@ -145,7 +145,7 @@ class UnreadableRun(ProviderRun):
         policy = self.contract.policy
         if not needs_closing(row, policy):
             return self._resolve(row, None)
-        looked_up_at = self.reconciler.clock.now()
+        looked_up_at = self.app.ports.clock.now()
         outcome = lookup_closed(self.as_ours(row), self.contract)
         if refusal := self.unavailable(outcome):
             return refusal

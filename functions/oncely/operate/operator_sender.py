@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.core.actors import operator_actor
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.repairs import Repair
-from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
+from oncely.enqueue.enqueuer import EnqueueResult
 from oncely.operate.repair_request import (
     JobNotFound,
     Repaired,
@@ -20,9 +20,11 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repairer import Repairer
 from oncely.operate.second_operator import needs_second_operator
 from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, hold_new_job
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 # Each reads the business rows of one message.
 _READ_CONCURRENCY: Final = 8
@@ -52,21 +54,20 @@ class OperatorSend:
         return self.signed_in_as or self.actor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OperatorSender:
     """Sends as a producer does, unless what a message causes needs a second operator."""
 
-    enqueuer: Enqueuer
-    repairer: Repairer
+    app: "App"
 
     def send(self, messages: Sequence[Mapping[str, object]], by: OperatorSend) -> list[SendResult]:
         """Send messages, with results in the same order. An invalid one raises before any write."""
-        self.enqueuer.check(messages)
+        self.app.enqueuer.check(messages)
         with ThreadPoolExecutor(max_workers=_READ_CONCURRENCY) as pool:
             waits = list(pool.map(self._needs_second_operator, messages))
         free = [message for message, wait in zip(messages, waits, strict=True) if not wait]
         sent = iter(
-            self.enqueuer.enqueue_many(
+            self.app.enqueuer.enqueue_many(
                 free,
                 unique_for=by.unique_for,
                 actor=operator_actor(by.actor),
@@ -80,10 +81,10 @@ class OperatorSender:
 
     def _needs_second_operator(self, message: Mapping[str, object]) -> bool:
         """Whether another operator must confirm what this message causes, if it causes anything."""
-        contract_type, parsed = self.enqueuer.registry.parse_mapping(message)
-        contract = contract_type(self.repairer.reconciler.dependencies)
+        contract_type, parsed = self.app.registry.parse_mapping(message)
+        contract = contract_type(self.app.ports)
         return needs_second_operator(
-            self.repairer.second_operator,
+            self.app.repairer.second_operator,
             Repair.REOPEN,
             contract_type=contract_type,
             prechecks=lambda: [contract.precheck(parsed)],
@@ -94,18 +95,18 @@ class OperatorSender:
 
         Any other row has all that it needs to run, so the message is only compared with it.
         """
-        contract_type, parsed = self.enqueuer.registry.parse_mapping(message)
+        contract_type, parsed = self.app.registry.parse_mapping(message)
         requested = PendingRepair(
             repair=Repair.REOPEN,
             reference=None,
             operator=by.actor,
             identity=by.identity,
-            until=self.enqueuer.clock.now() + REQUEST_VALIDITY,
+            until=self.app.ports.clock.now() + REQUEST_VALIDITY,
             version=1,
         )
         actor = operator_actor(by.actor)
         make_row = partial(hold_new_job, requested=requested, actor=actor, reason=by.reason)
-        found, row = self.enqueuer.hold(message, make_row, unique_for=by.unique_for)
+        found, row = self.app.enqueuer.hold(message, make_row, unique_for=by.unique_for)
         result = SendResult(**vars(found))
         if result.created:
             return replace(result, waits=f"recorded as a request: {requested}. {_CONFIRM}")
@@ -134,14 +135,14 @@ class OperatorSender:
 
     def _reopen(self, row: JobRow, request: RepairRequest, result: SendResult) -> SendResult:
         """Request to reopen the review, or confirm another operator's request."""
-        match self.repairer.repair(request):
+        match self.app.repairer.repair(request):
             case RepairRequested(details=details):
                 return replace(result, waits=str(details))
             case Repaired(after=after) | WouldRepair(after=after):
                 return replace(result, status=after.status, sent=True)
             case StaleVersion() | JobNotFound():
                 return replace(result, conflict=_CHANGED)
-            case refusal if PendingRepair.from_row(row, self.enqueuer.clock.now()):
+            case refusal if PendingRepair.from_row(row, self.app.ports.clock.now()):
                 return replace(result, waits=refusal.reason)
             case refusal:
                 return replace(result, conflict=refusal.reason)

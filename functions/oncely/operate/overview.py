@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from oncely.alerts.headlines import review_cause
 from oncely.aws import signals
 from oncely.contracts.contract import providers_of
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.aws_errors import translated
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import UnavailableError
@@ -22,7 +21,7 @@ from oncely.gates.rules import (
     GateState,
     gate_name,
 )
-from oncely.operate.job_queries import MAX_PAGE_SIZE, JobQueries
+from oncely.operate.job_queries import MAX_PAGE_SIZE
 from oncely.operate.job_view import JobView
 from oncely.operate.pauses import entry_to_json, gates_to_json
 from oncely.plugins.provider import AnyProvider
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
-    from oncely.ports import Ports
+    from oncely.app import App
+
 
 HOUR: Final = timedelta(hours=1)
 # Both windows come from one request: CloudWatch bills metrics, not their values.
@@ -141,21 +141,19 @@ class OverviewState:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Overview:
     """Reads a bounded number of metrics and items, however many jobs there are."""
 
-    registry: ContractRegistry
-    ports: "Ports"
-    queries: JobQueries
+    app: "App"
 
     def metrics(self) -> MetricsView:
         """Read the charts, in one request."""
-        now = self.ports.clock.now().astimezone(UTC)
+        now = self.app.ports.clock.now().astimezone(UTC)
         last = now.replace(minute=0, second=0, microsecond=0)
         count = max(WINDOWS_HOURS)
         hours = tuple(last - HOUR * back for back in range(count - 1, -1, -1))
-        found = self.ports.hourly_metrics.by_hour(since=hours[0], until=now)
+        found = self.app.ports.hourly_metrics.by_hour(since=hours[0], until=now)
         values = {
             name: tuple(found.get(name, {}).get(hour, 0.0) for hour in hours) for name in Series
         }
@@ -163,11 +161,11 @@ class Overview:
 
     def state(self) -> OverviewState:
         """Read queues, providers and reviews."""
-        snapshot = self.ports.gate_table.read()
-        page = self.queries.list_page(status=Status.NEEDS_REVIEW, limit=MAX_REVIEWS)
+        snapshot = self.app.ports.gate_table.read()
+        page = self.app.job_queries.list_page(status=Status.NEEDS_REVIEW, limit=MAX_REVIEWS)
         groups = _group_reviews(page.jobs)
         return OverviewState(
-            queues=tuple(self.ports.queue_depths.depths()),
+            queues=tuple(self.app.ports.queue_depths.depths()),
             providers=tuple(self._providers(snapshot)),
             gates=snapshot,
             reviews=groups[:MAX_REVIEW_GROUPS],
@@ -176,7 +174,7 @@ class Overview:
         )
 
     def _providers(self, snapshot: GateSnapshot) -> Iterator[dict[str, Json]]:
-        for plugin in filter(self.ports.is_configured, providers_of(self.registry)):
+        for plugin in filter(self.app.ports.is_configured, providers_of(self.app.registry)):
             pause = snapshot.pauses.get(f"{PROVIDER_PREFIX}{plugin.name}")
             current = None if pause is None else pause.current
             yield {
@@ -189,9 +187,9 @@ class Overview:
         state = snapshot.gates.get(gate_name(plugin.name, group), GateState())
         return {
             "group": group,
-            "circuit": state.circuit(self.ports.clock.now()).name.lower(),
+            "circuit": state.circuit(self.app.ports.clock.now()).name.lower(),
             "since": None if state.opened_at is None else format_time(state.opened_at),
-            "per_second": self.ports.gate.limit(plugin, group).per_second,
+            "per_second": self.app.ports.gate.limit(plugin, group).per_second,
         }
 
 

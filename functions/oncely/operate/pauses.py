@@ -1,14 +1,12 @@
 """Pauses and resumes a job type, a queue or a provider, and lists what is on hold."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.actors import operator_actor, operator_name
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError, UnavailableError
-from oncely.core.schedule import Clock
 from oncely.core.text import format_time, single_line
 from oncely.gates.rules import (
     PROVIDER_PREFIX,
@@ -18,7 +16,9 @@ from oncely.gates.rules import (
     PauseAction,
     PauseEntry,
 )
-from oncely.gates.table import GateTable
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 MAX_REASON_LENGTH: Final = 300
 # Each retry lost a race with another operator.
@@ -33,28 +33,26 @@ class PauseChange:
     is_changed: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PauseSwitch:
     """Pauses and resumes for operators. Effects stop within 10 seconds, lookups never."""
 
-    registry: ContractRegistry
-    table: GateTable
-    clock: Clock
+    app: "App"
 
     def snapshot(self) -> GateSnapshot:
         """Read all gates and pauses."""
-        return self.table.read()
+        return self.app.ports.gate_table.read()
 
     def targets(self) -> tuple[str, ...]:
         """What can be paused: job types, queues and providers."""
-        types = {one.job_type for one in self.registry}
-        queues = {f"{QUEUE_PREFIX}{one.resources.queue}" for one in self.registry}
-        providers = {f"{PROVIDER_PREFIX}{one.name}" for one in providers_of(self.registry)}
+        types = {one.job_type for one in self.app.registry}
+        queues = {f"{QUEUE_PREFIX}{one.resources.queue}" for one in self.app.registry}
+        providers = {f"{PROVIDER_PREFIX}{one.name}" for one in providers_of(self.app.registry)}
         return (*sorted(types), *sorted(queues), *sorted(providers))
 
     def change(self, name: str, action: PauseAction, *, actor: str, reason: str) -> PauseChange:
         """Pause or resume. Raises InvalidRequestError if nothing has this name."""
-        snapshot = self.table.read()
+        snapshot = self.app.ports.gate_table.read()
         target = self._find(name, snapshot)
         text = single_line(reason.strip(), MAX_REASON_LENGTH)
         if action is PauseAction.PAUSE and not text:
@@ -65,12 +63,15 @@ class PauseSwitch:
             if (known.current is not None) is (action is PauseAction.PAUSE):
                 return PauseChange(pause=known, is_changed=False)
             entry = PauseEntry(
-                at=self.clock.now(), action=action, actor=operator_actor(actor), reason=text
+                at=self.app.ports.clock.now(),
+                action=action,
+                actor=operator_actor(actor),
+                reason=text,
             )
             after = known.with_entry(entry)
-            if self.table.write_pause(before, after):
+            if self.app.ports.gate_table.write_pause(before, after):
                 return PauseChange(pause=after, is_changed=True)
-            snapshot = self.table.read()
+            snapshot = self.app.ports.gate_table.read()
         raise UnavailableError(
             f"{target} is being paused or resumed by others at the same time: try again"
         )

@@ -5,30 +5,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import providers_of
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidRequestError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_type
 from oncely.core.text import support_line
-from oncely.operate.job_queries import MAX_SEARCH_RESULTS, JobQueries, SearchResults
+from oncely.operate.job_queries import MAX_SEARCH_RESULTS, SearchResults
 from oncely.plugins.ledger import HasLedger, PaymentOwner
 from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
-    from oncely.ports import Ports
+    from oncely.app import App
 
 _NOT_ASKED: Final = (
     "No job has this id in its row, and it is not an id or email that a payment provider knows."
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ProviderSearch:
     """Asks each configured payment provider, with the read-only API key if there is one."""
 
-    registry: ContractRegistry
-    ports: "Ports"
-    queries: JobQueries
+    app: "App"
 
     def search(self, text: str) -> SearchResults:
         """Find jobs by an id or a customer's email. The notes say what could not be resolved."""
@@ -52,16 +49,16 @@ class ProviderSearch:
                     matches |= dict.fromkeys(keys, name)
                     if not keys:
                         notes.append(f"{name} knows it, but it is not a payment of this stack.")
-        return self.queries.by_keys(query, matches, notes=tuple(notes) or (_NOT_ASKED,))
+        return self.app.job_queries.by_keys(query, matches, notes=tuple(notes) or (_NOT_ASKED,))
 
     def _plugins(self) -> Iterator[AnyProvider]:
-        paying = [one for one in self.registry if one.takes_money]
-        return filter(self.ports.is_configured, providers_of(paying))
+        paying = [one for one in self.app.registry if one.takes_money]
+        return filter(self.app.ports.is_configured, providers_of(paying))
 
     def _owners(self, plugin: AnyProvider, query: str) -> tuple[PaymentOwner, ...] | str | None:
         """The owners, or why the provider could not be asked."""
         try:
-            client = self.ports.provider(plugin)
+            client = self.app.ports.provider(plugin)
         except OncelyError as error:  # such as a secret that this user may not read
             return str(error)
         if not isinstance(client, HasLedger):
@@ -70,10 +67,10 @@ class ProviderSearch:
         return found.reason if isinstance(found, LookupFailed) else found
 
     def _keys(self, owners: tuple[PaymentOwner, ...]) -> Iterator[JobKey]:
-        identity = self.ports.table_identity.identity()
+        identity = self.app.ports.table_identity.identity()
         ours = [one for one in owners if identity and one.deployment == identity.deployment]
         for one in ours[:MAX_SEARCH_RESULTS]:
             if is_job_type((one.job_label or "").partition(":")[0]):
                 yield JobKey(one.job_label or "")
             elif one.ref is not None:  # the label is a digest
-                yield from self.ports.job_index.by_reference(one.ref, limit=1)
+                yield from self.app.ports.job_index.by_reference(one.ref, limit=1)

@@ -3,14 +3,17 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.core.actors import operator_actor
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMessageError, InvalidRequestError
 from oncely.operate.masking import has_masked_email, unmask_json
-from oncely.operate.operator_sender import OperatorSend, OperatorSender, SendResult
-from oncely.operate.rejects import RejectedMessages, RejectView
+from oncely.operate.operator_sender import OperatorSend, SendResult
+from oncely.operate.rejects import RejectView
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 _NEW_MESSAGE: Final = "To send something else, use `oncely send`"
 _UNREADABLE: Final = "this message cannot be read: send a corrected one with `oncely send`"
@@ -31,12 +34,11 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RejectResender:
     """Edits and resends one rejected message for an operator."""
 
-    messages: RejectedMessages
-    sender: OperatorSender
+    app: "App"
 
     def corrected(self, name: str, changes: Mapping[str, str | None]) -> dict[str, Json]:
         """Return the message with these fields as they were typed; None removes one."""
@@ -65,20 +67,20 @@ class RejectResender:
     def resend(self, name: str, message: Mapping[str, Json], by: OperatorSend) -> SendResult:
         """Send what `corrected` or `edited` returned. A message that conflicts is not resent."""
         message = self._same_job(self._readable(name), message)
-        self.sender.enqueuer.check([message])  # what would not be sent is not used up
-        existing = self.sender.enqueuer.compare(message)
+        self.app.enqueuer.check([message])  # what would not be sent is not used up
+        existing = self.app.enqueuer.compare(message)
         if existing is not None and existing.conflict:
             return SendResult(**vars(existing))
-        if not self.messages.rejects.reserve_resend(name, actor=operator_actor(by.actor)):
+        if not self.app.ports.stored_rejects.reserve_resend(name, actor=operator_actor(by.actor)):
             raise InvalidRequestError(_RESENT)
         reason = f"resent from the rejected message {name}" + (
             f": {by.reason}" if by.reason else ""
         )
-        (result,) = self.sender.send([message], replace(by, reason=reason))
+        (result,) = self.app.operator_sender.send([message], replace(by, reason=reason))
         return result
 
     def _readable(self, name: str) -> RejectView:
-        view = self.messages.get(name)
+        view = self.app.rejected_messages.get(name)
         if view.resent:
             raise InvalidRequestError(_RESENT)
         if view.job_key is None:
@@ -89,7 +91,7 @@ class RejectResender:
         """Return the message, if it is still the one that was rejected."""
         if fault := _edit_fault(_fields(view), message):
             raise InvalidMessageError(f"{fault}. {_NEW_MESSAGE}")
-        contract_type, parsed = self.messages.registry.parse_mapping(message)
+        contract_type, parsed = self.app.registry.parse_mapping(message)
         if (key := contract_type.key(parsed)) != view.job_key:
             raise InvalidMessageError(
                 f"a field of the job key was edited: {key} is another job than {view.job_key}. "

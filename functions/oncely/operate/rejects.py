@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
-from oncely.core.schedule import Clock
 from oncely.core.text import format_time, mask_emails, support_line
 
 if TYPE_CHECKING:
-    from oncely.operate.s3_rejects import S3Archive
+    from oncely.app import App
 
 DEFAULT_WINDOW: Final = timedelta(days=7)
 MAX_REJECTS: Final = 200
@@ -56,40 +54,42 @@ class RejectView:
 class RejectedMessages:
     """Lists rejected messages."""
 
-    registry: ContractRegistry
-    rejects: "S3Archive"
-    clock: Clock
+    app: "App"
 
     def recent(self, *, since: datetime | None = None, limit: int) -> list[RejectView]:
         """Return the latest rejects, of the last 7 days by default."""
-        now = self.clock.now()
+        now = self.app.ports.clock.now()
         start = since or now - DEFAULT_WINDOW
-        found = self.rejects.recent_rejects(since=start, until=now, limit=min(limit, MAX_REJECTS))
-        resent = self.rejects.resent([one.name for one in found])
+        found = self.app.ports.stored_rejects.recent_rejects(
+            since=start, until=now, limit=min(limit, MAX_REJECTS)
+        )
+        resent = self.app.ports.stored_rejects.resent([one.name for one in found])
         return [self._view(one, resent=one.name in resent) for one in found]
 
     def of_job(self, job_key: str) -> list[RejectView]:
         """Return the latest rejects of a job."""
-        found = self.rejects.job_rejects(job_key, limit=MAX_JOB_REJECTS)
+        found = self.app.ports.stored_rejects.job_rejects(job_key, limit=MAX_JOB_REJECTS)
         return [RejectView(reject=one, job_key=job_key) for one in found]
 
     def count_today(self) -> int:
         """Count the rejects of the last 24 hours, up to a limit."""
-        now = self.clock.now()
+        now = self.app.ports.clock.now()
         since = now - timedelta(days=1)
-        return self.rejects.count_rejects(since=since, until=now, limit=MAX_REJECTS)
+        return self.app.ports.stored_rejects.count_rejects(
+            since=since, until=now, limit=MAX_REJECTS
+        )
 
     def get(self, name: str) -> RejectView:
         """Return one reject."""
-        if (found := self.rejects.read_reject(name)) is None:
+        if (found := self.app.ports.stored_rejects.read_reject(name)) is None:
             raise InvalidRequestError(
                 f"no rejected message {name!r}: list them with `oncely rejects`"
             )
-        return self._view(found, resent=bool(self.rejects.resent([name])))
+        return self._view(found, resent=bool(self.app.ports.stored_rejects.resent([name])))
 
     def _view(self, reject: StoredReject, *, resent: bool) -> RejectView:
         try:
-            contract_type, message = self.registry.parse_body(reject.body)
+            contract_type, message = self.app.registry.parse_body(reject.body)
             key = contract_type.key(message)
         except InvalidInputError:
             return RejectView(reject=reject, job_key=None, resent=resent)

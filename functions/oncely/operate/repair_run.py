@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
@@ -32,7 +32,9 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repair_write import RepairWriter, lookup_answer
 from oncely.reconcile.lookup_effect import LookupResult, find_own_reference
-from oncely.reconcile.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 # These rely on the reference: without one, the row says that nothing was prepared.
 _NEEDS_REFERENCE: Final = frozenset(
@@ -46,14 +48,14 @@ _BELIEVES_ROW: Final = frozenset({Repair.REOPEN, Repair.CANCEL})
 class ProviderRun:
     """One repair that the life cycle allows, without what needs the message."""
 
-    reconciler: Reconciler
+    app: "App"
     request: RepairRequest
     contract: AnyContract
     table: TableOpen
 
     @property
     def writer(self) -> RepairWriter:
-        return RepairWriter(self.reconciler, self.request)
+        return RepairWriter(self.app, self.request)
 
     @property
     def provider(self) -> str:
@@ -96,7 +98,7 @@ class RepairRun(ProviderRun):
 
     def at_provider(self, provider: str | None) -> Self:
         """Use the provider in the current business rows, if no worker has claimed the job."""
-        contract = type(self.contract)(self.reconciler.dependencies, provider)
+        contract = type(self.contract)(self.app.ports, provider)
         return replace(self, contract=contract)
 
     def recover_reference(self, row: JobRow) -> RepairOutcome | None:
@@ -108,7 +110,7 @@ class RepairRun(ProviderRun):
         lacks_it = may_lack_reference(row, policy, replays_until, claims=row.fence)
         if repair in _BELIEVES_ROW and not lacks_it:
             return None
-        looked_up_at = self.reconciler.clock.now()
+        looked_up_at = self.app.ports.clock.now()
         found = self.find_own_reference(row)
         if isinstance(found, NotFound) and lacks_it:
             fix = objection_to_failed(row, policy, found, looked_up_at=looked_up_at)
@@ -145,7 +147,7 @@ class RepairRun(ProviderRun):
         if self.request.dry_run or not isinstance(outcome, Repaired):
             return outcome
         # If this fails, the next sweep sends the message.
-        sent = self.reconciler.resend_message(type(self.contract), outcome.after)
+        sent = self.app.reconciler.resend_message(type(self.contract), outcome.after)
         return outcome if sent else with_send_failure(outcome)
 
     def check_lookup(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_actor
@@ -36,8 +36,10 @@ from oncely.operate.repair_request import (
     RepairRequest,
     StaleVersion,
 )
-from oncely.reconcile.reconciler import Reconciler
 from oncely.run.attempt import row_after, would_swap
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 _VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
 
@@ -46,7 +48,7 @@ _VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do
 class RepairWriter:
     """Writes for one request. Fails if the row changed since the operator saw it."""
 
-    reconciler: Reconciler
+    app: "App"
     request: RepairRequest
 
     @property
@@ -66,13 +68,15 @@ class RepairWriter:
         if self.request.message is not None:
             changes = {**decision.changes, "message": self.request.message}
             decision = replace(decision, changes=changes)
-        now, kept = self.reconciler.clock.now(), self.reconciler.row_retention
-        after = row_after(decision, row, contract, now=now, actor=self.actor, row_retention=kept)
+        ports, kept = self.app.ports, self.app.settings.row_retention
+        after = row_after(
+            decision, row, contract, now=ports.clock.now(), actor=self.actor, row_retention=kept
+        )
         writes = business_writes(after)
         if self.request.dry_run:
-            swapped = would_swap(after, writes, self.reconciler.dependencies.table)
+            swapped = would_swap(after, writes, ports.table)
         else:
-            swapped = self.reconciler.store.swap(row, after, business_writes=writes)
+            swapped = ports.job_store().swap(row, after, business_writes=writes)
         match swapped:
             case Swapped(job=job):
                 return Repaired(row, job, details)

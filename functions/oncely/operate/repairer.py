@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from oncely.core.decisions import on_lookup_of_ended, reschedule
 from oncely.core.effect_outcomes import Declined
@@ -23,11 +23,9 @@ from oncely.core.repairs import (
     repair_option,
     unreadable_job_option,
 )
-from oncely.core.resubmissions import ResubmissionLimit
 from oncely.core.schedule import later_run_at
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
-from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
 from oncely.operate.mark_job import UnreadableRun
@@ -56,16 +54,16 @@ from oncely.operate.second_operator_rules import (
     request_second_operator,
 )
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
-from oncely.reconcile.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repairer:
     """Applies a repair if the job has not changed and the life cycle allows it."""
 
-    reconciler: Reconciler
-    enqueuer: Enqueuer
-    resubmission_limit: ResubmissionLimit
+    app: "App"
     second_operator: SecondOperatorRule
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
@@ -76,17 +74,17 @@ class Repairer:
         return outcome
 
     def _repair(self, request: RepairRequest) -> RepairOutcome:
-        table = self.reconciler.guard.check()
+        table = self.app.ports.table_guard.check()
         if isinstance(table, TableBlocked):
             return NotAllowed(table.reason)
-        row = self.reconciler.store.get(request.key)
+        row = self.app.ports.job_store().get(request.key)
         if row is None:
             return self._cancel_absent(request, table)
         if row.version != request.version:
             return StaleVersion(row)
         runs = row if request.message is None else replace(row, message=request.message)
         try:
-            contract_type, message = self.reconciler.registry.parse_row(runs)
+            contract_type, message = self.app.registry.parse_row(runs)
         except InvalidInputError:
             return self._repair_unreadable(row, request, table)
         option = repair_option(
@@ -94,19 +92,17 @@ class Repairer:
             contract_type.policy_of(row),
             request.repair,
             schedule_limit=contract_type.effective_schedule_limit(),
-            now=self.reconciler.clock.now(),
+            now=self.app.ports.clock.now(),
             can_resubmit=contract_type.resubmission(message) is not None,
         )
         if refusal := _check_allowed(option, request):
             return refusal
         run = _RepairRun(
-            reconciler=self.reconciler,
+            app=self.app,
             request=request,
-            contract=contract_type(self.reconciler.dependencies, row.provider),
+            contract=contract_type(self.app.ports, row.provider),
             message=message,
             table=table,
-            enqueuer=self.enqueuer,
-            resubmission_limit=self.resubmission_limit,
         )
         if contract_type.policies and row.provider is None:
             run = run.at_provider(getattr(run.precheck, "provider", None))
@@ -129,7 +125,7 @@ class Repairer:
         if not cancels or not is_job_key(request.key):
             return JobNotFound()
         try:
-            contract_type = self.reconciler.registry.contract(job_type_of(request.key))
+            contract_type = self.app.registry.contract(job_type_of(request.key))
         except InvalidInputError:
             return JobNotFound()
         if needs_second_operator(self.second_operator, request.repair, contract_type=contract_type):
@@ -137,19 +133,13 @@ class Repairer:
                 "a second operator must confirm it, and there is no row to hold the request: "
                 "cancel it when its message has arrived"
             )
-        return cancel_absent(
-            request,
-            contract_type,
-            reconciler=self.reconciler,
-            inserter=self.enqueuer.inserter,
-            table=table,
-        )
+        return cancel_absent(request, contract_type, app=self.app, table=table)
 
     def _repair_unreadable(
         self, row: JobRow, request: RepairRequest, table: TableOpen
     ) -> RepairOutcome:
         # This deployment cannot read the message, so the operator can only end the job.
-        contract_type = contract_for(row, self.reconciler.registry)
+        contract_type = contract_for(row, self.app.registry)
         option = unreadable_job_option(
             row, None if contract_type is None else contract_type.policy_of(row), request.repair
         )
@@ -157,13 +147,12 @@ class Repairer:
             return refusal
 
         def apply(confirmed: RepairRequest) -> RepairOutcome:
-            reconciler = self.reconciler
             if contract_type is None:
-                writer = RepairWriter(reconciler, confirmed)
+                writer = RepairWriter(self.app, confirmed)
                 return ManualResolution(writer).resolve_job_only(row, None)
-            contract = contract_type(reconciler.dependencies, row.provider)
+            contract = contract_type(self.app.ports, row.provider)
             return UnreadableRun(
-                reconciler=reconciler, request=confirmed, contract=contract, table=table
+                app=self.app, request=confirmed, contract=contract, table=table
             ).mark(row)
 
         # What it would have done is not known, whatever its type.
@@ -180,7 +169,7 @@ class Repairer:
         apply: Callable[[RepairRequest], RepairOutcome],
     ) -> RepairOutcome:
         """Apply a repair that another operator requested, or record it as a request."""
-        now = self.reconciler.clock.now()
+        now = self.app.ports.clock.now()
         if pending := PendingRepair.from_row(row, now):
             objection = pending.objection_to(
                 request.repair,
@@ -206,7 +195,7 @@ class Repairer:
         )
         lookup = outcome.details.lookup
         text = f"recorded as a request: {wanted}. Another operator confirms it by the same repair"
-        written = RepairWriter(self.reconciler, request).write(
+        written = RepairWriter(self.app, request).write(
             row,
             request_second_operator(wanted, reason=request.reason),
             RepairDetails(lookup=lookup, note=text, needs_second_operator=True),
@@ -229,9 +218,6 @@ def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed |
 @dataclass(frozen=True, kw_only=True)
 class _RepairRun(CancellingRun):
     """One repair that passed its checks."""
-
-    enqueuer: Enqueuer
-    resubmission_limit: ResubmissionLimit
 
     def prechecks(self) -> Iterator[PrecheckResult[Any]]:
         """What the job would do now, and what its resubmission would."""
@@ -271,12 +257,12 @@ class _RepairRun(CancellingRun):
         noted = self.writer.write(row, note(f"looked up: {self.request.reason}"))
         if not isinstance(noted, Repaired):
             return noted
-        reconciler = replace(self.reconciler, actor=self.writer.actor)
+        reconciler = replace(self.app.reconciler, actor=self.writer.actor)
         done = reconciler.resolve_row(
             noted.after, self.table, on_demand=True, dry_run=self.request.dry_run
         )
         if done.job is None:
-            return StaleVersion(reconciler.store.get(row.job_key) or row)
+            return StaleVersion(self.app.ports.job_store().get(row.job_key) or row)
         if done.lookup_failed:
             no_answer = LookupAnswer(self.provider, "no answer", support_text(done.reason))
             return ProviderUnavailable(str(no_answer))
@@ -314,7 +300,7 @@ class _RepairRun(CancellingRun):
         )
 
     def _reopen(self, row: JobRow) -> RepairOutcome:
-        looked_up_at = self.reconciler.clock.now()
+        looked_up_at = self.app.ports.clock.now()
         lookup: LookupResult | None = None
         if not can_reopen_without_lookup(row, self.contract.policy):
             if why := values_changed_since(row, self.precheck):
@@ -338,17 +324,17 @@ class _RepairRun(CancellingRun):
         return self.write_and_send(row, decision, details)
 
     def _resend(self, row: JobRow) -> RepairOutcome:
-        now = self.reconciler.clock.now()
+        now = self.app.ports.clock.now()
         decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
         return self.write_and_send(row, decision, RepairDetails(note="message resent"))
 
     def _run_now(self, row: JobRow) -> RepairOutcome:
-        now = self.reconciler.clock.now()
+        now = self.app.ports.clock.now()
         decision = reschedule(row, now, reason=self.request.reason, now=now)
         return self.write_and_send(row, decision, RepairDetails(note="message sent"))
 
     def _reschedule(self, row: JobRow) -> RepairOutcome:
-        now, limit = self.reconciler.clock.now(), self.contract.effective_schedule_limit()
+        now, limit = self.app.ports.clock.now(), self.contract.effective_schedule_limit()
         try:
             run_at = later_run_at(
                 self.request.run_at, job_type=row.job_type, schedule_limit=limit, now=now
@@ -367,10 +353,10 @@ class _RepairRun(CancellingRun):
         if another is None:
             return NotAllowed("this job type cannot be resubmitted: send a new message")
         key = type(self.contract).key(another)
-        if (there := self.reconciler.store.get(key)) is not None:
+        if (there := self.app.ports.job_store().get(key)) is not None:
             return NotAllowed(f"it was already resubmitted: {key} is {there.status}")
-        now = self.reconciler.clock.now()
-        limit = self.resubmission_limit
+        now = self.app.ports.clock.now()
+        limit = self.app.settings.resubmission_limit
         if self.contract.limits_resubmissions and (why := limit.refusal(row.resubmissions, now)):
             return NotAllowed(why)
         decision = note_resubmission(
@@ -380,7 +366,7 @@ class _RepairRun(CancellingRun):
         if self.request.dry_run or not isinstance(written, Repaired):
             return written
         # The note expires with its row, so the new job also stores who decided.
-        made = self.enqueuer.enqueue(
+        made = self.app.enqueuer.enqueue(
             another.to_dict(),
             actor=self.writer.actor,
             reason=f"after {row.job_key}: {self.request.reason}",

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableOpen
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
 from oncely.reconcile.lookup_effect import lookup_effect
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -22,23 +22,21 @@ _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 class VerdictLookup:
     """Looks up the facts of a verdict, including refunds, disputes and second charges."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
-    guard: TableGuard
+    app: "App"
 
     def look_up(self, key: str) -> LookupAnswer:
         """Return what the provider says now."""
-        row = self.dependencies.job_store().get(JobKey(key))
+        row = self.app.ports.job_store().get(JobKey(key))
         if row is None:
             raise InvalidRequestError(f"no job {key[:200]!r}: search by order or customer")
-        contract_type, message = self.registry.parse_row(row)
-        contract = contract_type(self.dependencies, row.provider)
+        contract_type, message = self.app.registry.parse_row(row)
+        contract = contract_type(self.app.ports, row.provider)
         outcome = lookup_effect(row, contract, message, self._table(row)).outcome
         return lookup_answer(contract.policy.profile.name, outcome)
 
     def _table(self, row: JobRow) -> TableOpen:
         """The job table. If it cannot be checked, a restore may have lost what the job did."""
-        table = self.guard.check()
+        table = self.app.ports.table_guard.check()
         if isinstance(table, TableOpen):
             return table
         return TableOpen(deployment=row.deployment, replays_until=_ALWAYS)
