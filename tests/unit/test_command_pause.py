@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.gates import check_gates
+from oncely.cli.health_checks.jobs import check_gates
 from oncely.gates.rules import GateState
 from oncely.operate.own_tables import GATES
 from oncely.testing.memory_aws.dynamodb import Item

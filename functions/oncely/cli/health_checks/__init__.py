@@ -15,8 +15,7 @@ from oncely.cli.health_checks.functions import (
     check_event_sources,
     check_functions,
 )
-from oncely.cli.health_checks.gates import check_gates
-from oncely.cli.health_checks.jobs import check_jobs, check_reconciler
+from oncely.cli.health_checks.jobs import check_gates, check_jobs, check_reconciler
 from oncely.cli.health_checks.providers import check_providers, check_secrets
 from oncely.cli.health_checks.queues import check_queues
 from oncely.cli.health_checks.retention import check_history, check_retention
