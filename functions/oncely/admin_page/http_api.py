@@ -62,6 +62,16 @@ class ApiRequest:
             raise LookupError("this route has no authenticated user")
         return self.user
 
+    @property
+    def search_text(self) -> str:
+        """What the user searches for."""
+        return self.query.get("q", "")
+
+    @property
+    def job_key(self) -> str:
+        """The job in the query."""
+        return self.query.get("key", "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ApiResponse:

@@ -17,7 +17,7 @@ from oncely.operate.repair_request import RepairRequest
 
 
 class RequestBody(BaseModel):
-    """The body of a request that changes jobs."""
+    """The body of a request that changes jobs or pauses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     request_name: ClassVar[str] = "repair"
@@ -71,26 +71,13 @@ class ResendBody(RequestBody):
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH // 2)]
 
 
-class PauseBody(BaseModel):
+class PauseBody(RequestBody):
     """What to pause or resume, and why."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+    request_name = "pause"
     target: str
     action: Literal["pause", "resume"]
     reason: str = ""
-
-    @classmethod
-    def parse(cls, body: str) -> Self:
-        """Parse a body. Errors contain the field but never its value."""
-        try:
-            return cls.model_validate_json(body)
-        except ValidationError as error:
-            errors = (
-                f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
-                for fault in error.errors(include_url=False, include_input=False)
-            )
-            raise InvalidRequestError(f"invalid request: {'; '.join(errors)}"[:500]) from None
 
 
 class ChosenJob(BaseModel):

@@ -1,7 +1,6 @@
 """`oncely bulk`: one repair of many jobs, which can be interrupted and continued."""
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -167,7 +166,7 @@ def _perform(
     counts: Counter[str] = Counter()
     results = bulk.perform(run, actor=actor, identity=identity)
     try:
-        for one in _with_progress(results, total=len(run.jobs)):
+        for one in console.with_progress(results, "repairing", total=len(run.jobs)):
             counts[one.outcome] += 1
             _print_result(one, as_json=as_json)
     except KeyboardInterrupt:
@@ -185,20 +184,6 @@ def _perform(
         raise CommandError(f"Some jobs were not reached. {hint}", ExitCode.UNREACHABLE)
     if counts[BulkOutcome.REFUSED]:
         raise typer.Exit(ExitCode.REFUSED)
-
-
-def _with_progress(results: "Iterator[BulkResult]", *, total: int) -> "Iterator[BulkResult]":
-    from rich.progress import track
-
-    progress = console.stderr_console()
-    yield from track(
-        results,
-        "repairing",
-        total=total,
-        console=progress,
-        transient=True,
-        disable=not progress.is_terminal,
-    )
 
 
 def _print_result(one: "BulkResult", *, as_json: bool) -> None:

@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from oncely.core.text import single_line
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+T = TypeVar("T")
 
 # Wide enough that a job key is never cut in a file or a pipe.
 _NON_TERMINAL_WIDTH: Final = 160
@@ -107,6 +109,15 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
         lines = [safe_text(line) for line in (value if isinstance(value, tuple) else (value,))]
         grid.add_row(Text(f"  {label}", "dim"), Text("\n").join(lines))
     console.print(grid)
+
+
+def with_progress(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
+    """Yield the items. Show a progress bar, if there are several and stderr is a terminal."""
+    from rich.progress import track
+
+    console = stderr_console()
+    quiet = total < 2 or not console.is_terminal  # noqa: PLR2004  # one item needs no bar
+    yield from track(items, label, total=total, console=console, transient=True, disable=quiet)
 
 
 def print_json(value: object) -> None:

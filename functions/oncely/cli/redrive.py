@@ -66,7 +66,7 @@ def redrive(
     from oncely.operate.repair_request import RepairRequest
 
     failed = 0
-    for view in _with_progress(views):
+    for view in console.with_progress(views, "sending", total=len(views)):
         request = RepairRequest(
             key=view.job.job_key,
             repair=Repair.RESEND,
@@ -118,11 +118,3 @@ def _select_jobs(
         return
     for page in iterate_pages(queries, status=Status.READY.value, job_type=job_type):
         yield from (view for view in page.jobs if view.job.stranded_since is not None)
-
-
-def _with_progress(views: "list[JobView]") -> "Iterator[JobView]":
-    from rich.progress import track
-
-    progress = console.stderr_console()
-    quiet = len(views) == 1 or not progress.is_terminal
-    yield from track(views, "sending", console=progress, transient=True, disable=quiet)

@@ -82,7 +82,8 @@ def send(
     by = OperatorSend(actor=caller_identity(stack), reason=_REASON, unique_for=window)
     sender = stack.app.operator_sender
     outcomes: Counter[SendOutcome] = Counter()
-    for chunk in _with_progress(messages):
+    chunks = [messages[at : at + _CHUNK_SIZE] for at in range(0, len(messages), _CHUNK_SIZE)]
+    for chunk in console.with_progress(chunks, "sending", total=len(chunks)):
         results = sender.send([one.body for one in chunk], by)
         for one, result in zip(chunk, results, strict=True):
             outcome = _classify(result)
@@ -135,18 +136,6 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield f"line {number}", line
-
-
-def _with_progress(messages: "Sequence[InputMessage]") -> "Iterator[Sequence[InputMessage]]":
-    from rich.progress import Progress
-
-    chunks = [messages[at : at + _CHUNK_SIZE] for at in range(0, len(messages), _CHUNK_SIZE)]
-    quiet = len(chunks) < 2 or not console.stderr_console().is_terminal  # noqa: PLR2004  # one chunk needs no bar
-    with Progress(console=console.stderr_console(), transient=True, disable=quiet) as progress:
-        task = progress.add_task("sending", total=len(messages))
-        for chunk in chunks:
-            yield chunk
-            progress.advance(task, len(chunk))
 
 
 def _classify(result: "SendResult") -> SendOutcome:

@@ -63,7 +63,7 @@ def current_user(request: ApiRequest) -> ApiResponse:
 
 def search_jobs(request: ApiRequest) -> ApiResponse:
     """Search by order, customer, provider reference or job key."""
-    found = get_app().job_queries.search(_search_text(request))
+    found = get_app().job_queries.search(request.search_text)
     return ApiResponse.json(found.to_json(), jobs=shown_jobs(found))
 
 
@@ -75,7 +75,7 @@ def list_jobs(request: ApiRequest) -> ApiResponse:
 
 def get_job(request: ApiRequest) -> ApiResponse:
     """Return one job with its timeline, repairs and contract."""
-    view = get_app().job_queries.get(_job_key(request))
+    view = get_app().job_queries.get(request.job_key)
     if view is None:
         return ApiResponse.error(
             HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
@@ -135,22 +135,14 @@ def get_audit(request: ApiRequest) -> ApiResponse:
     return ApiResponse.json({"lines": [*lines]}, jobs=shown)
 
 
-def _search_text(request: ApiRequest) -> str:
-    return request.query.get("q", "")
-
-
-def _job_key(request: ApiRequest) -> str:
-    return request.query.get("key", "")
-
-
 ROUTES: Routes = {
     "GET /": Route(lambda _: get_page_files().index),
     "GET /config.json": Route(lambda _: get_page_files().config),
     "GET /page/{version}/{file}": Route(lambda request: get_page_files().file(**request.path)),
     "GET /api/me": Route(current_user, READER_GROUPS),
-    "GET /api/find": Route(search_jobs, READER_GROUPS, _search_text),
+    "GET /api/find": Route(search_jobs, READER_GROUPS, lambda request: request.search_text),
     "GET /api/jobs": Route(list_jobs, READER_GROUPS, lambda one: typed_filters(one.query)),
-    "GET /api/job": Route(get_job, READER_GROUPS, _job_key),
+    "GET /api/job": Route(get_job, READER_GROUPS, lambda request: request.job_key),
     "GET /api/counts": Route(get_counts, READER_GROUPS),
     "GET /api/gates": Route(get_gates, READER_GROUPS),
     "GET /api/overview": Route(get_overview, READER_GROUPS),

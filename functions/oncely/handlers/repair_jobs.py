@@ -109,13 +109,13 @@ def pause(request: ApiRequest) -> ApiResponse:
 
 def search_at_providers(request: ApiRequest) -> ApiResponse:
     """Search by an id of a provider, or by a customer's email."""
-    found = get_app().provider_search.search(_search_text(request))
+    found = get_app().provider_search.search(request.search_text)
     return ApiResponse.json(found.to_json(), jobs=shown_jobs(found))
 
 
 def look_up(request: ApiRequest) -> ApiResponse:
     """Return what the provider says about a job now. Changes nothing."""
-    view = get_app().job_queries.get(_job_key(request))
+    view = get_app().job_queries.get(request.job_key)
     if view is None:
         return ApiResponse.error(HTTPStatus.NOT_FOUND, "job not found: search by order or customer")
     answer = get_app().verdict_lookup.look_up(view.job.job_key)
@@ -232,17 +232,11 @@ def _requested_key(request: ApiRequest) -> str:
         return ""  # the repair itself says what is wrong
 
 
-def _search_text(request: ApiRequest) -> str:
-    return request.query.get("q", "")
-
-
-def _job_key(request: ApiRequest) -> str:
-    return request.query.get("key", "")
-
-
 ROUTES: Routes = {
-    "GET /api/lookup": Route(look_up, READER_GROUPS, _job_key),
-    "GET /api/resolve": Route(search_at_providers, READER_GROUPS, _search_text),
+    "GET /api/lookup": Route(look_up, READER_GROUPS, lambda request: request.job_key),
+    "GET /api/resolve": Route(
+        search_at_providers, READER_GROUPS, lambda request: request.search_text
+    ),
     "POST /api/repair": Route(repair, REPAIRER_GROUPS, _requested_key),
     "POST /api/pause": Route(pause, REPAIRER_GROUPS),
     "POST /api/bulk": Route(start_bulk, REPAIRER_GROUPS, _bulk_text),
