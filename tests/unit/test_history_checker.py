@@ -107,8 +107,9 @@ def test_next_row_of_expired_key_is_its_own_history() -> None:
     assert broken([*lines_of_job(), *second]) == set()
 
 
-def test_row_that_cannot_be_read_breaks_no_rule() -> None:
-    one = unreadable_line(KEY, generation=TABLE, at=NOW, version=3)
+@pytest.mark.parametrize("version", [None, 1, 3])
+def test_row_that_cannot_be_read_breaks_no_rule(version: int | None) -> None:
+    one = unreadable_line(KEY, generation=TABLE, at=NOW, version=version)
     assert broken([*lines_of_job(), one]) == set()
 
 
@@ -173,6 +174,18 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
         changed(READY, status="finished", event="confirm"),
         Rule.FIRST_WRITE,
     ),
+    "a later line creates a finished job": (
+        lambda lines: [replace(lines[FINISHED], old_status=None)],
+        Rule.FIRST_WRITE,
+    ),
+    "a backfill finds two claims in the first version": (
+        lambda _: [backfill_line(replace(rows_of_job()[AGAIN], version=1), generation=TABLE)],
+        Rule.FIRST_WRITE,
+    ),
+    "a job is first seen in its second run": (
+        lambda lines: [replace(lines[CLAIM], old_status=None, fence=2)],
+        Rule.NOT_CLAIMED,
+    ),
     "the first version is not the first write": (
         changed(READY, old_status="ready"),
         Rule.FIRST_WRITE,
@@ -195,9 +208,27 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
     ),
     "the fence falls": (changed(FINISHED, fence=1), Rule.FENCE),
     "the fence rises without a claim": (changed(UNKNOWN, fence=2), Rule.FENCE),
-    "attempts rise without a claim": (changed(UNKNOWN, attempts=2), Rule.ATTEMPTS),
-    "the key number rises while started": (changed(FINISHED, key_number=3), Rule.KEY_NUMBER),
-    "the key number falls": (changed(FINISHED, key_number=1), Rule.KEY_NUMBER),
+    "the fence rises without a start": (
+        changed(CLAIM, status="ready", event="wait"),
+        Rule.FENCE,
+    ),
+    "the fence rises more often than claims were possible": (
+        lambda lines: [lines[CLAIM], replace(lines[FINISHED], fence=9)],
+        Rule.FENCE,
+    ),
+    "attempts rise without a claim": (changed(AGAIN, attempts=1), Rule.ATTEMPTS),
+    "a job has more attempts than claims": (
+        lambda lines: [replace(lines[CLAIM], attempts=2)],
+        Rule.ATTEMPTS,
+    ),
+    "the key number rises while started": (
+        lambda lines: [*lines[:FINISHED], replace(lines[FINISHED], key_number=3)],
+        Rule.KEY_NUMBER,
+    ),
+    "the key number falls": (
+        lambda lines: [lines[REQUEUED], replace(lines[FINISHED], key_number=1)],
+        Rule.KEY_NUMBER,
+    ),
     "another deployment continues": (changed(FINISHED, deployment="other"), Rule.BOUND_VALUE),
     "the values of the job change": (changed(FINISHED, fingerprint="other"), Rule.BOUND_VALUE),
     "a finished job has another reference": (

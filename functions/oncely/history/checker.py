@@ -134,9 +134,7 @@ def check_history(lines: Iterable[HistoryLine]) -> Iterator[BrokenRule]:
             if line.version is None or line.record is HistoryRecordType.UNREADABLE:
                 continue
             yield from (BrokenRule(rule, line) for rule in dict.fromkeys(check_line(before, line)))
-            # Of two lines of one version, the first tells more.
-            if before is None or line.version != before.version:
-                before = line
+            before = line
 
 
 def _order(line: HistoryLine) -> tuple[int, int]:
@@ -252,8 +250,6 @@ def _check_removal(line: HistoryLine) -> Iterator[Rule]:
 
 
 def _differ(line: HistoryLine, copy: HistoryLine) -> bool:
-    if (line.record in _REMOVALS) != (copy.record in _REMOVALS):
-        return True
     return any(getattr(line, name) != getattr(copy, name) for name in _OF_ONE_VERSION)
 
 
