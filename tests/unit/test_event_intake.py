@@ -22,7 +22,7 @@ from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_events import ACCOUNT, SOURCE, envelope, stripe_event
-from tests.unit.samples import make_job
+from tests.unit.samples import TERMS, make_job
 
 KEY = JobKey("payment.charge:order_18452")
 REFUND_KEY = JobKey("payment.refund:order_18452:rma_1")
@@ -278,11 +278,11 @@ def test_contradicted_end_needs_review_when_rows_cannot_be_compared(
 
 def test_success_of_a_failed_payment_needs_review_when_nothing_can_be_compared() -> None:
     doubt, row = Anomalous("the order is gone"), make_job(status=Status.FAILED)
-    decision = on_undecided_end(row, ReportedState.SUCCEEDED, doubt, may_fail_later=False)
+    decision = on_undecided_end(row, ReportedState.SUCCEEDED, doubt, policy=TERMS)
     assert decision is not None
     assert (decision.event, decision.alert) == (Event.CONTRADICT, True)
     found = NotFound("no payment")
-    assert on_undecided_end(row, ReportedState.SUCCEEDED, found, may_fail_later=False) is None
+    assert on_undecided_end(row, ReportedState.SUCCEEDED, found, policy=TERMS) is None
 
 
 def test_forged_refund_failure_changes_nothing(paid: InMemoryStack) -> None:

@@ -199,6 +199,27 @@ def test_sweep_that_has_not_seen_the_event_asks_no_operator(unanswered: InMemory
     assert unanswered.job(KEY).status is Status.FINISHED
 
 
+def test_lookup_that_has_not_read_the_newest_proof_ends_nothing(
+    unanswered: InMemoryStack,
+) -> None:
+    receive_only_save(unanswered)
+    read = unanswered.store.get
+
+    def get(key: JobKey) -> JobRow | None:
+        row: JobRow | None = read(key)
+        unanswered.store.get = read
+        assert save_event(unanswered.store, unanswered.job(KEY), record(ref="mail_2"))
+        return row
+
+    unanswered.store.get = get
+    unanswered.reconcile(KEY)
+    assert unanswered.job(KEY).status is Status.UNKNOWN
+
+    unanswered.reconcile(KEY)
+    assert unanswered.job(KEY).status is Status.NEEDS_REVIEW
+    assert "sent 2 times" in (unanswered.job(KEY).last_error or "")
+
+
 def test_odd_answer_is_looked_up_when_an_event_proves_the_effect() -> None:
     job = make_job(fence=1, provider_events=(record(),))
     decision = decide_effect(job, ReceiptSend.policy, Anomalous("an odd answer"), now=NOW)

@@ -390,12 +390,13 @@ def test_other_refund_of_the_job_does_not_free_the_amount(paid: InMemoryStack) -
     assert ledger(paid).total(RefundState.DONE) == paid.payments.refunded(CHARGE_ID)
 
 
-def test_late_failure_and_its_entry_are_one_write(paid: InMemoryStack) -> None:
+def test_late_failure_that_the_ledger_refuses_needs_review(paid: InMemoryStack) -> None:
     paid.run(paid.request_refund())
     paid.payments.complete_refund("re_1", status="failed")
     entry = refund_key()
     row = {f"amount:{entry}": 1, f"state:{entry}": "done", "reservations": 1}
     paid.rows.put("refunds", {"charge_id": CHARGE_ID}, row)
 
-    assert not isinstance(look_up(paid), Repaired)
-    assert paid.job(refund_key()).status is Status.FINISHED
+    assert isinstance(look_up(paid), Repaired)
+    assert paid.job(refund_key()).status is Status.NEEDS_REVIEW
+    assert paid.rows.get("refunds", {"charge_id": CHARGE_ID}) == {"charge_id": CHARGE_ID, **row}

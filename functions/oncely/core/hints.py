@@ -8,10 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from oncely.core.effect_outcomes import Anomalous, LookupOutcome
+from oncely.core.decide import decide_lookup
+from oncely.core.decisions import on_lookup_of_ended
+from oncely.core.effect_outcomes import Anomalous, LookupOutcome, Succeeded
 from oncely.core.event_records import EventRecord, add_record
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import Event
+from oncely.core.profiles import RetryPolicy
+from oncely.core.proofs import ends_review
 from oncely.core.text import single_line
 
 
@@ -87,17 +91,39 @@ def after_event(row: JobRow, event: EventRecord, now: datetime) -> JobRow | None
 
 
 def on_undecided_end(
-    row: JobRow, reported: ReportedState, outcome: LookupOutcome, *, may_fail_later: bool
+    row: JobRow, reported: ReportedState, outcome: LookupOutcome, *, policy: RetryPolicy
 ) -> Decision | None:
     """Escalate an end that an event contradicts, if the lookup does not decide it.
 
     The order may have changed or be gone, so that nothing can be compared. Returns None for a
     payment that succeeded: a late failure of an earlier try is common, and means nothing.
     """
-    succeeded = row.status.is_finished and not may_fail_later
+    succeeded = row.status.is_finished and not policy.may_fail_later
     if not isinstance(outcome, Anomalous) or succeeded:
         return None
     reason = f"an event of the provider says {reported}, and a lookup does not decide it"
     reason = f"it is {row.status}, but {reason}: {outcome.reason}"
     changes = {"expires_at": None, "last_error": single_line(reason)}
     return Decision(event=Event.CONTRADICT, reason=reason, changes=changes, alert=True)
+
+
+def on_late_answer(
+    row: JobRow,
+    policy: RetryPolicy,
+    outcome: LookupOutcome,
+    *,
+    now: datetime,
+    reported: ReportedState | None = None,
+    note: str = "",
+) -> Decision | None:
+    """The decision for an ended or reviewed job that was looked up. None if it stays as it is.
+
+    `reported` by an event, or `note` of an operator, is why it was. An event that is wrong, late or
+    repeated leaves no trace; the lookup of an operator does, and decides nothing for a review.
+    """
+    if not note and ends_review(row) and isinstance(outcome, Succeeded):
+        return decide_lookup(row, policy, outcome, now=now)
+    if reported and (undecided := on_undecided_end(row, reported, outcome, policy=policy)):
+        return undecided
+    decision = on_lookup_of_ended(row, outcome, cause=note or "after an event of the provider")
+    return decision if note or decision.event is Event.CONTRADICT else None

@@ -25,7 +25,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repair_run import ProviderRun, RepairRun
 from oncely.operate.repair_write import ManualResolution, claim_obstacle, finish_obstacle
-from oncely.reconcile.lookup_effect import lookup_closed, lookup_effect
+from oncely.reconcile.lookup_effect import lookup_closed
 
 _NOT_OURS: Final = (
     "the row's reference is not this job's, and without its message nothing says where to search "
@@ -69,7 +69,7 @@ class MarkingRun(RepairRun):
         """Look up the effect. Returns None if the provider cannot be asked about it."""
         if not self.contract.policy.can_look_up:
             return None
-        lookup = lookup_effect(self.as_ours(row), self.contract, self.message, self.table)
+        lookup = self.look_up(self.as_ours(row))
         without_facts = lookup.facts is None and isinstance(lookup.outcome, Anomalous)
         # Without the business rows, it is not known what to look up.
         unasked = without_facts or isinstance(lookup.outcome, LookupUnsupported)

@@ -31,7 +31,7 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.operate.repair_write import RepairWriter, lookup_answer
-from oncely.reconcile.lookup_effect import LookupResult, find_own_reference
+from oncely.reconcile.lookup_effect import LookupResult, find_own_reference, lookup_effect
 
 if TYPE_CHECKING:
     from oncely.app import App
@@ -118,6 +118,10 @@ class RepairRun(ProviderRun):
         return (
             None if found is None or isinstance(found, NotFound) else self.after_search(row, found)
         )
+
+    def look_up(self, row: JobRow) -> LookupResult:
+        """Ask the provider, for a decision that the operator makes."""
+        return lookup_effect(row, self.contract, self.message, self.table)
 
     def find_own_reference(self, row: JobRow) -> Prepared | LookupOutcome | None:
         """Search at the provider, by deployment and job key."""

@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
-from oncely.core.decisions import on_lookup_of_ended, reschedule
-from oncely.core.effect_outcomes import Declined
+from oncely.core.decisions import reschedule
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import is_job_key, job_type_of
-from oncely.core.lifecycle import Event
 from oncely.core.repairs import (
     Repair,
     RepairOption,
@@ -26,6 +24,7 @@ from oncely.core.repairs import (
 from oncely.core.schedule import later_run_at
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
+from oncely.gates.local_gate import Hold
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
 from oncely.operate.mark_job import UnreadableRun
@@ -53,7 +52,8 @@ from oncely.operate.second_operator_rules import (
     SecondOperatorRule,
     request_second_operator,
 )
-from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
+from oncely.reconcile.ask_and_record import Question
+from oncely.reconcile.lookup_effect import LookupResult
 
 if TYPE_CHECKING:
     from oncely.app import App
@@ -230,10 +230,8 @@ class _RepairRun(CancellingRun):
         match self.request.repair:
             case Repair.LOOK_UP if row.unresolved:
                 return self._resolve(row)
-            case Repair.LOOK_UP if row.ended:
-                return self._recheck_ended(row)
             case Repair.LOOK_UP:
-                return self._note_lookup(row)
+                return self._look_up(row)
             case Repair.REOPEN:
                 return self._reopen(row)
             case Repair.MARK_FINISHED:
@@ -270,34 +268,25 @@ class _RepairRun(CancellingRun):
         answer = LookupAnswer(self.provider, summary, support_text(done.reason))
         return Repaired(row, done.job, RepairDetails(lookup=answer))
 
-    def _note_lookup(self, row: JobRow) -> RepairOutcome:
-        lookup = lookup_effect(row, self.contract, self.message, self.table)
-        if refusal := self.check_lookup(lookup):
+    def _look_up(self, row: JobRow) -> RepairOutcome:
+        """Look up a job that ended or needs review. A refund's ledger follows a later failure."""
+        question = Question(
+            contract=self.contract,
+            message=self.message,
+            table=self.table,
+            note=f"looked up: {self.request.reason}",
+        )
+        reconciler = replace(self.app.reconciler, actor=self.writer.actor)
+        inquirer = reconciler.inquirer(dry_run=self.request.dry_run)
+        asked = inquirer.ask_and_record(row, question)
+        if isinstance(asked, Hold):
+            return ProviderUnavailable(f"{asked.reason}; nothing was changed: try again")
+        if asked.lookup is not None and (refusal := self.check_lookup(asked.lookup)):
             return refusal
-        answer = self.answer(lookup.outcome)
-        return self.writer.write(
-            row, note(f"looked up: {self.request.reason}; {answer}"), RepairDetails(lookup=answer)
-        )
-
-    def _recheck_ended(self, row: JobRow) -> RepairOutcome:
-        """Look up whether a finished effect failed since. A refund's ledger follows it."""
-        lookup = lookup_effect(row, self.contract, self.message, self.table)
-        if refusal := self.check_lookup(lookup):
-            return refusal
-        decision = on_lookup_of_ended(
-            row, lookup.outcome, cause=f"looked up: {self.request.reason}"
-        )
-        details = RepairDetails(lookup=self.answer(lookup.outcome))
-        # A charge that failed leaves its order paid: the operator decides what the shop does.
-        frees = isinstance(lookup.outcome, Declined) and self.contract.policy.may_fail_later
-        if decision.event is not Event.CONTRADICT or not frees or lookup.facts is None:
-            return self.writer.write(row, decision, details)
-        return self.writer.write(
-            row,
-            decision,
-            details,
-            business_writes=lambda after: self.contract.on_failure(lookup.facts, after),
-        )
+        if asked.lookup is None or asked.result.job is None:
+            return StaleVersion(self.app.ports.job_store().get(row.job_key) or row)
+        details = RepairDetails(lookup=self.answer(asked.lookup.outcome))
+        return Repaired(row, asked.result.job, details)
 
     def _reopen(self, row: JobRow) -> RepairOutcome:
         looked_up_at = self.app.ports.clock.now()
@@ -305,7 +294,7 @@ class _RepairRun(CancellingRun):
         if not can_reopen_without_lookup(row, self.contract.policy):
             if why := values_changed_since(row, self.precheck):
                 return BusinessRowConflict(why)
-            lookup = lookup_effect(row, self.contract, self.message, self.table)
+            lookup = self.look_up(row)
             if refusal := self.check_lookup(lookup):
                 return refusal
         answer = None if lookup is None else lookup.outcome

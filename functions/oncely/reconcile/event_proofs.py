@@ -2,18 +2,15 @@
 
 from dataclasses import dataclass
 
-from oncely.core.decide import decide_lookup
-from oncely.core.effect_outcomes import LookupFailed, Succeeded
-from oncely.core.errors import InvalidInputError, UnavailableError
+from oncely.core.errors import UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import DropReason, HintAction
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.proofs import claim_of_tag, ends_review, on_proof
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.plugins.events import ClaimReport, ProviderEvent
-from oncely.reconcile.event_hints import MAX_SAVES, save_event, too_many_saves
-from oncely.reconcile.lookup_effect import lookup_effect
+from oncely.reconcile.event_hints import MAX_SAVES, ask_now, save_event, too_many_saves
 from oncely.reconcile.reconciler import Reconciler
 
 
@@ -82,36 +79,7 @@ class EventProofs:
         if row.allows(Event.RECHECK):
             return HintAction.ASK_NOW
         if ends_review(row):
-            self._end_review(row, table)
+            # Its outcome may be proved now, and nothing else may contradict it.
+            ask_now(self.reconciler, row, table)
             return HintAction.CHECK_END
         return HintAction.KEEP
-
-    def _end_review(self, row: JobRow, table: TableOpen) -> None:
-        """End a review if its outcome is now proved and nothing else contradicts it."""
-        try:
-            contract_type, message = self.reconciler.registry.parse_row(row)
-        except InvalidInputError:
-            return  # an operator decides what this deployment cannot read
-        contract = contract_type(self.reconciler.dependencies, row.provider)
-        lookup = lookup_effect(row, contract, message, table)
-        outcome, facts = lookup.outcome, lookup.facts
-        if isinstance(outcome, LookupFailed):
-            raise UnavailableError(outcome.reason)
-        if not isinstance(outcome, Succeeded):
-            return
-        now, found = self.reconciler.clock.now(), outcome
-
-        def decide_on(review: JobRow) -> Decision | None:
-            if review.proofs != row.proofs:
-                return None  # another event is handled by its own process
-            return decide_lookup(review, contract.policy, found, now=now)
-
-        self.reconciler.decision_writer().write(
-            row,
-            decide_on,
-            contract=contract,
-            outcome=outcome,
-            business_writes=lambda event, after: contract.business_writes(
-                event, facts, after, found
-            ),
-        )

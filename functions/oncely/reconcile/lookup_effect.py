@@ -40,6 +40,14 @@ class LookupResult:
     facts: Any = None  # the contract's own type
     restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row lost
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the business rows said what to look up, and the provider answered."""
+        if isinstance(self.outcome, LookupFailed):
+            return self.outcome.unknown_reference  # it answered, and waiting does not help
+        unasked = isinstance(self.outcome, Anomalous) and self.facts is None
+        return not unasked and not isinstance(self.outcome, LookupUnsupported)
+
 
 def lookup_closed(row: JobRow, contract: AnyContract) -> LookupOutcome:
     """Look up whether the prepared effect is closed. Any error is a failed lookup."""

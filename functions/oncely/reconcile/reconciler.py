@@ -3,9 +3,10 @@
 It sends no alerts: its result tells the caller whether one is needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.aws.sqs import MessageSender
@@ -13,7 +14,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
-from oncely.core.decide import decide_lookup, escalate_if_other_deployment, on_lease_expired
+from oncely.core.decide import on_lease_expired
 from oncely.core.decisions import (
     MESSAGE_GRACE,
     escalate,
@@ -30,19 +31,14 @@ from oncely.core.due import (
     sweep_step,
 )
 from oncely.core.effect_outcomes import (
-    BusinessWrite,
-    Declined,
     Json,
     LookupFailed,
-    LookupOutcome,
-    Succeeded,
 )
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import Decision, JobRow, known_values
 from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
-from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
@@ -50,14 +46,13 @@ from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
+from oncely.gates.local_gate import Hold
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
+from oncely.reconcile.ask_and_record import Inquirer, Question
 from oncely.run.attempt import (
     Decide,
     DecisionResult,
     DecisionWriter,
-    Writes,
-    no_business_writes,
     only_for,
 )
 
@@ -217,6 +212,15 @@ class Reconciler:
         tenant = contract_type.tenant(known_values(job))
         return all(sender.send([encode_message(job.message)], groups=[tenant]))
 
+    def inquirer(self, *, dry_run: bool = False) -> Inquirer:
+        """Asks about one job, and records the answer."""
+        return Inquirer(
+            gate=self.gate,
+            clock=self.clock,
+            jitter=self.jitter,
+            writer=self.decision_writer(dry_run=dry_run),
+        )
+
     def decision_writer(self, *, dry_run: bool = False) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
         return DecisionWriter(
@@ -268,9 +272,6 @@ class _JobResolution:
             self.reconciler.resend_message(type(self.contract), result.job)
         return self._to_resolution(row, result)
 
-    def _policy(self, row: JobRow) -> RetryPolicy:
-        return self.reconciler.gate.policy_for(row, self.contract)
-
     def _precheck(self, row: JobRow, now: datetime) -> tuple[Decision | None, str | None]:
         """Why the message is not resent, or None if it is; and the provider of the job."""
         try:
@@ -287,11 +288,13 @@ class _JobResolution:
 
     def _expire_lease(self, row: JobRow) -> Resolution:
         """Mark the job unknown, and look it up at once."""
-        now, jitter = self.reconciler.clock.now(), self.reconciler.jitter()
-        result = self._write(
-            row,
-            lambda newer: on_lease_expired(newer, self._policy(newer), now=now, jitter=jitter),
+        decide_on = partial(
+            on_lease_expired,
+            policy=self.reconciler.gate.policy_for(row, self.contract),
+            now=self.reconciler.clock.now(),
+            jitter=self.reconciler.jitter(),
         )
+        result = self._write(row, decide_on)
         job = result.job
         if job is None or sweep_step(job, self.reconciler.clock.now()) is not SweepStep.LOOK_UP:
             self._send_if_runnable(result)
@@ -299,59 +302,23 @@ class _JobResolution:
         return self._look_up(job, row.status)
 
     def _look_up(self, row: JobRow, old: Status) -> Resolution:
-        # Before the lookup: its result may be old by the time it is used.
-        looked_up_at = self.reconciler.clock.now()
-        deployment = self.table.deployment
-        if elsewhere := escalate_if_other_deployment(row, self.contract.policy, deployment):
-            return self._to_resolution(row, self._write(row, only_for(row, elsewhere)), old)
-        gate, lookups = self.reconciler.gate, EndpointGroup.LOOKUPS
-        if hold := gate.enter(self.contract, lookups, deadline=self.deadline):
-            return _resolution(row, HELD, row.status, hold.reason)
-        lookup = lookup_effect(row, self.contract, self.message, self.table)
-        return self._record_lookup(row, old, lookup, looked_up_at)
-
-    def _record_lookup(
-        self, row: JobRow, old: Status, lookup: LookupResult, looked_up_at: datetime
-    ) -> Resolution:
-        """Record a lookup. Without facts there are no business writes.
-
-        Only a definite answer counts for a row that has changed: what was added, such as an event,
-        may be newer than any other answer, and the row is still due.
-        """
-        answer, facts = lookup.outcome, lookup.facts
-
-        def decide_on(newer: JobRow) -> Decision | None:
-            if newer != row and not isinstance(answer, Succeeded | Declined):
-                return None
-            decision = self._decide(_with_restored_fields(newer, lookup), answer, looked_up_at)
-            return replace(decision, changes={**lookup.restored_fields, **decision.changes})
-
-        def writes(event: Event, after: JobRow) -> Sequence[BusinessWrite]:
-            if facts is None:
-                return ()
-            return self.contract.business_writes(event, facts, after, answer)
-
-        result = self._write(row, decide_on, answer, writes)
-        self._send_if_runnable(result)
-        resolution = self._to_resolution(row, result, old)
-        return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
-
-    def _decide(self, row: JobRow, outcome: LookupOutcome, now: datetime) -> Decision:
-        policy, jitter = self._policy(row), self.reconciler.jitter()
-        key_scope, outcome = with_key_scope(self.contract, outcome)
-        return decide_lookup(row, policy, outcome, now=now, key_scope=key_scope, jitter=jitter)
-
-    def _write(
-        self,
-        row: JobRow,
-        decide_on: Decide,
-        outcome: LookupOutcome | None = None,
-        business_writes: Writes = no_business_writes,
-    ) -> DecisionResult:
-        writer = self.reconciler.decision_writer(dry_run=self.dry_run)
-        return writer.write(
-            row, decide_on, contract=self.contract, outcome=outcome, business_writes=business_writes
+        question = Question(
+            contract=self.contract,
+            message=self.message,
+            table=self.table,
+            deadline=self.deadline,
         )
+        asked = self.reconciler.inquirer(dry_run=self.dry_run).ask_and_record(row, question)
+        if isinstance(asked, Hold):
+            return _resolution(row, HELD, row.status, asked.reason)
+        self._send_if_runnable(asked.result)
+        resolution = self._to_resolution(row, asked.result, old)
+        failed = asked.lookup is not None and isinstance(asked.lookup.outcome, LookupFailed)
+        return replace(resolution, lookup_failed=failed)
+
+    def _write(self, row: JobRow, decide_on: Decide) -> DecisionResult:
+        writer = self.reconciler.decision_writer(dry_run=self.dry_run)
+        return writer.write(row, decide_on, contract=self.contract)
 
     def _send_if_runnable(self, result: DecisionResult) -> None:
         """Send the message now if the job may run at once. Otherwise the row sends it when due."""
@@ -376,11 +343,6 @@ class _JobResolution:
             return _no_resolution(row)
         done = _resolution(row, job.status, job.status, decision.reason, old)
         return replace(done, needs_alert=decision.alert and not self.dry_run, job=job)
-
-
-def _with_restored_fields(row: JobRow, lookup: LookupResult) -> JobRow:
-    """The row with the fields that the lookup restored, such as a provider reference."""
-    return replace(row, **lookup.restored_fields)  # type: ignore[arg-type]  # a mapping of fields by name
 
 
 def _review_resolution(row: JobRow, reason: str, *, dry_run: bool) -> Resolution:
