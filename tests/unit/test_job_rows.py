@@ -86,6 +86,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "resubmissions": st.lists(TIMES, max_size=3).map(tuple),
     "provider_events": st.lists(EVENTS, max_size=3).map(tuple),
     "evidence": st.lists(ENTRIES, max_size=3).map(tuple),
+    "ended_version": st.none() | COUNTS,
     "expires_at": st.none() | SECONDS,
 }
 JOBS = st.builds(JobRow, **FIELDS)

@@ -1,6 +1,8 @@
 """An ended job is published before its row may expire, and every step is safe to repeat."""
 
+import json
 from threading import Barrier
+from typing import Any, cast
 
 import pytest
 
@@ -11,12 +13,13 @@ from oncely.core.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRA
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_key
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
+from oncely.core.text import format_time
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired
-from oncely.publish.publisher import MAX_CONCURRENCY
+from oncely.publish.publisher import MAX_CONCURRENCY, EventBus
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,
@@ -27,6 +30,8 @@ from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_m
 from tests.support.outcomes import is_duplicate
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import repair_job, world_with_review_job
+from tests.support.stored_rows import new_account
+from tests.unit.samples import NOW, TICK
 
 KEY = "payment.charge:order_18452"
 CONTACT_SOURCE = {"source": "hubspot", "source_id": "1", "event_id": "1"}
@@ -51,6 +56,39 @@ def world_with_finished_job(*, publishes: bool = False, declines: bool = False) 
 
 def publish_job(world: InMemoryStack) -> bool:
     return world.publisher().publish(world.job(KEY).job_key)
+
+
+def test_later_writes_give_an_event_no_second_identity() -> None:
+    """A note between two deliveries of the event; a consumer drops the second one."""
+    world = world_with_finished_job(publishes=True)
+    ended = world.job(KEY)
+    noted = ended.apply(Event.NOTE, now=ended.updated_at + TICK, actor="ada", reason="seen")
+    world.store.swap(ended, noted)
+
+    first, second = map(identity_of, (ended, noted))
+
+    assert first == second == (KEY, ended.version, format_time(ended.updated_at))
+
+
+def test_second_end_of_a_job_is_another_event() -> None:
+    world = world_with_finished_job(publishes=True)
+    first = world.job(KEY)
+    review = first.apply(Event.CONTRADICT, now=NOW, actor="ada", reason="it was refunded")
+    world.store.swap(first, review)
+    repair_job(world, Repair.MARK_FINISHED, reference="pi_1")
+
+    second = world.job(KEY)
+    assert second.ended_version == review.version + 1
+    assert identity_of(first) != identity_of(second)
+
+
+def identity_of(job: JobRow) -> tuple[str, int, str]:
+    account = new_account()
+    account.events.buses.add("bus")
+    EventBus(cast("Any", account.events), "bus").publish(job)
+    (event,) = account.events.events
+    detail = json.loads(event["Detail"])
+    return detail["job_key"], detail["version"], detail["at"]
 
 
 def test_row_expires_after_receipt_is_sent() -> None:

@@ -100,6 +100,7 @@ class JobRow:
     pending_repair: Mapping[str, Json] | None = None  # waits for a second operator
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     provider_events: tuple[EventRecord, ...] = field(default=())
+    ended_version: int | None = None  # of the write that ended it, if that publishes an event
     expires_at: datetime | None = None
     erasure_requested_at: datetime | None = None  # never removed: the data stays erased
 

@@ -44,7 +44,7 @@ _TIME_FIELDS: Final = frozenset(
 _JSON_FIELDS: Final = frozenset({"closing", "message", "pending_repair", "progress", "result"})
 _TIME_LIST_FIELDS: Final = frozenset({"resubmissions"})
 _NUMBER_FIELDS: Final = frozenset(
-    {"amount", "attempts", "fence", "key_number", "min_engine", "paused_seconds"}
+    {"amount", "attempts", "ended_version", "fence", "key_number", "min_engine", "paused_seconds"}
     | {"stranded_fence", "timeouts", "unreachable", "version"}
 )
 _FLAG_FIELDS: Final = frozenset({"key_answered", "nothing_sent"})

@@ -43,7 +43,7 @@ SOURCE: Final = "oncely"
 
 @dataclass(frozen=True)
 class EventBus:
-    """Publishes one event per ended job. `job_key` and `version` identify duplicates."""
+    """Publishes one event for each end of a job. `job_key`, `version` and `at` identify it."""
 
     client: "EventBridgeClient"
     name: str
@@ -54,11 +54,11 @@ class EventBus:
             "job_key": job.job_key,
             "job_type": job.job_type,
             "status": job.status,
-            "version": job.version,
+            "version": job.ended_version or job.version,
             "customer_id": job.customer_id,
             "provider_ref": job.provider_ref,
             "result": job.result,
-            "at": format_time(job.updated_at),
+            "at": format_time(job.status_since),
         }
         self._put(job, f"job {job.status}", detail)
 

@@ -239,6 +239,9 @@ def row_after(
         return after
     retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
     owes = contract is not None and _has_follow_ups(contract, after)
+    if contract is not None and contract.publishes_events:
+        # Later writes must not give the event a second identity.
+        after = replace(after, ended_version=after.version)
     return finalize_if_ended(row, after, retention=retention, must_publish=owes, now=now)
 
 
