@@ -92,8 +92,7 @@ class App:
         from oncely.run.run_job import ACTOR, JobRunner
 
         return JobRunner(
-            registry=self.registry,
-            dependencies=self.ports,
+            parse=self.registry.connected(self.ports),
             store=self.ports.job_store(),
             alerter=self.review_alerter(ACTOR),
             clock=self.ports.clock,
@@ -157,7 +156,6 @@ class App:
             store=self.ports.job_store(),
             clock=self.ports.clock,
             jitter=self.ports.jitter,
-            sender_for_queue=self.ports.message_sender,
             publisher=self.publisher,
             guard=self.ports.table_guard,
             gate=self.ports.gate,

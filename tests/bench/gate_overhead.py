@@ -9,8 +9,8 @@ from bisect import bisect_left
 from datetime import timedelta
 from typing import Final
 
+from oncely.core.surroundings import Hold
 from oncely.gates.gate import Gate
-from oncely.gates.local_gate import Hold
 from oncely.gates.rules import MAX_SLOT_WAIT
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.plugins.provider import ProviderSettings

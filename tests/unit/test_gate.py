@@ -10,8 +10,8 @@ import pytest
 
 from oncely.core.errors import UnavailableError
 from oncely.core.profiles import EndpointGroup
+from oncely.core.surroundings import Hold
 from oncely.gates.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
-from oncely.gates.local_gate import Hold
 from oncely.gates.rules import (
     FIRST_PROBE_AFTER,
     MAX_SLOT_WAIT,

@@ -1,6 +1,5 @@
 """An incomplete deployment: nothing is claimed, and nothing is sent twice."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -29,7 +28,7 @@ def missing_secret(name: str) -> str:
 
 
 def run_without_secret(world: InMemoryStack) -> RunOutcome:
-    runner = replace(world.runner(), dependencies=world.ports(secret=missing_secret))
+    runner = world.runner(secret=missing_secret)
     return world.run(charge_message(), runner=runner)
 
 

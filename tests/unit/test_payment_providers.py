@@ -239,5 +239,6 @@ def test_missing_api_key_of_another_provider_does_not_matter(world: InMemoryStac
             return name
 
     world.add_order()
-    runner = replace(world.runner(), dependencies=cast("Any", Ports(world.dependencies)))
+    parse = world.registry.connected(cast("Any", Ports(world.dependencies)))
+    runner = replace(world.runner(), parse=parse)
     assert is_finished(world.run(charge_message(), runner=runner))

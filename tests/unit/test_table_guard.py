@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -63,7 +63,7 @@ class GuardHarness:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
-        self.guard = TableGuard(self.inspection, self.clock)
+        self.guard = TableGuard(cast("Any", self.inspection), self.clock)  # fails where no AWS does
 
     def reason(self) -> str:
         state = self.guard.check()

@@ -1,7 +1,7 @@
 """Alerts operators about a job that needs review, once, however many processes try."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -15,13 +15,9 @@ from oncely.core.due import (
     mark_alerted,
     sweep_step,
 )
-from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.results import (
-    AlreadyExists,
-    Created,
-    ForgedRow,
     Swapped,
     VersionConflict,
 )
@@ -96,26 +92,9 @@ class ReviewAlerter:
             alert_texts.ignored_run_at_alert(job, schedule_limit, stack=self.stack)
         )
 
-    def create_row(self, job: JobRow, forged: ForgedRow | None = None) -> Created | AlreadyExists:
-        """Write a new row, also in place of a forged one, if it was found. The alert comes first.
-
-        Raises UnavailableError if it cannot be delivered now: a crash must not lose it.
-        """
-        result = forged or self.store.create(job)
-        if isinstance(result, ForgedRow):
-            alert = alert_texts.forged_row_alert(job.job_key, result.status, stack=self.stack)
-            if not self.notifier().notify(alert):
-                raise UnavailableError(
-                    f"no alert was delivered that the row of {job.job_key} is not ours; "
-                    "it is retried later"
-                )
-            first, *later = job.evidence
-            reason = f"{first.reason}; it replaces a forged row, which was {result.status}"
-            job = replace(job, evidence=(replace(first, reason=reason), *later))
-            result = self.store.create(job, replacing=result)
-        if isinstance(result, ForgedRow):
-            raise UnavailableError(f"the row of {job.job_key} kept changing; it is retried later")
-        return result
+    def alert_forged_row(self, key: JobKey, status: str) -> bool:
+        """Alert about a row that none of our functions wrote."""
+        return self.notifier().notify(alert_texts.forged_row_alert(key, status, stack=self.stack))
 
     def alert_dead_letters(self, entries: Sequence[tuple[str, str]]) -> bool:
         """Send one alert for the dead letters of a batch."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.description import (
@@ -11,7 +11,7 @@ from oncely.contracts.description import (
     ContractDescription,
     Description,
 )
-from oncely.contracts.message import Message
+from oncely.contracts.message import Message, encode_message
 from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -20,7 +20,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.erasure import DataOwner
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, known_values
 from oncely.core.job_type import JobType
 from oncely.core.keys import (
     JobKey,
@@ -66,6 +66,21 @@ class Contract(JobType[M, F]):
         """
         del message
         return None
+
+    def with_provider(self, provider: str | None) -> Self:
+        """Return this job type for a job of one provider: with its policy, client and secrets."""
+        return type(self)(self.dependencies, provider)
+
+    def require_secrets(self) -> None:
+        """Read its secrets. Raises NotConfiguredError if one cannot be used."""
+        for name in self.secret_names:
+            self.dependencies.secret(name)
+
+    def send_message(self, job: JobRow) -> bool:
+        """Send the job's message again. Returns False if the queue did not accept it."""
+        sender = self.dependencies.message_sender(self.resources.queue)
+        groups = [self.tenant(known_values(job))]
+        return all(sender.send([encode_message(job.message)], groups=groups))
 
     @classmethod
     def message_schema(cls) -> dict[str, Any]:

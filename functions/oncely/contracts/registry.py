@@ -1,7 +1,7 @@
 """The registry of contracts, which parses messages and explains why one is invalid."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final, NoReturn, get_args
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from oncely.contracts.contract import AnyContract
+from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import MAX_MESSAGE_BYTES, Message, encode_message
 from oncely.core.errors import InvalidMessageError, InvariantError
 from oncely.core.job_row import JobRow
@@ -53,6 +54,15 @@ class ContractRegistry:
             return contract, contract.message.model_validate_json(body)
         except ValidationError as error:
             _raise_invalid_message(_describe_errors(contract.job_type, error))
+
+    def connected(self, dependencies: Dependencies) -> Callable[[str], tuple[AnyContract, Message]]:
+        """Return a parser of queue messages, which returns contracts that can run."""
+
+        def parse(body: str) -> tuple[AnyContract, Message]:
+            contract_type, message = self.parse_body(body)
+            return contract_type(dependencies), message
+
+        return parse
 
     def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
         try:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -155,6 +155,23 @@ class JobType(ABC, Generic[M, F]):
         """Return the business identity of the job. Use only values of the message."""
 
     @classmethod
+    @abstractmethod
+    def indexed_subject(cls, message: M) -> str | None:
+        """Return the business id to index the row by. Returns None if its keys can be derived."""
+
+    @abstractmethod
+    def with_provider(self, provider: str | None) -> Self:
+        """Return this job type for a job of one provider: with its policy, client and secrets."""
+
+    @abstractmethod
+    def require_secrets(self) -> None:
+        """Read its secrets. Raises NotConfiguredError if one cannot be used."""
+
+    @abstractmethod
+    def send_message(self, job: JobRow) -> bool:
+        """Send the job's message again. Returns False if the queue did not accept it."""
+
+    @classmethod
     def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
         """Return how long the row is kept after the job has ended and was published."""
         if cls.proof_retention:
@@ -272,3 +289,5 @@ class JobType(ABC, Generic[M, F]):
 
 
 AnyJobType: TypeAlias = JobType[Any, Any]
+# A message of any job type. It has `run_at` and `to_dict`.
+AnyMessage: TypeAlias = Any

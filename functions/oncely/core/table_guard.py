@@ -7,14 +7,14 @@ restore takes longer than a minute.
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
+from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.errors import OncelyError, UnavailableError
 from oncely.core.schedule import Clock
 from oncely.core.table_identity import (
     TableBlocked,
     TableFacts,
-    TableIdentity,
     TableOpen,
     TableState,
     blocking_reason,
@@ -31,24 +31,11 @@ RETRY_AFTER: Final = timedelta(seconds=10)
 MAX_UNCHECKED: Final = timedelta(minutes=10)
 
 
-class TableInspector(Protocol):
-    """Reads what DynamoDB and the identity item say; raises OncelyError if neither can be read."""
-
-    def identity(self) -> TableIdentity | None:
-        """The identity item. Returns None if there is none."""
-
-    def facts(self) -> TableFacts:
-        """The table's id, and whether it has a stream."""
-
-    def with_protection(self, facts: TableFacts) -> TableFacts:
-        """The same, with TTL and point-in-time recovery."""
-
-
 @dataclass
 class TableGuard:
     """The state of the job table, checked once for all threads of a process."""
 
-    inspector: TableInspector
+    inspector: DynamoTableIdentity
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _state: TableState | None = None

@@ -1,19 +1,21 @@
-"""The row of a new job. Workers write it as well, so it imports nothing else of enqueueing."""
+"""The row of a new job, from the message that asks for it."""
 
+from dataclasses import replace
 from datetime import datetime
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
-from oncely.core.errors import InvalidMessageError, UnreadableRowError
+from oncely.core.errors import InvalidMessageError, UnavailableError, UnreadableRowError
 from oncely.core.job_row import JobRow, new_job
+from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.keys import JobKey
+from oncely.core.results import AlreadyExists, Created, ForgedRow
 from oncely.core.schedule import later_run_at
 from oncely.core.store import JobStore
+from oncely.core.surroundings import Alerter
 
 
 def row_from_message(
-    contract_type: type[AnyContract],
-    message: Message,
+    contract_type: type[AnyJobType],
+    message: AnyMessage,
     *,
     now: datetime,
     due_at: datetime,
@@ -38,7 +40,7 @@ def row_from_message(
 
 
 def run_at_of_row(
-    contract_type: type[AnyContract], message: Message, now: datetime
+    contract_type: type[AnyJobType], message: AnyMessage, now: datetime
 ) -> datetime | None:
     """The time that the writer of a new row sets. Returns None if the job may run now."""
     return later_run_at(
@@ -50,7 +52,7 @@ def run_at_of_row(
 
 
 def run_at_of_message(
-    contract_type: type[AnyContract], message: Message, now: datetime
+    contract_type: type[AnyJobType], message: AnyMessage, now: datetime
 ) -> datetime | None:
     """The time that a queue message sets if its job has no row yet. Returns None if it sets none.
 
@@ -79,3 +81,26 @@ def own_row(store: JobStore, key: JobKey) -> JobRow | None:
     except UnreadableRowError:
         return None
     return None if row is None or row.is_forged else row
+
+
+def create_row(
+    store: JobStore, alerter: Alerter, job: JobRow, forged: ForgedRow | None = None
+) -> Created | AlreadyExists:
+    """Write a new row, also in place of a forged one, if it was found. The alert comes first.
+
+    Raises UnavailableError if it cannot be delivered now: a crash must not lose it.
+    """
+    result = forged or store.create(job)
+    if isinstance(result, ForgedRow):
+        if not alerter.alert_forged_row(job.job_key, result.status):
+            raise UnavailableError(
+                f"no alert was delivered that the row of {job.job_key} is not ours; "
+                "it is retried later"
+            )
+        first, *later = job.evidence
+        reason = f"{first.reason}; it replaces a forged row, which was {result.status}"
+        job = replace(job, evidence=(replace(first, reason=reason), *later))
+        result = store.create(job, replacing=result)
+    if isinstance(result, ForgedRow):
+        raise UnavailableError(f"the row of {job.job_key} kept changing; it is retried later")
+    return result

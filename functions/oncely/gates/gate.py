@@ -18,11 +18,11 @@ from oncely.core.errors import GateClosedError, OncelyError
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import EndpointGroup, RateLimit, RetryPolicy
 from oncely.core.schedule import Clock
+from oncely.core.surroundings import Hold
 from oncely.core.text import format_minute
 from oncely.gates.local_gate import (
     GATE_PASS,
     GatePass,
-    Hold,
     LeasedSlot,
     LocalGate,
     open_circuit_hold,

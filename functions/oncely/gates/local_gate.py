@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.core.profiles import EndpointGroup
+from oncely.core.surroundings import Hold
 from oncely.core.text import format_minute
 from oncely.gates.rules import (
     MAX_LEASE,
@@ -18,15 +19,6 @@ from oncely.gates.rules import (
 
 _MAX_RESULTS: Final = 50
 _SECOND: Final = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hold:
-    """Why a job may not pass now."""
-
-    reason: str
-    until: datetime  # when to ask again
-    is_pause: bool = False  # it may last for days
 
 
 @dataclass

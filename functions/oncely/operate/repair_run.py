@@ -151,7 +151,7 @@ class RepairRun(ProviderRun):
         if self.request.dry_run or not isinstance(outcome, Repaired):
             return outcome
         # If this fails, the next sweep sends the message.
-        sent = self.app.reconciler.resend_message(type(self.contract), outcome.after)
+        sent = self.contract.send_message(outcome.after)
         return outcome if sent else with_send_failure(outcome)
 
     def check_lookup(

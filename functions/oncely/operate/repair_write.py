@@ -74,7 +74,7 @@ class RepairWriter:
         )
         writes = business_writes(after)
         if self.request.dry_run:
-            swapped = would_swap(after, writes, ports.table)
+            swapped = would_swap(after, writes, lambda table, key: ports.table(table).get(key))
         else:
             swapped = ports.job_store().swap(row, after, business_writes=writes)
         match swapped:

@@ -22,9 +22,9 @@ from oncely.core.repairs import (
     unreadable_job_option,
 )
 from oncely.core.schedule import later_run_at
+from oncely.core.surroundings import Hold
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
-from oncely.gates.local_gate import Hold
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
 from oncely.operate.mark_job import UnreadableRun

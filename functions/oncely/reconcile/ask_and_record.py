@@ -4,18 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
 from oncely.core.decide import decide_lookup, escalate_if_other_deployment
 from oncely.core.effect_outcomes import BusinessWrite, Declined, LookupOutcome, Succeeded
 from oncely.core.hints import ReportedState, on_late_answer
 from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup
 from oncely.core.schedule import Clock
+from oncely.core.surroundings import Hold, JobGate
 from oncely.core.table_identity import TableOpen
-from oncely.gates.gate import Gate
-from oncely.gates.local_gate import Hold
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
 from oncely.run.attempt import DecisionResult, DecisionWriter, only_for
 
@@ -24,8 +22,8 @@ from oncely.run.attempt import DecisionResult, DecisionWriter, only_for
 class Question:
     """What a lookup needs besides the row, and why it is made."""
 
-    contract: AnyContract
-    message: Message
+    contract: AnyJobType
+    message: AnyMessage
     table: TableOpen
     deadline: datetime | None = None  # until then it may wait for its slot
     reported: ReportedState | None = None  # by the event that asks
@@ -44,7 +42,7 @@ class Asked:
 class Inquirer:
     """Asks at the provider's pace, and writes what the answer means for the job."""
 
-    gate: Gate
+    gate: JobGate
     clock: Clock
     jitter: Callable[[], float]
     writer: DecisionWriter

@@ -18,8 +18,8 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_ID_LENGTH, JobKey
 from oncely.core.results import Swapped
 from oncely.core.store import JobStore
+from oncely.core.surroundings import Hold
 from oncely.core.table_identity import TableBlocked, TableOpen
-from oncely.gates.local_gate import Hold
 from oncely.plugins.events import JobHint, ProviderEvent
 from oncely.reconcile.ask_and_record import Question
 from oncely.reconcile.reconciler import Reconciler

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
 from oncely.core.due import flag_changed_values
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -23,6 +21,8 @@ from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
+    AnyJobType,
+    AnyMessage,
     EffectCall,
     Mismatch,
     PrecheckResult,
@@ -49,7 +49,7 @@ class LookupResult:
         return not unasked and not isinstance(self.outcome, LookupUnsupported)
 
 
-def lookup_closed(row: JobRow, contract: AnyContract) -> LookupOutcome:
+def lookup_closed(row: JobRow, contract: AnyJobType) -> LookupOutcome:
     """Look up whether the prepared effect is closed. Any error is a failed lookup."""
     try:
         return contract.lookup_closed(row)
@@ -58,7 +58,7 @@ def lookup_closed(row: JobRow, contract: AnyContract) -> LookupOutcome:
 
 
 def lookup_effect(
-    row: JobRow, contract: AnyContract, message: Message, table: TableOpen
+    row: JobRow, contract: AnyJobType, message: AnyMessage, table: TableOpen
 ) -> LookupResult:
     """Look up the effect of a job. Any error is a failed lookup, which is repeated later."""
     try:
@@ -73,7 +73,7 @@ def lookup_effect(
         return LookupResult(Anomalous("the business rows no longer say what the job should do"))
     if contract.provider is None:
         # A restore may have lost it with the claim.
-        contract = type(contract)(contract.dependencies, precheck.provider)
+        contract = contract.with_provider(precheck.provider)
     try:
         # The same key as when it was sent; another would find nothing.
         key_length = contract.policy.profile.max_key_length
@@ -96,7 +96,7 @@ def lookup_effect(
     return LookupResult(checked_outcome, precheck.facts, found)
 
 
-def with_key_scope(contract: AnyContract, outcome: LookupOutcome) -> tuple[str, LookupOutcome]:
+def with_key_scope(contract: AnyJobType, outcome: LookupOutcome) -> tuple[str, LookupOutcome]:
     """The scope of idempotency keys now, and the outcome of a lookup."""
     try:
         return contract.key_scope(), outcome
@@ -107,7 +107,7 @@ def with_key_scope(contract: AnyContract, outcome: LookupOutcome) -> tuple[str, 
 
 
 def find_own_reference(
-    row: JobRow, contract: AnyContract, message: Message
+    row: JobRow, contract: AnyJobType, message: AnyMessage
 ) -> Prepared | LookupOutcome | None:
     """Find the job's reference without its row. Returns None if it cannot be searched for."""
     try:
@@ -120,7 +120,7 @@ def find_own_reference(
 
 
 def _find_and_look_up(
-    contract: AnyContract, call: EffectCall[Any], table: TableOpen
+    contract: AnyJobType, call: EffectCall[Any], table: TableOpen
 ) -> tuple[LookupOutcome, dict[str, str | None]]:
     """Look up by deployment and job key first: the row may lack its reference."""
     call = replace(call, job=_with_deployment(call.job, table))
@@ -141,7 +141,7 @@ def _find_and_look_up(
     return answer, found
 
 
-def _restored_fields(ref: str, contract: AnyContract, job: JobRow) -> dict[str, str | None]:
+def _restored_fields(ref: str, contract: AnyJobType, job: JobRow) -> dict[str, str | None]:
     return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider}
 
 

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
-from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.message import Message, encode_message
+from oncely.contracts.message import Message
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.decide import on_lease_expired
 from oncely.core.decisions import (
@@ -35,18 +34,18 @@ from oncely.core.effect_outcomes import (
     LookupFailed,
 )
 from oncely.core.errors import InvalidInputError
-from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
+from oncely.core.surroundings import Hold
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
-from oncely.gates.local_gate import Hold
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.ask_and_record import Inquirer, Question
 from oncely.run.attempt import (
@@ -87,7 +86,6 @@ class Reconciler:
     store: JobStore
     clock: Clock
     jitter: Callable[[], float]
-    sender_for_queue: Callable[[str], MessageSender]
     publisher: EndedJobPublisher
     guard: TableGuard
     gate: Gate
@@ -193,7 +191,7 @@ class Reconciler:
         )
         # A worker replaces a forged row, with an alert.
         if isinstance(self.store.create(job), Created | ForgedRow):
-            self.resend_message(contract_type, job)
+            contract_type(self.dependencies).send_message(job)  # the row is due if this fails
         return resolution
 
     def _review(self, row: JobRow, decision: Decision, *, dry_run: bool) -> Resolution:
@@ -206,12 +204,6 @@ class Reconciler:
         """How long the stage keeps the row of a natural effect."""
         return self.publisher.row_retention
 
-    def resend_message(self, contract_type: type[AnyContract], job: JobRow) -> bool:
-        """Send the job's message. If this fails, the row becomes due again."""
-        sender = self.sender_for_queue(contract_type.resources.queue)
-        tenant = contract_type.tenant(known_values(job))
-        return all(sender.send([encode_message(job.message)], groups=[tenant]))
-
     def inquirer(self, *, dry_run: bool = False) -> Inquirer:
         """Asks about one job, and records the answer."""
         return Inquirer(
@@ -221,6 +213,9 @@ class Reconciler:
             writer=self.decision_writer(dry_run=dry_run),
         )
 
+    def _read_business_row(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None:
+        return self.dependencies.table(table).get(key)
+
     def decision_writer(self, *, dry_run: bool = False) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
         return DecisionWriter(
@@ -228,7 +223,7 @@ class Reconciler:
             clock=self.clock,
             actor=self.actor,
             row_retention=self.row_retention,
-            dry_run_table=self.dependencies.table if dry_run else None,
+            dry_run_reader=self._read_business_row if dry_run else None,
         )
 
 
@@ -269,7 +264,7 @@ class _JobResolution:
         decision = decision or resend(row, gate.policy_for(row, contract), now)
         result = self._write(row, only_for(row, decision))
         if result.job and decision.event is Event.RESEND and not self.dry_run:
-            self.reconciler.resend_message(type(self.contract), result.job)
+            self.contract.send_message(result.job)  # the row is due if this fails
         return self._to_resolution(row, result)
 
     def _precheck(self, row: JobRow, now: datetime) -> tuple[Decision | None, str | None]:
@@ -325,7 +320,7 @@ class _JobResolution:
         run_at = None if result.decision is None else result.decision.run_at
         now = self.reconciler.clock.now()
         if result.job and run_at and run_at <= now and not self.dry_run:
-            self.reconciler.resend_message(type(self.contract), result.job)
+            self.contract.send_message(result.job)  # the row is due if this fails
 
     def _to_resolution(
         self, row: JobRow, result: DecisionResult, old: Status | None = None

@@ -6,9 +6,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
-from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.aws.business_tables import BusinessTable
-from oncely.contracts.contract import AnyContract
 from oncely.core.decisions import (
     on_business_conflict,
     on_late_outcome,
@@ -35,13 +32,13 @@ from oncely.core.effect_outcomes import (
 from oncely.core.ended_jobs import MONEY_RETENTION, finalize_if_ended
 from oncely.core.errors import InvariantError, NotConfiguredError, UnavailableError
 from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
-from oncely.core.job_type import EffectCall
+from oncely.core.job_type import AnyJobType, EffectCall
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.results import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
-from oncely.gates.gate import Gate
+from oncely.core.surroundings import Alerter, JobGate
 
 _Outcome = TypeVar("_Outcome")
 _OTHER_OWNER: Final = "the job has another owner"
@@ -54,6 +51,8 @@ _MAX_TRIES: Final = 5
 Decide: TypeAlias = Callable[[JobRow], Decision | None]
 # The business writes of an event, for the row after it.
 Writes: TypeAlias = Callable[[Event, JobRow], Sequence[BusinessWrite]]
+# Reads a business row by the short name of its table and its key.
+ReadBusinessRow: TypeAlias = Callable[[str, Mapping[str, str]], Mapping[str, object] | None]
 
 
 @dataclass(frozen=True)
@@ -85,17 +84,17 @@ class DecisionWriter:
     store: JobStore
     clock: Clock
     actor: str
-    alerter: ReviewAlerter | None = None
+    alerter: Alerter | None = None
     row_retention: timedelta | None = None  # of the stage, for natural effects
-    # Of a dry run: nothing is written, and business writes are compared with these tables.
-    dry_run_table: Callable[[str], BusinessTable] | None = None
+    # Of a dry run: nothing is written, and business writes are compared with these rows.
+    dry_run_reader: ReadBusinessRow | None = None
 
     def write(
         self,
         job: JobRow,
         decide: Decide,
         *,
-        contract: AnyContract | None = None,
+        contract: AnyJobType | None = None,
         outcome: EffectOutcome | LookupOutcome | None = None,
         business_writes: Writes = no_business_writes,
     ) -> DecisionResult:
@@ -132,7 +131,7 @@ class DecisionWriter:
         self,
         job: JobRow,
         decision: Decision,
-        contract: AnyContract | None,
+        contract: AnyJobType | None,
         business_writes: Writes,
     ) -> tuple[Decision, Swapped | VersionConflict]:
         """Write a decision; if a business row refuses it, write what that means for the job."""
@@ -154,12 +153,12 @@ class DecisionWriter:
         return decision, swapped
 
     def _swap(self, job: JobRow, after: JobRow, writes: Sequence[BusinessWrite]) -> SwapResult:
-        if self.dry_run_table is not None:
-            return would_swap(after, writes, self.dry_run_table)
+        if self.dry_run_reader is not None:
+            return would_swap(after, writes, self.dry_run_reader)
         return self.store.swap(job, after, business_writes=writes)
 
     def row_after(
-        self, decision: Decision, job: JobRow, contract: AnyContract | None = None
+        self, decision: Decision, job: JobRow, contract: AnyJobType | None = None
     ) -> JobRow:
         """The row after a decision. The same write reserves the alert, if we send it."""
         now = self.clock.now()
@@ -209,11 +208,9 @@ class DecisionWriter:
         raise _too_many_conflicts(job)
 
 
-def would_swap(
-    after: JobRow, writes: Iterable[BusinessWrite], table: Callable[[str], BusinessTable]
-) -> SwapResult:
+def would_swap(after: JobRow, writes: Iterable[BusinessWrite], read: ReadBusinessRow) -> SwapResult:
     """What a swap of the row that was just read would return. Writes nothing."""
-    refused = [str(one) for one in writes if not one.applies_to(table(one.table).get(one.key))]
+    refused = [str(one) for one in writes if not one.applies_to(read(one.table, one.key))]
     return BusinessWriteConflict(", ".join(refused)) if refused else Swapped(after)
 
 
@@ -224,7 +221,7 @@ def _too_many_conflicts(job: JobRow) -> UnavailableError:
 def row_after(
     decision: Decision,
     row: JobRow,
-    contract: AnyContract | None,
+    contract: AnyJobType | None,
     *,
     now: datetime,
     actor: str,
@@ -245,7 +242,7 @@ def row_after(
     return finalize_if_ended(row, after, retention=retention, must_publish=owes, now=now)
 
 
-def _has_follow_ups(contract: AnyContract, job: JobRow) -> bool:
+def _has_follow_ups(contract: AnyJobType, job: JobRow) -> bool:
     try:
         return contract.publishes_events or bool(contract.follow_ups(job))
     except Exception:  # noqa: BLE001  # the effect happened: its end is written in any case
@@ -265,10 +262,10 @@ class EffectExecutor:
 
     job: JobRow
     facts: Any  # the contract's own type
-    contract: AnyContract
+    contract: AnyJobType
     writer: DecisionWriter
     deadline: datetime
-    gate: Gate
+    gate: JobGate
     tag_key: str = field(default="", repr=False)
 
     def execute(self) -> EffectOutcome | OwnershipYielded:

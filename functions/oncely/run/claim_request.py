@@ -3,19 +3,17 @@
 from datetime import datetime
 from typing import Any
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_row import CLOCK_SKEW
-from oncely.core.job_type import AlreadyResolved, Proceed
+from oncely.core.job_type import AlreadyResolved, AnyJobType, AnyMessage, Proceed
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.table_identity import TableOpen
 
 
 def build_claim(  # each is part of the row
-    contract: AnyContract,
-    message: Message,
+    contract: AnyJobType,
+    message: AnyMessage,
     key: JobKey,
     precheck: Proceed[Any] | AlreadyResolved[Any],
     table: TableOpen,

@@ -17,7 +17,7 @@ from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked
-from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_message
+from oncely.enqueue.new_row import create_row, own_row, row_from_message, run_at_of_message
 from oncely.run.attempt import DecisionWriter, only_for
 
 ACTOR: Final = "dead letters"
@@ -140,7 +140,9 @@ class DeadLetterHandler:
                     reason=reason,
                     run_at=run_at,
                 )
-                if isinstance(self.alerter.create_row(mark_stranded(job, limit, now)), Created):
+                if isinstance(
+                    create_row(self.store, self.alerter, mark_stranded(job, limit, now)), Created
+                ):
                     return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
             decision = on_dead_letter(row, limit, now)

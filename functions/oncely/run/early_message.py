@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
 from oncely.core.decisions import wait_for_run_at
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.lifecycle import WaitKind
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.store import JobStore
-from oncely.enqueue.new_row import row_from_message
+from oncely.core.surroundings import Alerter
+from oncely.enqueue.new_row import create_row, row_from_message
 from oncely.run.outcomes import Parked
 
 _LOST_RACE: Final = "its row changed just now"
@@ -24,9 +23,9 @@ class EarlyMessage:
     """One message, which claims nothing, so that nothing can be sent."""
 
     store: JobStore
-    alerter: ReviewAlerter
-    contract_type: type[AnyContract]
-    message: Message
+    alerter: Alerter
+    contract_type: type[AnyJobType]
+    message: AnyMessage
     run_at: datetime | None  # counts only if this message writes the row
     new_token: Callable[[], str]
     actor: str
@@ -48,7 +47,7 @@ class EarlyMessage:
             owner=self.new_token(),
             run_at=self.run_at,
         )
-        created = self.alerter.create_row(new, forged)
+        created = create_row(self.store, self.alerter, new, forged)
         return created.job if isinstance(created, Created) else created.row
 
     def keep_time(self, row: JobRow, now: datetime) -> Parked:

@@ -9,7 +9,7 @@ from oncely.core.decisions import on_held
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, WaitKind
 from oncely.core.results import Swapped
-from oncely.gates.local_gate import Hold
+from oncely.core.surroundings import Hold
 from oncely.run.early_message import EarlyMessage
 from oncely.run.outcomes import Parked, RejectCause, Rejected
 

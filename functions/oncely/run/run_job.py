@@ -6,11 +6,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
-from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.message import Message, encode_message
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.claims import (
     Claim,
     ClaimFailure,
@@ -42,9 +37,11 @@ from oncely.core.errors import (
     NotConfiguredError,
     UnavailableError,
 )
-from oncely.core.job_row import Decision, JobRow, known_values
+from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
+    AnyJobType,
+    AnyMessage,
     Mismatch,
     NotThereYet,
     Proceed,
@@ -60,11 +57,10 @@ from oncely.core.results import (
 )
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
+from oncely.core.surroundings import Alerter, Hold, JobGate
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_reference
 from oncely.enqueue.new_row import run_at_of_message
-from oncely.gates.gate import Gate
-from oncely.gates.local_gate import Hold
 from oncely.run.attempt import (
     Decide,
     DecisionResult,
@@ -101,15 +97,15 @@ _Passed: TypeAlias = Proceed[Any] | AlreadyResolved[Any]
 class JobRunner:
     """Runs one message to an outcome. The effect happens once, however often it is delivered."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
+    # Parses a message into its contract and its fields, or raises InvalidInputError.
+    parse: Callable[[str], tuple[AnyJobType, AnyMessage]]
     store: JobStore
-    alerter: ReviewAlerter
+    alerter: Alerter
     clock: Clock
     new_token: Callable[[], str]
     jitter: Callable[[], float]
     guard: TableGuard
-    gate: Gate
+    gate: JobGate
     resubmission_limit: ResubmissionLimit
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
@@ -117,18 +113,16 @@ class JobRunner:
         """Run one message. Nothing is started that could not end before the deadline."""
         now = self.clock.now()
         try:
-            contract_type, message = self.registry.parse_body(body)
-            key = contract_type.key(message)
-            run_at = message.run_at and run_at_of_message(contract_type, message, now)
+            contract, message = self.parse(body)
+            key, job_type = contract.key(message), contract.job_type
+            run_at = message.run_at and run_at_of_message(type(contract), message, now)
         except InvalidInputError as error:
             return Rejected(cause=RejectCause.INVALID, reason=str(error))
-        job_type = contract_type.job_type
-        if now + contract_type.max_duration() > deadline:
+        if now + contract.max_duration() > deadline:
             return NotRun(cause=NotRunCause.NO_TIME, job_key=key, job_type=job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return _table_blocked(table, key, job_type)
-        contract = contract_type(self.dependencies)
         run = _Run(self, contract, message, key, deadline, table, run_at, nack)
         return run.run() if run_at is None else run.schedule()
 
@@ -138,8 +132,8 @@ class _Run:
     """The run of one valid message."""
 
     runner: JobRunner
-    contract: AnyContract  # after the precheck: at the provider of this job
-    message: Message
+    contract: AnyJobType  # after the precheck: at the provider of this job
+    message: AnyMessage
     key: JobKey
     deadline: datetime
     table: TableOpen
@@ -159,10 +153,9 @@ class _Run:
             return self._refuse(precheck.reason)
         if isinstance(precheck, NotThereYet):
             return self._wait(precheck.waits_for)
-        self.contract = type(self.contract)(self.runner.dependencies, precheck.provider)
+        self.contract = self.contract.with_provider(precheck.provider)
         try:
-            for name in self.contract.secret_names:
-                self.runner.dependencies.secret(name)
+            self.contract.require_secrets()
             claim = self._build_claim(precheck)
         except NotConfiguredError as error:
             return self._wait_for_secret(str(error))
@@ -355,9 +348,7 @@ class _Run:
 
     def _continue(self, job: JobRow) -> Parked:
         """Continue a long job with a new message, which has all its receives left."""
-        outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
-        groups = [type(self.contract).tenant(known_values(job))]
-        outbox.send([encode_message(job.message)], groups=groups)  # the row is due if this fails
+        self.contract.send_message(job)  # the row is due if this fails
         parked = self._parked(WaitKind.NEXT_PART, job.updated_at, "a new message continues it")
         return replace(parked, progress=job.progress or {})
 
