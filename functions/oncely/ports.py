@@ -163,7 +163,7 @@ class Ports:
     def alert_budget(self) -> "DynamoAlertBudget":
         from oncely.alerts.budget_table import DynamoAlertBudget
 
-        return DynamoAlertBudget(self.clients.dynamodb, self._get("jobs_table"))
+        return DynamoAlertBudget(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def message_source(self) -> "MessageSource":

@@ -14,7 +14,7 @@ SMALL = SearchLimits(injections=1, schedules=400, random_schedules=5)
 )
 def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in (
-        "domain.table_identity.may_have_lost_history",
+        "core.table_identity.may_have_lost_history",
         "reconcile.lookup_effect.may_have_lost_history",
     ):
         monkeypatch.setattr(f"oncely.{check}", lambda *_: False)

@@ -124,7 +124,6 @@ def test_package_import_has_no_side_effects() -> None:
         "oncely",
         "oncely.contracts.contract",
         "oncely.producer",
-        "oncely.handlers.telemetry",
     ):
         assert probe(REPOSITORY / "functions", module) == []
 

@@ -50,7 +50,7 @@ HARMLESS_ROUTES: Final = {
 }
 HARMLESS_COMMANDS: Final = {
     **dict.fromkeys(("find", "show", "list", "contracts", "gates", "doctor"), "reads"),
-    **dict.fromkeys(("archive about", "archive gaps", "audit payments"), "reads"),
+    **dict.fromkeys(("archive about", "archive gaps", "archive verify", "audit payments"), "reads"),
     **dict.fromkeys(("rejects list", "rejects show"), "reads"),
     **dict.fromkeys(("init", "new-job", "lock", "demo", "local"), "works on this machine"),
     **dict.fromkeys(("pause", "resume"), "delays effects"),
