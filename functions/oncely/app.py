@@ -17,6 +17,7 @@ from oncely.ports import Ports
 if TYPE_CHECKING:
     from oncely.alerts.budgeted_notifier import BudgetedNotifier
     from oncely.alerts.review_alerts import ReviewAlerter
+    from oncely.core.run_job import JobRunner
     from oncely.enqueue.enqueuer import Enqueuer
     from oncely.history.archive import Backfill, HistoryWriter
     from oncely.operate.audit_payments import PaymentAuditor
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from oncely.reconcile.webhooks import WebhookReceiver
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
-    from oncely.run.run_job import JobRunner
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class App:
     @cached_property
     def job_runner(self) -> "JobRunner":
         """The service that runs one message."""
-        from oncely.run.run_job import ACTOR, JobRunner
+        from oncely.core.run_job import ACTOR, JobRunner
 
         return JobRunner(
             parse=self.registry.connected(self.ports),

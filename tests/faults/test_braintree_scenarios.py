@@ -4,11 +4,10 @@ from datetime import datetime
 
 import pytest
 
+from oncely.core import lookup_effect, run_job
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
 from oncely.core.table_identity import may_have_lost_history
-from oncely.reconcile import lookup_effect
-from oncely.run import run_job
 from oncely.testing import SearchLimits
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings
-from oncely.core import decide
+from oncely.core import attempt, decide
 from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, NotFound, Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.core.job_row import JobRow
@@ -28,7 +28,6 @@ from oncely.history.checker import Rule
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.own_tables import JOBS
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.run import attempt
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule

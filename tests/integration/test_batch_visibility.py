@@ -8,7 +8,7 @@ import pytest
 
 from oncely.aws.clients import AwsClients
 from oncely.aws.sqs import MessageSource
-from oncely.run.outcomes import LeasedElsewhere
+from oncely.core.outcomes import LeasedElsewhere
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import lacked_time

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from oncely.core.effect_outcomes import Json
+from oncely.core.outcomes import Duplicate, Ended, LeasedElsewhere
+from oncely.core.run_job import JobRunner
 from oncely.core.text import format_time
 from oncely.providers.interfaces import CrmRecord
-from oncely.run.outcomes import Duplicate, Ended, LeasedElsewhere
-from oncely.run.run_job import JobRunner
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.load_size import choose_size

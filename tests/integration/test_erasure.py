@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
+from oncely.core.attempt import DecisionWriter
 from oncely.core.decide import decide_effect
 from oncely.core.effect_outcomes import Declined, Succeeded
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.new_row import row_from_message
 from oncely.core.repairs import Repair
 from oncely.core.table_identity import TableBlocked
-from oncely.enqueue.new_row import row_from_message
 from oncely.history.erasure_log import Person
 from oncely.history.row_scan import RowPage
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration
-from oncely.run.attempt import DecisionWriter
 from tests.support.dynamo import DynamoFixture
 from tests.support.erasing import ErasableStack, new_bucket, s3_client
 from tests.support.fakes import FakeTableGuard

@@ -20,10 +20,10 @@ from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.inserter import UniqueWindow, WindowTaken
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import Duplicate, LeasedElsewhere, NotRun, NotRunCause, RunOutcome
 from oncely.core.results import Claimed, ClaimFailed, Created
+from oncely.core.run_job import JobRunner
 from oncely.providers.stripe.payments import StripePayments
-from oncely.run.outcomes import Duplicate, LeasedElsewhere, NotRun, NotRunCause, RunOutcome
-from oncely.run.run_job import JobRunner
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
 from tests.support.dynamo import DynamoFixture

@@ -21,9 +21,9 @@ from oncely.core.effect_outcomes import (
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
+from oncely.core.outcomes import NeedsReview
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
-from oncely.run.outcomes import NeedsReview
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_failed, is_finished

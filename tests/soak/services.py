@@ -15,6 +15,7 @@ from oncely.aws.clients import AwsClients
 from oncely.contracts.registry import ContractRegistry
 from oncely.contracts.settings import Settings, queue_env_var
 from oncely.core.errors import OncelyError
+from oncely.core.outcomes import Ended
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
 from oncely.handlers.telemetry import signal_for
@@ -22,7 +23,6 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.ports import Ports
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
-from oncely.run.outcomes import Ended
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record

@@ -19,6 +19,8 @@ from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.outcomes import RunOutcome
+from oncely.core.run_job import JobRunner
 from oncely.core.store import JobStore
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableOpen
@@ -34,8 +36,6 @@ from oncely.ports import Ports
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
-from oncely.run.outcomes import RunOutcome
-from oncely.run.run_job import JobRunner
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.restored_table import TAG_KEY
 from tests.support.crm import InProcessCrm

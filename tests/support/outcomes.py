@@ -3,7 +3,7 @@
 from typing import TypeGuard
 
 from oncely.core.lifecycle import ENDED, Status, WaitKind
-from oncely.run.outcomes import (
+from oncely.core.outcomes import (
     Duplicate,
     Ended,
     NotRun,

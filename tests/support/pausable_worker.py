@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from oncely.app import app_from_env
-from oncely.core import profiles
+from oncely.core import attempt, claim_request, profiles
 from oncely.handlers.telemetry import signal_for
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
-from oncely.run import attempt, claim_request
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeTableGuard
 

@@ -10,8 +10,7 @@ from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from oncely.run.outcomes import (
+from oncely.core.outcomes import (
     Duplicate,
     Ended,
     LeasedElsewhere,
@@ -25,6 +24,7 @@ from oncely.run.outcomes import (
     RunOutcome,
     Unknown,
 )
+from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.support.fakes import START
 
 NOW: Final = START

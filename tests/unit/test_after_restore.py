@@ -11,6 +11,7 @@ from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.job_row import new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.lookup_effect import lookup_effect
 from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import Repair
 from oncely.core.table_identity import TableBlocked, TableOpen
@@ -24,7 +25,6 @@ from oncely.operate.repair_request import (
     RepairOutcome,
     RepairRequest,
 )
-from oncely.reconcile.lookup_effect import lookup_effect
 from tests.support.fakes import START, FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_failed, is_finished

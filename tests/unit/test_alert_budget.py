@@ -20,9 +20,9 @@ from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import NeedsReview, Rejected
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem, split_into_groups
-from oncely.run.outcomes import NeedsReview, Rejected
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import SETTINGS, InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, waits_for_rows

@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.core.lifecycle import Status, WaitKind
-from oncely.run.outcomes import Unknown
+from oncely.core.outcomes import Unknown
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_finished, is_retried

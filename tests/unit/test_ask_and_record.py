@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from oncely.contracts.contract import AnyContract
+from oncely.core.ask_and_record import Asked, Inquirer, Question
+from oncely.core.attempt import DecisionWriter
 from oncely.core.effect_outcomes import BusinessWrite, Declined
 from oncely.core.hints import ReportedState
 from oncely.core.job_row import JobRow
@@ -14,8 +16,6 @@ from oncely.core.table_identity import TableOpen
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
-from oncely.reconcile.ask_and_record import Asked, Inquirer, Question
-from oncely.run.attempt import DecisionWriter
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import MESSAGE, PROCEED, Errand, make_errand

@@ -21,12 +21,12 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
+from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Repaired, RepairOutcome, RepairRequest
 from oncely.plugins.ledger import LedgerEntry
 from oncely.providers.braintree.sandbox import RecordedTransaction, key_error
 from oncely.providers.interfaces import ChargeState, Refund
-from oncely.run.outcomes import NeedsReview
 from tests.conformance.payment_harnesses import make_payment
 from tests.support.audited_shop import AuditedShop
 from tests.support.braintree_account import BraintreeAccount

@@ -13,6 +13,7 @@ from oncely.core.ended_jobs import MONEY_RETENTION
 from oncely.core.job_row import CANCELLED_BY_OPERATOR
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import RunOutcome
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair
 from oncely.core.table_identity import TableOpen
@@ -28,7 +29,6 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.run.outcomes import RunOutcome
 from oncely.run.process_batch import Ack, action_for
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.crash_points import InterruptingPort

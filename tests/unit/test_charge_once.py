@@ -4,7 +4,7 @@ import pytest
 
 from oncely.core.effect_outcomes import Declined
 from oncely.core.lifecycle import Status
-from oncely.run.outcomes import NeedsReview
+from oncely.core.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_duplicate, is_failed, is_finished
 

@@ -5,8 +5,8 @@ import pytest
 from oncely.core.effect_outcomes import Anomalous, NotFound
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import EffectCall, Proceed
+from oncely.core.outcomes import NeedsReview
 from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
-from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, make_job
 

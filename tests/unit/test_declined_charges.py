@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.core.lifecycle import Event, Status
-from oncely.run.outcomes import Unknown
+from oncely.core.outcomes import Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_duplicate, is_failed, is_finished, is_retried
 from tests.support.provider_fault import ProviderFault

@@ -9,9 +9,9 @@ import pytest
 from oncely.core.decisions import FIRST_WAIT, MIN_ROW_WAIT
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import NeedsReview
 from oncely.operate.timeline import timeline
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import NeedsReview
 from oncely.run.process_batch import Ack, Nack, action_for
 from tests.support.crash_points import (
     CrashingPort,

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from oncely.core.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.core.effect_outcomes import (
     Ambiguous,
     BusinessWrite,
@@ -21,7 +22,6 @@ from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
-from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncely.core.errors import UnavailableError
+from oncely.core.outcomes import Duplicate, Rejected
 from oncely.core.profiles import EndpointGroup
 from oncely.core.surroundings import Hold
 from oncely.gates.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
@@ -30,7 +31,6 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.own_tables import GATES
 from oncely.plugins.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.run.outcomes import Duplicate, Rejected
 from tests.support.fakes import START, FakeClock
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished

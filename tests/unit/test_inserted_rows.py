@@ -16,6 +16,7 @@ from oncely.core.job_row import Decision, JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status
 from oncely.core.manual_resolution import resolve_manually
+from oncely.core.outcomes import Duplicate, Unknown
 from oncely.core.repairs import Repair
 from oncely.core.results import Created
 from oncely.gates.rules import PauseAction
@@ -24,7 +25,6 @@ from oncely.history.lines import backfill_line, history_line
 from oncely.history.restore import restore_row
 from oncely.operate.second_operator_rules import PendingRepair, hold_new_job
 from oncely.reconcile.find_due_work import SweepRequest
-from oncely.run.outcomes import Duplicate, Unknown
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import (

@@ -9,8 +9,8 @@ import pytest
 
 from oncely.core.job_row import CLOCK_SKEW, JobRow
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import LeasedElsewhere, OwnershipLost, Unknown
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.run.outcomes import LeasedElsewhere, OwnershipLost, Unknown
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,

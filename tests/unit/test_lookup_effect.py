@@ -19,8 +19,8 @@ from oncely.core.job_type import (
     Proceed,
 )
 from oncely.core.keys import fingerprint
+from oncely.core.lookup_effect import LookupResult, lookup_effect
 from oncely.core.table_identity import TableOpen
-from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job
 

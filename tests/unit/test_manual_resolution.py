@@ -16,6 +16,7 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import fingerprint
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview, Unknown
 from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
@@ -25,7 +26,6 @@ from oncely.operate.repair_request import (
     Repaired,
 )
 from oncely.operate.repair_write import values_changed_since
-from oncely.run.outcomes import NeedsReview, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_failed, is_finished
 from tests.support.provider_fault import ProviderFault

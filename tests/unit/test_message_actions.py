@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from oncely.core.lifecycle import WaitKind
-from oncely.run.outcomes import LeasedElsewhere, Parked, Rejected, RunOutcome
+from oncely.core.outcomes import LeasedElsewhere, Parked, Rejected, RunOutcome
 from oncely.run.process_batch import (
     Ack,
     MessageAction,

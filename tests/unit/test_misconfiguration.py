@@ -10,8 +10,8 @@ from oncely.core.errors import NotConfiguredError
 from oncely.core.job_type import EffectCall
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
+from oncely.core.outcomes import RunOutcome, Unknown
 from oncely.core.profiles import RetrySafety
-from oncely.run.outcomes import RunOutcome, Unknown
 from oncely.run.process_batch import Ack, action_for
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_duplicate, is_finished, is_retried

@@ -9,10 +9,10 @@ from oncely.core.job_row import UNCONFIRMED
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
+from oncely.core.outcomes import Ended, NeedsReview
 from oncely.core.repairs import Repair
 from oncely.operate.repair_request import Repaired
 from oncely.providers.interfaces import Payment
-from oncely.run.outcomes import Ended, NeedsReview
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished, is_retried

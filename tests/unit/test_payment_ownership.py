@@ -13,9 +13,9 @@ from oncely.core.effect_outcomes import Ambiguous, Anomalous, Json, NotSent, Pre
 from oncely.core.job_row import new_job
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
+from oncely.core.outcomes import NeedsReview
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments, is_live_key
-from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished

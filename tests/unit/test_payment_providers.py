@@ -10,6 +10,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.core.effect_outcomes import LookupOutcome, NotFound, Prepared
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair
 from oncely.history.lines import history_line
@@ -21,7 +22,6 @@ from oncely.operate.job_view import build_view
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.plugin import PROFILE, StripePlugin
-from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, is_finished

@@ -8,10 +8,10 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairOutcome, RepairRequest
-from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_duplicate, is_finished, is_retried, waits_for_rows
 from tests.support.provider_fault import ProviderFault

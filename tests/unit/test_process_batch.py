@@ -14,8 +14,8 @@ from oncely.contracts.resources import Resources
 from oncely.core.effect_outcomes import EffectOutcome, Succeeded
 from oncely.core.job_type import EffectCall, Proceed
 from oncely.core.keys import JobKey, job_key
+from oncely.core.outcomes import LeasedElsewhere
 from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
-from oncely.run.outcomes import LeasedElsewhere
 from oncely.run.process_batch import Delivery
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import FakeMessageSource

@@ -11,12 +11,12 @@ import pytest
 from oncely.core.effect_outcomes import NotSent
 from oncely.core.job_type import EffectCall
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview, Unknown
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.plugins.provider import ProviderAccess
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 from oncely.providers.ses.plugin import SesSettings
-from oncely.run.outcomes import NeedsReview, Unknown
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_duplicate, is_finished, is_retried

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import NeedsReview
 from oncely.core.text import format_time
-from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message, refund_message
 from tests.support.outcomes import is_conflict, is_duplicate, is_finished, waits_for_rows
 from tests.support.provider_fault import ProviderFault

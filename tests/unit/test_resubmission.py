@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
+from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import Repaired
-from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, is_finished
 from tests.support.provider_fault import ProviderFault

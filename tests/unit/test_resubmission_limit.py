@@ -11,12 +11,12 @@ from oncely.core.claims import Claim
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.core.resubmissions import ResubmissionLimit
 from oncely.core.results import ClaimResult
 from oncely.jobs.payment_charge import MAX_ATTEMPTS
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
-from oncely.run.outcomes import NeedsReview
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, is_duplicate, is_failed, is_finished, is_retried

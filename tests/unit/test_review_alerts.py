@@ -8,7 +8,7 @@ from oncely.alerts.budget import AlertDelivery
 from oncely.core.decisions import SWEEP_HOLD
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.run.outcomes import NeedsReview
+from oncely.core.outcomes import NeedsReview
 from tests.support.crash_points import (
     CrashingPort,
     CrashPlan,

@@ -13,6 +13,7 @@ from oncely.core.errors import InvalidMessageError
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey, job_type_of
 from oncely.core.lifecycle import Event, Status
+from oncely.core.outcomes import RunOutcome
 from oncely.core.repairs import Repair
 from oncely.core.schedule import DEFAULT_SCHEDULE_LIMIT, SCHEDULE_TOLERANCE
 from oncely.core.text import format_time
@@ -23,7 +24,6 @@ from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.outcomes import RunOutcome
 from oncely.run.process_batch import Ack, action_for
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -10,6 +10,7 @@ from oncely.core.actors import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.money import Money
+from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.operate.repair_request import (
@@ -21,7 +22,6 @@ from oncely.operate.repair_request import (
     WouldRepair,
 )
 from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
-from oncely.run.outcomes import NeedsReview
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (

@@ -10,7 +10,7 @@ import pytest
 from oncely.core.effect_outcomes import NotSent
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
-from oncely.run.outcomes import NeedsReview
+from oncely.core.outcomes import NeedsReview
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import START, FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack

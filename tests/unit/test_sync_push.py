@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from oncely.core.effect_outcomes import NotSent
 from oncely.core.lifecycle import Status, WaitKind
-from oncely.run.outcomes import NeedsReview, Unknown
+from oncely.core.outcomes import NeedsReview, Unknown
 from tests.support.crash_points import InterruptingPort, interrupt_after
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.outcomes import is_finished, is_retried

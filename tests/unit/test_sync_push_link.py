@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview, RunOutcome
 from oncely.providers.hubspot.crm import DEFAULT_VERSION_PROPERTY
 from oncely.providers.interfaces import CrmConflict
-from oncely.run.outcomes import NeedsReview, RunOutcome
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack

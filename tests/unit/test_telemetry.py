@@ -11,9 +11,9 @@ import pytest
 
 from oncely.aws import signals
 from oncely.core.lifecycle import WaitKind
+from oncely.core.outcomes import DuplicateReason, NotRun, NotRunCause, Parked, RunOutcome
 from oncely.handlers import telemetry
 from oncely.handlers.telemetry import Telemetry, signal_for
-from oncely.run.outcomes import DuplicateReason, NotRun, NotRunCause, Parked, RunOutcome
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
 from tests.unit.samples import OUTCOMES
 

@@ -8,8 +8,8 @@ import pytest
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
+from oncely.core.outcomes import NeedsReview
 from oncely.providers.interfaces import CrmRecord, Payment
-from oncely.run.outcomes import NeedsReview
 from tests.support.crm import InProcessCrm
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished

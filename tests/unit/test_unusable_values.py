@@ -6,9 +6,9 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.outcomes import NeedsReview, RunOutcome
 from oncely.core.row_items import deserialize_job, serialize_job
 from oncely.jobs.sync_contact import SyncContact
-from oncely.run.outcomes import NeedsReview, RunOutcome
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import make_job

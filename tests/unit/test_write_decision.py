@@ -10,6 +10,7 @@ from oncely.alerts.budget import Alert, Notifier
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.alerts.review_alerts import ReviewAlerter
+from oncely.core.attempt import DecisionResult, DecisionWriter, only_for
 from oncely.core.decisions import SWEEP_HOLD, recheck_at
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -26,7 +27,6 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.own_tables import JOBS
-from oncely.run.attempt import DecisionResult, DecisionWriter, only_for
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack

@@ -19,6 +19,7 @@ from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow, known_values
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.core.new_row import own_row, row_from_message, run_at_of_row
 from oncely.core.results import (
     AlreadyExists,
     Created,
@@ -29,7 +30,6 @@ from oncely.core.results import (
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.core.text import single_line
-from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 
 _ACTOR: Final = "producer"
 _WRITE_CONCURRENCY: Final = 8

@@ -14,11 +14,7 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from oncely.aws import signals
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status, WaitKind
-from oncely.core.text import redacted_line
-from oncely.core.throttles import THROTTLED_REQUESTS
-from oncely.handlers import lambda_init
-from oncely.handlers.lambda_init import once
-from oncely.run.outcomes import (
+from oncely.core.outcomes import (
     Duplicate,
     DuplicateReason,
     Ended,
@@ -33,6 +29,10 @@ from oncely.run.outcomes import (
     RunOutcome,
     Unknown,
 )
+from oncely.core.text import redacted_line
+from oncely.core.throttles import THROTTLED_REQUESTS
+from oncely.handlers import lambda_init
+from oncely.handlers.lambda_init import once
 
 if TYPE_CHECKING:
     # Each function imports only its own service; here it would import all of them.

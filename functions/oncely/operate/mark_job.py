@@ -12,6 +12,7 @@ from oncely.core.effect_outcomes import (
     StillOpen,
 )
 from oncely.core.job_row import JobRow
+from oncely.core.lookup_effect import lookup_closed
 from oncely.core.manual_resolution import (
     objection_to_failed,
     objection_to_finished,
@@ -25,7 +26,6 @@ from oncely.operate.repair_request import (
 )
 from oncely.operate.repair_run import ProviderRun, RepairRun
 from oncely.operate.repair_write import ManualResolution, claim_obstacle, finish_obstacle
-from oncely.reconcile.lookup_effect import lookup_closed
 
 _NOT_OURS: Final = (
     "the row's reference is not this job's, and without its message nothing says where to search "

@@ -16,6 +16,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import PrecheckResult
+from oncely.core.lookup_effect import LookupResult, find_own_reference, lookup_effect
 from oncely.core.manual_resolution import objection_to_failed
 from oncely.core.repairs import Repair, note
 from oncely.core.table_identity import TableOpen, may_lack_reference
@@ -31,7 +32,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
 )
 from oncely.operate.repair_write import RepairWriter, lookup_answer
-from oncely.reconcile.lookup_effect import LookupResult, find_own_reference, lookup_effect
 
 if TYPE_CHECKING:
     from oncely.app import App

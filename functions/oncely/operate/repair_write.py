@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_actor
+from oncely.core.attempt import row_after, would_swap
 from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -36,7 +37,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     StaleVersion,
 )
-from oncely.run.attempt import row_after, would_swap
 
 if TYPE_CHECKING:
     from oncely.app import App

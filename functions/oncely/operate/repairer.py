@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from oncely.core.ask_and_record import Question
 from oncely.core.decisions import reschedule
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import is_job_key, job_type_of
+from oncely.core.lookup_effect import LookupResult
 from oncely.core.repairs import (
     Repair,
     RepairOption,
@@ -52,8 +54,6 @@ from oncely.operate.second_operator_rules import (
     SecondOperatorRule,
     request_second_operator,
 )
-from oncely.reconcile.ask_and_record import Question
-from oncely.reconcile.lookup_effect import LookupResult
 
 if TYPE_CHECKING:
     from oncely.app import App

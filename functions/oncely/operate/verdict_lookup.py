@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
+from oncely.core.lookup_effect import lookup_effect
 from oncely.core.table_identity import TableOpen
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
-from oncely.reconcile.lookup_effect import lookup_effect
 
 if TYPE_CHECKING:
     from oncely.app import App

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from oncely.core.ask_and_record import Question
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.event_records import EventMark, EventRecord
@@ -21,7 +22,6 @@ from oncely.core.store import JobStore
 from oncely.core.surroundings import Hold
 from oncely.core.table_identity import TableBlocked, TableOpen
 from oncely.plugins.events import JobHint, ProviderEvent
-from oncely.reconcile.ask_and_record import Question
 from oncely.reconcile.reconciler import Reconciler
 
 # Each retry lost a race with another writer of the row, of which there are few.

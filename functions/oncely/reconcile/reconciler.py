@@ -13,6 +13,13 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message
 from oncely.contracts.registry import ContractRegistry
+from oncely.core.ask_and_record import Inquirer, Question
+from oncely.core.attempt import (
+    Decide,
+    DecisionResult,
+    DecisionWriter,
+    only_for,
+)
 from oncely.core.decide import on_lease_expired
 from oncely.core.decisions import (
     MESSAGE_GRACE,
@@ -38,22 +45,15 @@ from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
+from oncely.core.new_row import own_row, row_from_message, run_at_of_row
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.core.surroundings import Hold
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked, TableOpen
-from oncely.enqueue.new_row import own_row, row_from_message, run_at_of_row
 from oncely.gates.gate import Gate
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.reconcile.ask_and_record import Inquirer, Question
-from oncely.run.attempt import (
-    Decide,
-    DecisionResult,
-    DecisionWriter,
-    only_for,
-)
 
 ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"

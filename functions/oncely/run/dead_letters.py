@@ -8,17 +8,17 @@ from typing import Final
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.aws.sqs import RejectQueue
 from oncely.contracts.registry import ContractRegistry
+from oncely.core.attempt import DecisionWriter, only_for
 from oncely.core.due import is_stranded, mark_stranded, on_dead_letter
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
+from oncely.core.new_row import create_row, own_row, row_from_message, run_at_of_message
 from oncely.core.results import Created
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableBlocked
-from oncely.enqueue.new_row import create_row, own_row, row_from_message, run_at_of_message
-from oncely.run.attempt import DecisionWriter, only_for
 
 ACTOR: Final = "dead letters"
 # Each retry lost a race with another writer of the row.

@@ -9,8 +9,7 @@ from typing import Final, TypeAlias, assert_never
 
 from oncely.aws.sqs import MessageSource, RejectQueue
 from oncely.core.lifecycle import WaitKind
-from oncely.core.schedule import Clock
-from oncely.run.outcomes import (
+from oncely.core.outcomes import (
     Duplicate,
     Ended,
     LeasedElsewhere,
@@ -23,7 +22,8 @@ from oncely.run.outcomes import (
     RunOutcome,
     Unknown,
 )
-from oncely.run.run_job import JobRunner
+from oncely.core.run_job import JobRunner
+from oncely.core.schedule import Clock
 
 # SQS keeps a message invisible for 12 hours at most, counted from its receipt.
 MAX_VISIBILITY_TIMEOUT: Final = timedelta(hours=11)

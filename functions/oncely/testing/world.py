@@ -15,6 +15,15 @@ from oncely.core.errors import InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, is_job_type
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status
+from oncely.core.outcomes import (
+    Duplicate,
+    Ended,
+    NotRun,
+    NotRunCause,
+    RejectCause,
+    Rejected,
+    RunOutcome,
+)
 from oncely.core.profiles import RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
@@ -25,15 +34,6 @@ from oncely.operate.repair_request import NO_VERSION, Repaired, RepairRequest
 from oncely.operate.restore_proofs import Declaration
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.outcomes import (
-    Duplicate,
-    Ended,
-    NotRun,
-    NotRunCause,
-    RejectCause,
-    Rejected,
-    RunOutcome,
-)
 from oncely.run.process_batch import (
     Ack,
     Nack,

@@ -6,12 +6,12 @@ from typing import Final
 
 from oncely.core.claims import Claim, has_conflict
 from oncely.core.decisions import on_held
+from oncely.core.early_message import EarlyMessage
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, WaitKind
+from oncely.core.outcomes import Parked, RejectCause, Rejected
 from oncely.core.results import Swapped
 from oncely.core.surroundings import Hold
-from oncely.run.early_message import EarlyMessage
-from oncely.run.outcomes import Parked, RejectCause, Rejected
 
 # The row waits with another message, which may have the same values. Until its claim tells, this
 # one stays in the queue.

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from oncely.core.attempt import DecisionResult, DecisionWriter, only_for
 from oncely.core.decide import decide_lookup, escalate_if_other_deployment
 from oncely.core.effect_outcomes import BusinessWrite, Declined, LookupOutcome, Succeeded
 from oncely.core.hints import ReportedState, on_late_answer
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.lifecycle import Event
+from oncely.core.lookup_effect import LookupResult, lookup_effect, with_key_scope
 from oncely.core.profiles import EndpointGroup
 from oncely.core.schedule import Clock
 from oncely.core.surroundings import Hold, JobGate
 from oncely.core.table_identity import TableOpen
-from oncely.reconcile.lookup_effect import LookupResult, lookup_effect, with_key_scope
-from oncely.run.attempt import DecisionResult, DecisionWriter, only_for
 
 
 @dataclass(frozen=True, kw_only=True)

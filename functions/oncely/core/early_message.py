@@ -9,11 +9,11 @@ from oncely.core.decisions import wait_for_run_at
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.lifecycle import WaitKind
+from oncely.core.new_row import create_row, row_from_message
+from oncely.core.outcomes import Parked
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.store import JobStore
 from oncely.core.surroundings import Alerter
-from oncely.enqueue.new_row import create_row, row_from_message
-from oncely.run.outcomes import Parked
 
 _LOST_RACE: Final = "its row changed just now"
 

@@ -6,6 +6,16 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
+from oncely.core.attempt import (
+    Decide,
+    DecisionResult,
+    DecisionWriter,
+    EffectExecutor,
+    OwnershipYielded,
+    Writes,
+    no_business_writes,
+)
+from oncely.core.claim_request import build_claim
 from oncely.core.claims import (
     Claim,
     ClaimFailure,
@@ -23,6 +33,7 @@ from oncely.core.decisions import (
     on_refused_message,
     on_unusable_secret,
 )
+from oncely.core.early_message import EarlyMessage
 from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
@@ -37,6 +48,7 @@ from oncely.core.errors import (
     NotConfiguredError,
     UnavailableError,
 )
+from oncely.core.held_message import HeldMessage
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
@@ -48,32 +60,8 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.resubmissions import ResubmissionLimit
-from oncely.core.results import (
-    Claimed,
-    ClaimFailed,
-    ForgedRow,
-    PrerequisiteNotMet,
-)
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
-from oncely.core.surroundings import Alerter, Hold, JobGate
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_reference
-from oncely.enqueue.new_row import run_at_of_message
-from oncely.run.attempt import (
-    Decide,
-    DecisionResult,
-    DecisionWriter,
-    EffectExecutor,
-    OwnershipYielded,
-    Writes,
-    no_business_writes,
-)
-from oncely.run.claim_request import build_claim
-from oncely.run.early_message import EarlyMessage
-from oncely.run.held_message import HeldMessage
-from oncely.run.outcomes import (
+from oncely.core.new_row import run_at_of_message
+from oncely.core.outcomes import (
     Duplicate,
     Ended,
     LeasedElsewhere,
@@ -87,6 +75,18 @@ from oncely.run.outcomes import (
     RunOutcome,
     Unknown,
 )
+from oncely.core.resubmissions import ResubmissionLimit
+from oncely.core.results import (
+    Claimed,
+    ClaimFailed,
+    ForgedRow,
+    PrerequisiteNotMet,
+)
+from oncely.core.schedule import Clock
+from oncely.core.store import JobStore
+from oncely.core.surroundings import Alerter, Hold, JobGate
+from oncely.core.table_guard import TableGuard
+from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_reference
 
 ACTOR: Final = "worker"
 _LOST_RACE: Final = "lost a race to claim it"
