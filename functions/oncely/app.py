@@ -348,18 +348,10 @@ class App:
 
     @cached_property
     def proof_restorer(self) -> "ProofRestorer":
-        """The service that opens a job table that was restored or copied."""
+        """The service that opens a job table that replaces a lost one."""
         from oncely.operate.restore_proofs import ProofRestorer
 
-        return ProofRestorer(
-            table=self.ports.table_identity,
-            store=self.ports.job_store(),
-            scan=self.ports.row_scan,
-            history=self.ports.history_reader,
-            erasure_log=self.ports.erasure_log,
-            clock=self.ports.clock,
-            new_identity=self.ports.new_identity,
-        )
+        return ProofRestorer(app=self)
 
     @cached_property
     def eraser(self) -> "Eraser":

@@ -306,19 +306,6 @@ def test_restore_does_not_bring_data_back(used: ErasableStack) -> None:
     assert used.places_of(*MARKS) == set()
 
 
-def test_copy_does_not_bring_data_back(used: ErasableStack) -> None:
-    backup = used.jobs()
-    used.erase(ANNA)
-    erase_own_orders(used)
-    for key, job in backup.items():
-        used.dynamo.remove_row(key)
-        used.dynamo.store().create(job)
-
-    assert isinstance(used.app.proof_restorer.declare_copy(), Declaration)
-
-    assert used.places_of(*MARKS) == set()
-
-
 def test_undeclared_table_is_refused(used: ErasableStack) -> None:
     used.world.guard = FakeTableGuard(TableBlocked("the job table was restored"))
     with pytest.raises(InvalidRequestError, match="was restored"):

@@ -45,7 +45,7 @@ def restore_cli(world: InMemoryStack, *words: str, outputs: Mapping[str, str] = 
 
 
 def test_replacement_keeps_identity_and_says_when_jobs_resume(world: InMemoryStack) -> None:
-    result = restore_cli(world, "--replacement", "--yes")
+    result = restore_cli(world, "--yes")
 
     assert result.exit_code == 0, result.output
     assert "Read 1 rows, wrote 1, left 1 to look up at providers." in result.stdout
@@ -57,44 +57,26 @@ def test_replacement_keeps_identity_and_says_when_jobs_resume(world: InMemorySta
 
 
 def test_replay_window_covers_queue_and_dead_letter_retention(world: InMemoryStack) -> None:
-    restore_cli(world, "--replacement", "--yes")
+    restore_cli(world, "--yes")
     (item,) = world.identity_table.writes
     assert item.replays_until == world.clock.now() + timedelta(days=18)
 
 
-def test_copy_gets_new_identity(world: InMemoryStack) -> None:
-    done = json.loads(restore_cli(world, "--copy", "--yes", "--json").stdout)
-    assert done["identity"] != "dev"
-    assert (done["table_id"], done["unresolved"]) == ("T2", 1)
+def test_json_has_identity_and_counts(world: InMemoryStack) -> None:
+    done = json.loads(restore_cli(world, "--yes", "--json").stdout)
+    assert (done["identity"], done["table_id"], done["unresolved"]) == ("dev", "T2", 1)
 
 
 def test_dry_run_writes_nothing(world: InMemoryStack) -> None:
-    assert "would write 1" in restore_cli(world, "--replacement", "--dry-run").stdout
+    assert "would write 1" in restore_cli(world, "--dry-run").stdout
     assert world.identity_table.writes == []
     assert world.job(KEY).status is Status.STARTED
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--copy", "--identity", "dev"), "a copy gets a new identity"),
-        ((), "either --replacement"),
-        (("--replacement", "--copy"), "either --replacement"),
-    ],
-)
-def test_contradicting_options_are_rejected(
-    world: InMemoryStack, options: tuple[str, ...], message: str
-) -> None:
-    result = restore_cli(world, *options, "--yes")
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert world.identity_table.writes == []
 
 
 def test_table_with_own_identity_is_left_unchanged(world: InMemoryStack) -> None:
     world.identity_table.item = replace(T1, table_id=T2.table_id)
 
-    result = restore_cli(world, "--replacement", "--yes")
+    result = restore_cli(world, "--yes")
 
     assert result.exit_code == 1
     assert "nothing to declare" in result.stderr
@@ -102,4 +84,4 @@ def test_table_with_own_identity_is_left_unchanged(world: InMemoryStack) -> None
 
 
 def test_stack_without_queue_outputs_fails(world: InMemoryStack) -> None:
-    assert restore_cli(world, "--replacement", "--yes", outputs={}).exit_code == 3
+    assert restore_cli(world, "--yes", outputs={}).exit_code == 3

@@ -23,7 +23,7 @@ from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_work
 from tests.unit.test_dead_letters import handle_dead_letters
 
 KEY = JobKey("payment.charge:order_18452")
-BLOCKED = TableBlocked("the job table was restored: run `oncely restore-proofs --replacement`")
+BLOCKED = TableBlocked("the job table was restored: run `oncely restore-proofs`")
 OPEN = TableOpen(deployment="dev")
 
 

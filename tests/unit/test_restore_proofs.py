@@ -21,7 +21,7 @@ from oncely.history.lines import (
     history_line,
     unreadable_line,
 )
-from oncely.history.restore import park_copied_row, restore_row
+from oncely.history.restore import restore_row
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
@@ -294,21 +294,11 @@ def test_identity_is_never_made_up() -> None:
     assert "none" in RestoreHarness(table=FakeIdentityTable(item=None)).failed_replace_reason()
 
 
-def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
-    owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
-    ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
-    ready = make_charge(status=Status.READY, due_at=NOW)
-    rig = RestoreHarness((ready, owing, ended), (make_line(FINISHED),))
-
-    done = rig.service.declare_copy()
-
-    assert isinstance(done, Declaration)
-    assert done.identity == TableIdentity(deployment="fresh", table_id="T2")
-    assert done.identity.tag_key not in {"", T1.tag_key}, "it proves nothing of the original"
-    assert (done.rows_written, done.unresolved) == (2, 1)
-    assert (rig.row().status, rig.row().due_at) == (Status.NEEDS_REVIEW, None)
-    assert rig.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
-    assert rig.store.jobs[ended.job_key] == ended
+def test_other_identity_gets_own_tag_key() -> None:
+    """Events of emails that another deployment sent prove nothing here."""
+    other = make_line(replace(FINISHED, deployment="old"))
+    done = RestoreHarness((), (other,)).replace_table(identity="old")
+    assert done.identity.tag_key not in {"", T1.tag_key}
 
 
 @pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
@@ -342,18 +332,6 @@ def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
         assert RestoreHarness((), lines).replace_table().rows_written == 1
 
 
-def test_copy_is_not_opened_while_row_is_unreadable() -> None:
-    unreadable = replace(FINISHED, job_key=JobKey("payment.charge:order_2"))
-    rig = RestoreHarness((FINISHED, unreadable))
-    rig.store.make_unreadable(unreadable.job_key)
-
-    done = rig.service.declare_copy()
-
-    assert isinstance(done, RestoreRefused)
-    assert "order_2 cannot be read" in done.reason
-    assert rig.table.writes == []
-
-
 def test_published_row_is_restored_as_published() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
     sent = mark_published(owing, retention=MONEY_RETENTION, now=NOW)
@@ -365,18 +343,10 @@ def test_published_row_is_restored_as_published() -> None:
     assert (rig.row().due_at, rig.row().expires_at) == (None, sent.expires_at)
 
 
-def test_unpublished_row_of_copy_expires() -> None:
-    found = park_copied_row(replace(FINISHED, due_at=NOW, expires_at=None), now=LATER)
-    assert found is not None
-    assert found.due_at is None
-    assert found.expires_at == LATER + MONEY_RETENTION
-
-
 def test_ended_row_is_left_unchanged() -> None:
     line = backfill_line(FINISHED, generation="T1")
     for row, found in ((FINISHED, None), (FINISHED, line), (None, None)):
         assert restore_row(row, found, deployment="dev", now=LATER) is None
-    assert park_copied_row(FINISHED, now=LATER) is None
 
 
 def test_new_row_of_expired_key_outranks_old_history() -> None:

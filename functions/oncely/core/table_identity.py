@@ -12,8 +12,8 @@ from oncely.core.text import format_minute
 MAX_INVOCATION_TIME: Final = timedelta(minutes=15)
 
 _DECLARE_HINT: Final = (
-    "If it replaces a lost table, run `oncely restore-proofs --replacement`. If it is a copy, run "
-    "`oncely restore-proofs --copy`. If a setting names the wrong table, fix it and deploy again"
+    "If it replaces a lost table, run `oncely restore-proofs`. If a setting names the wrong table, "
+    "or a copy of one, fix it and deploy again"
 )
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from oncely.core.decisions import escalate
 from oncely.core.effect_outcomes import Json
-from oncely.core.ended_jobs import MONEY_RETENTION, expiry_time
 from oncely.core.event_records import EventRecord
 from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, JobRow
 from oncely.core.keys import JobKey
@@ -78,25 +77,6 @@ def restore_row(
         # The time without the table does not count as age.
         reopened_at=now,
         last_error=single_line(reason),
-    )
-
-
-def park_copied_row(row: JobRow, *, now: datetime) -> JobRow | None:
-    """The row of a copied table. The original deployment continues what is open.
-
-    Returns None if it stays unchanged.
-    """
-    if row.unresolved:
-        decision = escalate("this table is a copy: the original deployment continues this job")
-        # The operator who declares a copy needs no alert for each row.
-        return replace(decision.apply_to(row, now=now, actor=RESTORE_ACTOR), due_at=None)
-    if row.due_at is None:
-        return None
-    reason = "this table is a copy: the original deployment publishes this job"
-    # Nothing is published here, so set the expiry now. Its contract may be unknown.
-    expires_at = expiry_time(row, MONEY_RETENTION, now=now) if row.ended else None
-    return row.apply(
-        Event.NOTE, now=now, actor=RESTORE_ACTOR, reason=reason, due_at=None, expires_at=expires_at
     )
 
 
