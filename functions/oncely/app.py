@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from oncely.alerts.review_alerts import ReviewAlerter
     from oncely.core.run_job import JobRunner
     from oncely.enqueue.enqueuer import Enqueuer
-    from oncely.history.archive import Backfill, HistoryWriter
+    from oncely.history.writer import Backfill, HistoryWriter
     from oncely.operate.audit_payments import PaymentAuditor
     from oncely.operate.bulk_repairer import BulkRepairer
     from oncely.operate.daily_audit import DailyAudit
@@ -322,19 +322,18 @@ class App:
     @cached_property
     def history_writer(self) -> "HistoryWriter":
         """The service that writes the changes of rows to the history."""
-        from oncely.history.archive import HistoryWriter
+        from oncely.history.writer import HistoryWriter
 
-        return HistoryWriter(self.ports.history_store, self.ports.erasure_log, self.ports.clock)
+        return HistoryWriter(self.ports.history, self.ports.erasure_log, self.ports.clock)
 
     @cached_property
     def backfill(self) -> "Backfill":
         """The service that closes gaps in the history with a scan of the table."""
-        from oncely.history.archive import Backfill
+        from oncely.history.writer import Backfill
 
         return Backfill(
             scan=self.ports.row_scan,
-            store=self.ports.history_store,
-            reader=self.ports.history_reader,
+            archive=self.ports.history,
             clock=self.ports.clock,
             erasure_log=self.ports.erasure_log,
         )

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from oncely.alerts.budget_table import DynamoAlertBudget
     from oncely.alerts.sns import SnsNotifier
     from oncely.aws.business_tables import BusinessTable
+    from oncely.aws.objects import S3Objects
     from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
     from oncely.core.deployment_identity import DynamoTableIdentity
     from oncely.core.inserter import JobInserter
     from oncely.core.table_guard import TableGuard
     from oncely.gates.gate import Gate
     from oncely.gates.table import GateTable
+    from oncely.history.archive import HistoryArchive
+    from oncely.history.erasure_log import ErasureLog
     from oncely.history.row_scan import RowScan
-    from oncely.history.s3_erasure import S3ErasableArchive
-    from oncely.history.s3_erasure_log import S3ErasureLog
-    from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
-    from oncely.history.s3_store import S3HistoryStore
     from oncely.history.table_generation import TableGenerationReader
+    from oncely.operate.bulk_runs import BulkRuns
+    from oncely.operate.daily_audit import AuditReports
+    from oncely.operate.erase import ErasableArchive
     from oncely.operate.job_index import JobIndex
     from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
     from oncely.operate.page_access import CognitoUserDirectory
-    from oncely.operate.s3_audits import S3AuditReports
-    from oncely.operate.s3_bulk_runs import S3BulkRuns
-    from oncely.operate.s3_rejects import S3Archive
+    from oncely.operate.rejects import RejectArchive
     from oncely.publish.publisher import EventBus
     from oncely.reconcile.due_index import DueIndex
     from oncely.reconcile.step_functions import Sweeps
@@ -221,50 +222,40 @@ class Ports:
         return JobIndex(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
-    def finished_jobs(self) -> "HistoryFinishedJobs":
-        from oncely.history.s3_reader import HistoryFinishedJobs
+    def _archive_objects(self) -> "S3Objects":
+        from oncely.aws.objects import S3Objects
 
-        return HistoryFinishedJobs(self.history_reader)
-
-    @cached_property
-    def history_reader(self) -> "S3HistoryReader":
-        from oncely.history.s3_reader import S3HistoryReader
-
-        return S3HistoryReader(bucket=self._get("archive_bucket"), client=self.clients.s3)
+        return S3Objects(bucket=self._get("archive_bucket"), client=self.clients.s3)
 
     @cached_property
-    def history_store(self) -> "S3HistoryStore":
-        from oncely.history.s3_store import S3HistoryStore
+    def history(self) -> "HistoryArchive":
+        from oncely.history.archive import HistoryArchive
 
-        return S3HistoryStore(bucket=self._get("archive_bucket"), client=self.clients.s3)
-
-    @cached_property
-    def erasure_log(self) -> "S3ErasureLog":
-        from oncely.history.s3_erasure_log import S3ErasureLog
-
-        return S3ErasureLog(bucket=self._get("archive_bucket"), client=self.clients.s3)
+        return HistoryArchive(self._archive_objects)
 
     @cached_property
-    def erasable_archive(self) -> "S3ErasableArchive":
-        from oncely.history.s3_erasure import S3ErasableArchive
+    def erasure_log(self) -> "ErasureLog":
+        from oncely.history.erasure_log import ErasureLog
 
-        return S3ErasableArchive(bucket=self._get("archive_bucket"), client=self.clients.s3)
-
-    @cached_property
-    def reject_archive(self) -> "S3Archive":
-        from oncely.operate.s3_rejects import S3Archive
-
-        return S3Archive(bucket=self._get("archive_bucket"), client=self.clients.s3)
-
-    @property
-    def stored_rejects(self) -> "S3Archive":
-        return self.reject_archive
+        return ErasureLog(self._archive_objects)
 
     @cached_property
-    def audit_reports(self) -> "S3AuditReports":
-        from oncely.operate.s3_audits import S3AuditReports
+    def erasable_archive(self) -> "ErasableArchive":
+        from oncely.operate.erase import ERASER_CHECK, ErasableArchive
 
-        return S3AuditReports(bucket=self._get("archive_bucket"), client=self.clients.s3)
+        return ErasableArchive(replace(self._archive_objects, check=ERASER_CHECK))
+
+    @cached_property
+    def stored_rejects(self) -> "RejectArchive":
+        from oncely.operate.rejects import RejectArchive
+
+        return RejectArchive(self._archive_objects)
+
+    @cached_property
+    def audit_reports(self) -> "AuditReports":
+        from oncely.operate.daily_audit import AuditReports
+
+        return AuditReports(self._archive_objects)
 
     @cached_property
     def hourly_metrics(self) -> "CloudWatchHourlyMetrics":
@@ -297,10 +288,10 @@ class Ports:
             return self._read_secret(secret, "the secret of the access log")
 
     @cached_property
-    def bulk_runs(self) -> "S3BulkRuns":
-        from oncely.operate.s3_bulk_runs import S3BulkRuns
+    def bulk_runs(self) -> "BulkRuns":
+        from oncely.operate.bulk_runs import BulkRuns
 
-        return S3BulkRuns(bucket=self._get("archive_bucket"), client=self.clients.s3)
+        return BulkRuns(self._archive_objects)
 
     @cached_property
     def row_scan(self) -> "RowScan":

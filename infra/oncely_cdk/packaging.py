@@ -24,7 +24,7 @@ MISSING_PYTHON_WARNING: Final = (
 # Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
     *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "plugins/facts.py"),
-    *("operate/erase.py", "history/s3_erasure.py"),
+    "operate/erase.py",
 )
 
 # Where Lambda unpacks a function's code, and its layers.

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from oncely.aws.objects import S3Objects
 from oncely.core.lifecycle import Status
 from oncely.gates.table import GateTable
-from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.archive import HistoryArchive
 from oncely.history.verify import verify_history
 from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
@@ -131,9 +132,9 @@ class Observer:
     def broken_rules(self) -> tuple[str, ...]:
         return tuple(str(one) for one in verify_history(self._history_reader().lines()))
 
-    def _history_reader(self) -> S3HistoryReader:
+    def _history_reader(self) -> HistoryArchive:
         bucket = self.stack.outputs["ArchiveBucketName"]
-        return S3HistoryReader(self.stack.account.client("s3"), bucket)
+        return HistoryArchive(S3Objects(self.stack.account.client("s3"), bucket))
 
     def rejects(self) -> list[str]:
         s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oncely.aws.objects import S3Objects
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import perform_directly
 from oncely.testing.memory_aws.services import MemoryBucket
@@ -25,6 +26,10 @@ class ArchiveHarness:
         name = f"archive-{len(self.account.s3.buckets)}"
         self.account.s3.buckets[name] = MemoryBucket(versioned=versioned)
         return name
+
+    @property
+    def objects(self) -> S3Objects:
+        return S3Objects(self.client, self.name)
 
     def texts(self) -> list[str]:
         return [text for _, text in object_versions(self.client, self.name)]

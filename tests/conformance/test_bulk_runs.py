@@ -4,8 +4,7 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
-from oncely.operate.bulk_runs import BulkRun, SelectedJob
-from oncely.operate.s3_bulk_runs import S3BulkRuns
+from oncely.operate.bulk_runs import BulkRun, BulkRuns, SelectedJob
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 
@@ -20,16 +19,16 @@ RUN = BulkRun(
 
 
 @pytest.fixture
-def runs(bucket: ArchiveHarness) -> S3BulkRuns:
-    return S3BulkRuns(bucket.client, bucket.name)
+def runs(bucket: ArchiveHarness) -> BulkRuns:
+    return BulkRuns(bucket.objects)
 
 
-def test_saved_run_is_read_as_it_was(runs: S3BulkRuns) -> None:
+def test_saved_run_is_read_as_it_was(runs: BulkRuns) -> None:
     runs.save(RUN)
     assert runs.get(RUN.run_id) == RUN
 
 
 @pytest.mark.parametrize("run_id", ["other", "../history/2026", "", "x" * 500])
-def test_unknown_run_is_none(runs: S3BulkRuns, run_id: str) -> None:
+def test_unknown_run_is_none(runs: BulkRuns, run_id: str) -> None:
     runs.save(RUN)
     assert runs.get(run_id) is None

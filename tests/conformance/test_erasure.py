@@ -15,9 +15,8 @@ from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
 from oncely.core.results import Swapped
-from oncely.history.erasure_log import ErasureEntry
-from oncely.history.s3_erasure import S3ErasableArchive
-from oncely.history.s3_erasure_log import S3ErasureLog
+from oncely.history.erasure_log import ErasureEntry, ErasureLog
+from oncely.operate.erase import ErasableArchive
 from oncely.testing.memory_aws.calls import client_error
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.conformance.samples import KEY, make_claim, paid_order_write
@@ -87,11 +86,11 @@ def test_partition_is_deleted(db: StoreFixture) -> None:
 
 
 @pytest.fixture
-def log(bucket: ArchiveHarness) -> S3ErasureLog:
-    return S3ErasureLog(bucket.client, bucket.name)
+def log(bucket: ArchiveHarness) -> ErasureLog:
+    return ErasureLog(bucket.objects)
 
 
-def test_log_has_job_since_its_day(log: S3ErasureLog) -> None:
+def test_log_has_job_since_its_day(log: ErasureLog) -> None:
     entry = ErasureEntry(job_key=KEY, requested_at=NOW, actor="operator:ada")
     log.record(entry)
     log.record(entry)
@@ -124,7 +123,7 @@ def put(bucket: ArchiveHarness, body: bytes, key: str = NAME) -> None:
 
 
 def redact_history(bucket: ArchiveHarness) -> list[bool]:
-    archive = S3ErasableArchive(bucket.client, bucket.name)
+    archive = ErasableArchive(bucket.objects)
     return list(archive.redact_history(redact, dry_run=False))
 
 
@@ -207,7 +206,7 @@ def test_reject_is_deleted_with_versions_and_markers(bucket: ArchiveHarness) -> 
     def matches(reject: Any) -> bool:  # noqa: ANN401  # JSON
         return "cus_anna" in reject["body"]
 
-    archive = S3ErasableArchive(bucket.client, bucket.name)
+    archive = ErasableArchive(bucket.objects)
     assert list(archive.delete_rejects(matches, dry_run=True)) == [True, False]
     assert len(bucket.texts()) == 3
     assert list(archive.delete_rejects(matches, dry_run=False)) == [True, False]

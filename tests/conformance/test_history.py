@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -9,11 +10,11 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryLine, HistoryRecordType, backfill_line
 from oncely.history.row_scan import RowScan
-from oncely.history.s3_reader import HistoryFinishedJobs, S3HistoryReader
-from oncely.history.s3_store import S3HistoryStore
+from oncely.operate.job_lists import JobLists
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.dynamo import DynamoFixture
 from tests.unit.samples import make_job
@@ -22,12 +23,9 @@ NOON = datetime(2026, 5, 17, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-class S3History(S3HistoryStore, S3HistoryReader): ...
-
-
 @pytest.fixture
-def history(bucket: ArchiveHarness) -> S3History:
-    return S3History(bucket.client, bucket.name)
+def history(bucket: ArchiveHarness) -> HistoryArchive:
+    return HistoryArchive(bucket.objects)
 
 
 def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any) -> HistoryLine:  # noqa: ANN401  # fields
@@ -37,13 +35,13 @@ def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any
     return replace(backfill_line(job, generation="table-1"), record=HistoryRecordType.CHANGE)
 
 
-def put(history: S3History, *lines: HistoryLine, name: str = "") -> None:
+def put(history: HistoryArchive, *lines: HistoryLine, name: str = "") -> None:
     first, last = (place(one.at for one in lines) for place in (min, max))
     clock = f"{first:%H%M%S}-{last:%H%M%S}-{uuid4().hex[:8]}"
     history.put(first.date(), lines[0].job_type, name or clock, lines)
 
 
-def test_newest_line_of_each_job_is_found_across_days(history: S3History) -> None:
+def test_newest_line_of_each_job_is_found_across_days(history: HistoryArchive) -> None:
     old = line(1, NOON - timedelta(days=3), Status.STARTED, version=2)
     new = line(1, NOON, version=3)
     other = line(2, NOON)
@@ -53,27 +51,27 @@ def test_newest_line_of_each_job_is_found_across_days(history: S3History) -> Non
     assert history.newest() == {old.job_key: new, other.job_key: other}
 
 
-def test_empty_history_is_empty(history: S3History) -> None:
+def test_empty_history_is_empty(history: HistoryArchive) -> None:
     assert history.newest() == {}
     assert history.recent(since=NOON - 9 * HOUR, until=NOON, limit=5) == []
     assert history.open_gaps() == []
     assert history.backfill_progress() is None
 
 
-def test_object_with_same_name_is_replaced(history: S3History) -> None:
+def test_object_with_same_name_is_replaced(history: HistoryArchive) -> None:
     put(history, line(1, NOON), line(2, NOON), name="a")
     put(history, line(3, NOON), name="a")
     assert list(history.newest()) == ["payment.charge:order_3"]
 
 
-def test_recent_jobs_are_newest_first_and_limited(history: S3History) -> None:
+def test_recent_jobs_are_newest_first_and_limited(history: HistoryArchive) -> None:
     for hours in range(40):
         put(history, line(hours, NOON - hours * HOUR))
     found = history.recent(since=NOON - 72 * HOUR, until=NOON + HOUR, limit=3)
     assert [one.job_key[-1] for one in found] == ["0", "1", "2"]
 
 
-def test_recent_jobs_are_filtered_by_time_and_job_type(history: S3History) -> None:
+def test_recent_jobs_are_filtered_by_time_and_job_type(history: HistoryArchive) -> None:
     inside = line(1, NOON)
     receipt = line(4, NOON, job_type="receipt.send")
     for one in (inside, line(2, NOON - HOUR), line(3, NOON + HOUR), receipt):
@@ -86,7 +84,7 @@ def test_recent_jobs_are_filtered_by_time_and_job_type(history: S3History) -> No
     assert keys == {"payment.charge:order_1", "receipt.send:order_4"}
 
 
-def test_recent_jobs_include_partial_hour_and_backfill(history: S3History) -> None:
+def test_recent_jobs_include_partial_hour_and_backfill(history: HistoryArchive) -> None:
     since = NOON + HOUR / 2
     early, late = line(1, NOON + HOUR / 60), line(2, NOON + HOUR * 0.9)
     put(history, early, late)
@@ -96,7 +94,7 @@ def test_recent_jobs_include_partial_hour_and_backfill(history: S3History) -> No
     assert history.recent(since=since, until=NOON + 9 * HOUR, limit=9) == [filled, late]
 
 
-def test_recent_jobs_cross_midnight(history: S3History) -> None:
+def test_recent_jobs_cross_midnight(history: HistoryArchive) -> None:
     midnight = datetime(2026, 5, 18, tzinfo=UTC)
     before, after = line(1, midnight - HOUR / 60), line(2, midnight + HOUR / 60)
     put(history, before)
@@ -104,14 +102,14 @@ def test_recent_jobs_cross_midnight(history: S3History) -> None:
     assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
 
 
-def test_contradicted_job_is_not_recent(history: S3History) -> None:
+def test_contradicted_job_is_not_recent(history: HistoryArchive) -> None:
     put(history, line(1, NOON, version=3))
     put(history, line(1, NOON + HOUR, Status.NEEDS_REVIEW, version=4))
     assert history.recent(since=NOON - HOUR, until=NOON + 2 * HOUR, limit=9) == []
     assert len(history.recent(since=NOON - HOUR, until=NOON + HOUR, limit=9)) == 1
 
 
-def test_recent_jobs_are_sorted_across_overlapping_objects(history: S3History) -> None:
+def test_recent_jobs_are_sorted_across_overlapping_objects(history: HistoryArchive) -> None:
     """Four shards write concurrently: an object that began earlier may have the latest end."""
     many = [line(order, NOON + timedelta(seconds=order)) for order in range(80)]
     for shard in range(40):
@@ -121,20 +119,21 @@ def test_recent_jobs_are_sorted_across_overlapping_objects(history: S3History) -
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 
-def test_finished_list_continues_from_shared_timestamp(history: S3History) -> None:
+def test_finished_list_continues_from_shared_timestamp(history: HistoryArchive) -> None:
     for order in range(4):
         put(history, line(order, NOON + (order // 2) * HOUR))
-    finished = HistoryFinishedJobs(history)
-    window: dict[str, Any] = {"since": NOON, "job_type": None, "limit": 9}
+    ports: Any = SimpleNamespace(history=history)
+    finished = JobLists(ports)
+    window: dict[str, Any] = {"statuses": (Status.FINISHED,), "since": NOON, "limit": 9}
 
-    everything = finished.recent(until=NOON + HOUR, **window)
-    rest = finished.recent(until=NOON, **window)
+    everything = list(finished.entries(until=NOON + HOUR, **window))
+    rest = list(finished.entries(until=NOON, **window))
 
     assert [one.at for one in everything] == [NOON + HOUR] * 2 + [NOON] * 2
     assert {one.job_key for one in rest} == {"payment.charge:order_0", "payment.charge:order_1"}
 
 
-def test_gap_is_open_until_it_is_closed(history: S3History) -> None:
+def test_gap_is_open_until_it_is_closed(history: HistoryArchive) -> None:
     first = HistoryGap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
     second = HistoryGap(name="two", recorded_at=NOON - HOUR)
     for gap in (first, second, first):
@@ -147,7 +146,7 @@ def test_gap_is_open_until_it_is_closed(history: S3History) -> None:
     assert history.open_gaps() == [first]
 
 
-def test_backfill_progress_is_saved(history: S3History) -> None:
+def test_backfill_progress_is_saved(history: HistoryArchive) -> None:
     progress = BackfillProgress(generation="table-1", started_at=NOON, after="payment.charge:1")
     history.save_backfill(replace(progress, after=None))
     history.save_backfill(progress)
@@ -172,7 +171,7 @@ def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> No
     assert [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs] == found[2:]
 
 
-def test_lines_are_filtered_by_day_and_found_by_any_id(history: S3History) -> None:
+def test_lines_are_filtered_by_day_and_found_by_any_id(history: HistoryArchive) -> None:
     paid = line(1, NOON, subject="18452", provider_ref="pi_1", customer_id="customer_1")
     for one in (paid, line(2, NOON - timedelta(days=2)), line(3, NOON + timedelta(days=2))):
         put(history, one)

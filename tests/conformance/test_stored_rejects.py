@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from oncely.operate.s3_rejects import S3Archive
+from oncely.operate.rejects import RejectArchive
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 
@@ -16,8 +16,8 @@ Save = Callable[[str, str | None], None]
 
 
 @pytest.fixture
-def archive(bucket: ArchiveHarness) -> tuple[S3Archive, Save]:
-    stored, times = S3Archive(bucket.client, bucket.name), count()
+def archive(bucket: ArchiveHarness) -> tuple[RejectArchive, Save]:
+    stored, times = RejectArchive(bucket.objects), count()
 
     def save(name: str, key: str | None) -> None:
         reject = {"body": "{}", "reason": "no", "queue": "payments"}
@@ -27,7 +27,7 @@ def archive(bucket: ArchiveHarness) -> tuple[S3Archive, Save]:
     return stored, save
 
 
-def test_rejects_are_found_by_their_job(archive: tuple[S3Archive, Save]) -> None:
+def test_rejects_are_found_by_their_job(archive: tuple[RejectArchive, Save]) -> None:
     rejects, save = archive
     save("a", KEY)
     save("b", "payment.charge:order_2")
@@ -41,7 +41,7 @@ def test_rejects_are_found_by_their_job(archive: tuple[S3Archive, Save]) -> None
     assert rejects.job_rejects("payment.charge:none", limit=10) == []
 
 
-def test_resend_is_reserved_once(archive: tuple[S3Archive, Save]) -> None:
+def test_resend_is_reserved_once(archive: tuple[RejectArchive, Save]) -> None:
     rejects, save = archive
     names = [f"{DAY}/{name}" for name in ("a", "ab")]
     for name in ("a", "ab"):

@@ -13,6 +13,7 @@ from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.sns import SnsNotifier
 from oncely.aws.business_tables import BusinessTable
 from oncely.aws.clients import AwsClients
+from oncely.aws.objects import S3Objects
 from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
 from oncely.core.deployment_identity import DynamoTableIdentity
@@ -23,19 +24,12 @@ from oncely.core.store import JobStore
 from oncely.core.throttles import THROTTLED_REQUESTS
 from oncely.gates.table import GateTable
 from oncely.history.row_scan import RowScan
-from oncely.history.s3_erasure import S3ErasableArchive
-from oncely.history.s3_erasure_log import S3ErasureLog
-from oncely.history.s3_reader import S3HistoryReader
-from oncely.history.s3_store import S3HistoryStore
 from oncely.history.table_generation import TableGenerationReader
-from oncely.operate.daily_audit import StoredAudit
+from oncely.operate.daily_audit import AuditReports, StoredAudit
 from oncely.operate.job_index import JobIndex
 from oncely.operate.overview import HOUR, CloudWatchHourlyMetrics, QueuedMessages, SqsQueueDepths
 from oncely.operate.own_tables import JOBS
 from oncely.operate.page_access import CognitoUserDirectory
-from oncely.operate.s3_audits import S3AuditReports
-from oncely.operate.s3_bulk_runs import S3BulkRuns
-from oncely.operate.s3_rejects import S3Archive
 from oncely.publish.publisher import EventBus
 from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.step_functions import Sweeps
@@ -156,7 +150,7 @@ def start_sweep(clients: AwsClients, account: MemoryAws) -> None:
 
 def save_audit(clients: AwsClients, account: MemoryAws) -> None:
     account.s3.buckets["archive"] = MemoryBucket()
-    reports = S3AuditReports(clients.s3, "archive")
+    reports = AuditReports(S3Objects(clients.s3, "archive"))
     until = datetime.fromisoformat("2026-05-17T00:00:00Z")
     name = "20260516T000000Z-20260517T000000Z-2"
     audit = StoredAudit(name=name, since=until - 24 * HOUR, until=until, differences=2)
@@ -182,12 +176,11 @@ ROUND_TRIPS: dict[type, RoundTrip] = {
     SnsNotifier: alert,
     EventBus: publish_event,
     Sweeps: start_sweep,
-    S3AuditReports: save_audit,
+    S3Objects: save_audit,
     TableGenerationReader: read_generation,
 }
 # Their own suites run on both.
 IN_SUITES = {
-    *(S3Archive, S3BulkRuns, S3ErasableArchive, S3ErasureLog, S3HistoryReader, S3HistoryStore),
     *(DynamoAlertBudget, BusinessTable, DueIndex, GateTable, JobIndex),
     *(JobInserter, JobStore, RowScan, SweepLeases, DynamoTableIdentity),
 }

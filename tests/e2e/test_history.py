@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from oncely.aws.objects import S3Objects
 from oncely.core.lifecycle import ENDED
-from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.archive import HistoryArchive
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.test_cli import run_cli, run_cli_json
@@ -20,7 +21,8 @@ def test_every_ended_job_is_in_history_exactly_once(
 ) -> None:
     for scenario in (scenarios.successful_payment, scenarios.resubmission_after_decline):
         deployment.once(scenario)
-    reader = S3HistoryReader(deployment.client("s3"), deployment.outputs["ArchiveBucketName"])
+    bucket = deployment.outputs["ArchiveBucketName"]
+    reader = HistoryArchive(S3Objects(deployment.client("s3"), bucket))
     ended = ended_jobs(deployment)
     # The engine's stream is a moment behind, and tests of another process may still end jobs.
     wait_for(
@@ -29,7 +31,7 @@ def test_every_ended_job_is_in_history_exactly_once(
         lambda: missing_from_history(ended, reader),
     )
 
-    duck.download(deployment.client("s3"), reader.bucket, tmp_path)
+    duck.download(deployment.client("s3"), bucket, tmp_path)
     found = Counter(
         (one["job_key"], one["status"]) for one in duck.query(tmp_path, index=duck.ENDED_QUERY)
     )
@@ -56,7 +58,7 @@ def test_gap_is_listed_until_backfill_closes_it(deployment: StackClient) -> None
     assert run_cli(deployment, "archive", "gaps") == "The history has no open gaps.\n"
 
 
-def missing_from_history(ended: dict[str, str], reader: S3HistoryReader) -> set[tuple[str, str]]:
+def missing_from_history(ended: dict[str, str], reader: HistoryArchive) -> set[tuple[str, str]]:
     return ended.items() - {(line.job_key, str(line.status)) for line in reader.lines()}
 
 

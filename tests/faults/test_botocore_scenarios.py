@@ -11,9 +11,6 @@ from oncely.aws.sqs import MessageSource, RejectQueue
 from oncely.history.table_generation import TableGenerationReader
 from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
 from oncely.operate.page_access import CognitoUserDirectory
-from oncely.operate.s3_audits import S3AuditReports
-from oncely.operate.s3_bulk_runs import S3BulkRuns
-from oncely.operate.s3_rejects import S3Archive
 from oncely.reconcile.step_functions import Sweeps
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
@@ -38,8 +35,14 @@ SCHEDULES: Final = (
 # Of pages, commands and handlers. No scenario has them: the simulation delivers messages and
 # starts sweeps itself.
 NOT_EXPLORED: Final = {
-    *(CloudWatchHourlyMetrics, CognitoUserDirectory, S3Archive, S3AuditReports, S3BulkRuns),
-    *(MessageSource, SqsQueueDepths, RejectQueue, Sweeps),
+    *(
+        CloudWatchHourlyMetrics,
+        CognitoUserDirectory,
+        MessageSource,
+        SqsQueueDepths,
+        RejectQueue,
+        Sweeps,
+    ),
     TableGenerationReader,
 }
 NOT_SENT: Final = {

@@ -138,7 +138,7 @@ def test_proof_of_each_job_stays(used: ErasableStack) -> None:
         ]
         assert row.fingerprint is None
         assert not any(one.reason for one in row.evidence)
-        lines = used.app.ports.history_reader.about(key)
+        lines = used.app.ports.history.about(key)
         assert {"finished"} <= {line.status for line in lines}
         assert {line.fingerprint for line in lines} == {None}
 

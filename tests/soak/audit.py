@@ -357,7 +357,7 @@ def prepare(
         for start in range(0, len(lines), LINES_PER_OBJECT):
             name = f"{hour:02d}0000-{hour:02d}5959-{start}"
             group = lines[start : start + LINES_PER_OBJECT]
-            app.ports.history_store.put(DAY.date(), job_type, name, group)
+            app.ports.history.put(DAY.date(), job_type, name, group)
     return planted
 
 

@@ -10,17 +10,15 @@ from uuid import uuid4
 import boto3
 
 from oncely.app import App
+from oncely.aws.objects import S3Objects
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.history.erasure_log import ARCHIVER_TIMEOUT, Person
+from oncely.history.archive import HistoryArchive
+from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasureLog, Person
 from oncely.history.row_scan import RowScan
-from oncely.history.s3_erasure import S3ErasableArchive
-from oncely.history.s3_erasure_log import S3ErasureLog
-from oncely.history.s3_reader import S3HistoryReader
-from oncely.history.s3_store import S3HistoryStore
 from oncely.history.stream_records import batch_name, row_changes
-from oncely.operate.erase import Erasure
-from oncely.operate.s3_rejects import S3Archive
+from oncely.operate.erase import ErasableArchive, Erasure
+from oncely.operate.rejects import RejectArchive
 from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.in_memory_stack import InMemoryStack
@@ -63,19 +61,18 @@ class ErasableStack:
 
     def __post_init__(self) -> None:
         self.world = InMemoryStack(store=self.dynamo.store(), rows=self.dynamo.rows())
-        self.rejects = S3Archive(self.s3, self.bucket)
+        self.rejects = RejectArchive(S3Objects(self.s3, self.bucket))
 
     @property
     def app(self) -> App:
-        s3, bucket, dynamo = self.s3, self.bucket, self.dynamo
+        objects, dynamo = S3Objects(self.s3, self.bucket), self.dynamo
         return self.world.app(
             job_index=dynamo.finder(),
             due_index=DueIndex(dynamo.client, dynamo.jobs_table),
             row_scan=RowScan(dynamo.client, dynamo.jobs_table),
-            history_store=S3HistoryStore(s3, bucket),
-            history_reader=S3HistoryReader(s3, bucket),
-            erasure_log=S3ErasureLog(s3, bucket),
-            erasable_archive=S3ErasableArchive(s3, bucket),
+            history=HistoryArchive(objects),
+            erasure_log=ErasureLog(objects),
+            erasable_archive=ErasableArchive(objects),
         )
 
     def run(self, message: dict[str, object]) -> Any:  # noqa: ANN401  # an outcome

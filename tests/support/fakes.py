@@ -171,7 +171,7 @@ class MemoryRejects:
 class UnreachableS3:
     """The client of a bucket during an outage."""
 
-    def list_objects_v2(self, **_: object) -> object:
+    def get_paginator(self, _: str) -> object:
         raise EndpointConnectionError(endpoint_url="https://s3")
 
 

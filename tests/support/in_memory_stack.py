@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from oncely.alerts.budget_table import DynamoAlertBudget
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
+from oncely.aws.objects import S3Objects
 from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.registry import ContractRegistry
@@ -27,6 +27,7 @@ from oncely.core.table_identity import TableOpen
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
+from oncely.history.archive import HistoryArchive
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.own_tables import GATES, JOBS
@@ -58,7 +59,6 @@ from tests.support.stored_rows import (
     InspectableStore,
     StoredBulkRuns,
     StoredErasureLog,
-    StoredHistory,
     StoredRows,
     new_account,
 )
@@ -167,10 +167,6 @@ class InMemoryPorts(Ports):
         del queue
         return self.sender
 
-    @cached_property
-    def stored_rejects(self) -> Any:  # noqa: ANN401  # of the account, or of the test
-        return self.reject_archive
-
     def provider(self, plugin: Provider[T, Any]) -> T:
         client: T = self._providers[plugin.name]
         return client
@@ -209,9 +205,10 @@ class InMemoryStack:
         clients = self.aws.clients
         self.gates = GateTable(clients.dynamodb, GATES)
         self.budget: Any = DynamoAlertBudget(clients.dynamodb, JOBS)
-        self.history = StoredHistory(clients.s3, ARCHIVE)
-        self.erasure_log = StoredErasureLog(clients.s3, ARCHIVE)
-        self.bulk_runs = StoredBulkRuns(clients.s3, ARCHIVE)
+        objects = S3Objects(clients.s3, ARCHIVE)
+        self.history = HistoryArchive(objects)
+        self.erasure_log = StoredErasureLog(objects)
+        self.bulk_runs = StoredBulkRuns(objects)
         if self.crm is None:
             self.crm = InProcessCrm(self.clock)
         for one in (self.payments, *self.other_payments.values()):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from functools import cached_property
 from typing import Any, Final, cast
 
+from oncely.aws.objects import S3Objects
 from oncely.contracts.contract import AnyContract
 from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite
@@ -12,11 +13,9 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.results import Swapped, SwapResult
 from oncely.core.store import JobStore
-from oncely.history.s3_erasure_log import S3ErasureLog
-from oncely.history.s3_reader import S3HistoryReader
-from oncely.history.s3_store import S3HistoryStore
+from oncely.history.erasure_log import ErasureLog
+from oncely.operate.bulk_runs import BulkRuns
 from oncely.operate.own_tables import GATES, JOBS
-from oncely.operate.s3_bulk_runs import S3BulkRuns
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.dynamodb import Item, MemoryDynamo
 from oncely.testing.memory_aws.services import MemoryBucket, Now
@@ -124,33 +123,30 @@ class InspectableStore(JobStore):
         items[key,] = Item({**items[key,], "created_at": {"S": "yesterday"}})
 
 
-class StoredHistory(S3HistoryStore, S3HistoryReader):
-    """The shipped writer and reader of the history, in one."""
-
-
-class StoredBulkRuns(S3BulkRuns):
+class StoredBulkRuns(BulkRuns):
     """The shipped bulk runs, and what they saved."""
 
     @property
     def saved(self) -> dict[str, str]:
         """The runs by their id, as JSON."""
-        objects = _objects(self.client, "bulk/")
+        objects = _objects(self.objects, "bulk/")
         return {name.removesuffix(".json"): body for name, body in objects.items()}
 
 
-class StoredErasureLog(S3ErasureLog):
+class StoredErasureLog(ErasureLog):
     """The shipped erasure log, and what it recorded."""
 
     @property
     def entries(self) -> dict[str, str]:
-        return _objects(self.client, "erasures/jobs/")
+        return _objects(self.objects, "erasures/jobs/")
 
     @property
     def runs(self) -> list[Mapping[str, Any]]:
-        return [json.loads(body) for body in _objects(self.client, "erasures/audit/").values()]
+        return [json.loads(body) for body in _objects(self.objects, "erasures/audit/").values()]
 
 
-def _objects(client: Any, prefix: str) -> dict[str, str]:  # noqa: ANN401  # S3 in memory
+def _objects(archive: S3Objects, prefix: str) -> dict[str, str]:
+    client: Any = archive.client  # in memory
     objects = client.buckets[ARCHIVE].objects
     return {
         name.removeprefix(prefix): versions[-1].body.decode()

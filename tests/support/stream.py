@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from oncely.aws.objects import S3Objects
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.row_items import serialize_job
-from oncely.history.archive import HistoryWriter
+from oncely.history.archive import HistoryArchive
+from oncely.history.erasure_log import ErasureLog
 from oncely.history.lines import HistoryLine
-from oncely.history.s3_erasure_log import S3ErasureLog
-from oncely.history.s3_store import S3HistoryStore
+from oncely.history.writer import HistoryWriter
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import ARCHIVE, new_account
 from tests.unit.samples import NOW
@@ -23,14 +24,15 @@ class FakeS3:
     objects: dict[str, bytes] = field(default_factory=dict)
     puts: int = 0
 
-    def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:  # noqa: N803  # S3's name
+    def put_object(self, *, Key: str, Body: bytes, **_: object) -> dict[str, str]:  # noqa: N803  # S3's name
         self.puts += 1
         self.objects[Key] = Body
+        return {}
 
     def writer(self) -> HistoryWriter:
         client: Any = self
-        log = S3ErasureLog(new_account().clients.s3, ARCHIVE)
-        return HistoryWriter(S3HistoryStore(client, "archive"), log, FakeClock())
+        log = ErasureLog(S3Objects(new_account().clients.s3, ARCHIVE))
+        return HistoryWriter(HistoryArchive(S3Objects(client, "archive")), log, FakeClock())
 
     def lines(self) -> list[HistoryLine]:
         return [

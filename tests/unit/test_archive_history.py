@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.objects import S3Objects
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.handlers import archive_history
-from oncely.history.archive import HistoryWriter
-from oncely.history.gaps import HistoryGap
+from oncely.history.archive import HistoryArchive
+from oncely.history.gaps import HistoryGap, gap_from_failure
 from oncely.history.lines import HistoryLine, HistoryRecordType
-from oncely.history.s3_store import S3HistoryStore
-from oncely.history.stream_gaps import gap_from_failure
 from oncely.history.stream_records import batch_name, row_changes
 from oncely.history.table_generation import TableGenerationReader
+from oncely.history.writer import HistoryWriter
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job
@@ -171,14 +171,14 @@ def test_items_other_than_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, k
 
 
 def test_failed_object_fails_whole_batch(s3: FakeS3) -> None:
-    class Breaks(S3HistoryStore):
+    class Breaks(HistoryArchive):
         def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
             if job_type == "receipt.send":
                 raise UnavailableError("S3 gave no answer")
             super().put(day, job_type, name, lines)
 
-    store: Any = Breaks(s3, "archive")  # type: ignore[arg-type]  # a fake
-    failing = replace(s3.writer(), store=store)
+    store: Any = Breaks(S3Objects(s3, "archive"))  # type: ignore[arg-type]  # a fake
+    failing = replace(s3.writer(), archive=store)
 
     with pytest.raises(UnavailableError):
         write(failing, [stream_record(None, make_job()), stream_record(None, MAIL)])
@@ -271,7 +271,7 @@ def test_handler_writes_lines_from_stream_and_gaps_from_queue(
 ) -> None:
     table: Any = FakeStreamTable()
     reader = TableGenerationReader(table, "jobs")
-    app = InMemoryStack().app(history_store=writer.store, table_generation=reader)
+    app = InMemoryStack().app(history=writer.archive, table_generation=reader)
     monkeypatch.setattr(archive_history, "get_app", lambda: app)
     failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
 

@@ -100,23 +100,22 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "erasure_log.record_run": lambda port: port.record_run({}, at=NOW),
     "event_bus.publish": lambda port: port.publish(JOB),
     "event_bus.publish_change": lambda port: port.publish_change(JOB, CHANGE),
-    "finished_jobs.recent": lambda port: port.recent(**WEEK),
     "gate_table.change_circuit": lambda port: port.change_circuit("acme:effects", GATE, OPEN),
     "gate_table.lease": lambda port: port.lease(
         "acme:effects", count=1, interval=timedelta(seconds=1), now=NOW, latest=NOW
     ),
     "gate_table.read": lambda port: port.read(),
     "gate_table.write_pause": lambda port: port.write_pause(None, PAUSE),
-    "history_reader.about": lambda port: port.about("1"),
-    "history_reader.backfill_progress": lambda port: port.backfill_progress(),
-    "history_reader.lines": lambda port: list(port.lines()),
-    "history_reader.newest": lambda port: port.newest(),
-    "history_reader.open_gaps": lambda port: port.open_gaps(),
-    "history_reader.recent": lambda port: port.recent(**WEEK),
-    "history_store.close_gap": lambda port: port.close_gap(GAP, at=NOW),
-    "history_store.put": lambda port: port.put(NOW.date(), "payment.charge", "1", []),
-    "history_store.record_gap": lambda port: port.record_gap(GAP),
-    "history_store.save_backfill": lambda port: port.save_backfill(
+    "history.about": lambda port: port.about("1"),
+    "history.backfill_progress": lambda port: port.backfill_progress(),
+    "history.lines": lambda port: list(port.lines()),
+    "history.newest": lambda port: port.newest(),
+    "history.open_gaps": lambda port: port.open_gaps(),
+    "history.recent": lambda port: port.recent(**WEEK),
+    "history.close_gap": lambda port: port.close_gap(GAP, at=NOW),
+    "history.put": lambda port: port.put(NOW.date(), "payment.charge", "1", []),
+    "history.record_gap": lambda port: port.record_gap(GAP),
+    "history.save_backfill": lambda port: port.save_backfill(
         BackfillProgress(generation="T1", started_at=NOW)
     ),
     "hourly_metrics.by_hour": lambda port: port.by_hour(since=NOW, until=NOW),
@@ -140,17 +139,17 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "message_source.redeliver_after": lambda port: port.redeliver_after("1", delay=timedelta()),
     "notifier.notify": lambda port: port.notify(Alert(subject="s", text="t")),
     "queue_depths.depths": lambda port: port.depths(),
-    "reject_archive.count_rejects": lambda port: port.count_rejects(since=NOW, until=NOW, limit=1),
-    "reject_archive.read_reject": lambda port: port.read_reject("2026/11/16/1"),
-    "reject_archive.recent_rejects": lambda port: port.recent_rejects(
+    "stored_rejects.count_rejects": lambda port: port.count_rejects(since=NOW, until=NOW, limit=1),
+    "stored_rejects.read_reject": lambda port: port.read_reject("2026/11/16/1"),
+    "stored_rejects.recent_rejects": lambda port: port.recent_rejects(
         since=NOW, until=NOW, limit=1
     ),
-    "reject_archive.resent": lambda port: port.resent(["2026/11/16/1"]),
-    "reject_archive.job_rejects": lambda port: port.job_rejects(KEY, limit=1),
-    "reject_archive.reserve_resend": lambda port: port.reserve_resend(
+    "stored_rejects.resent": lambda port: port.resent(["2026/11/16/1"]),
+    "stored_rejects.job_rejects": lambda port: port.job_rejects(KEY, limit=1),
+    "stored_rejects.reserve_resend": lambda port: port.reserve_resend(
         "2026/11/16/1", actor="operator:ada"
     ),
-    "reject_archive.save_reject": lambda port: port.save_reject("1", {}, at=NOW),
+    "stored_rejects.save_reject": lambda port: port.save_reject("1", {}, at=NOW),
     "reject_queue.reject": lambda port: port.reject("{}", reason="no", message_id="1"),
     "row_scan.pages": lambda port: list(port.pages()),
     "sweep_leases.acquire": lambda port: port.acquire(0, holder="me", now=NOW, until=NOW),

@@ -10,13 +10,13 @@ import pytest
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.history.archive import Backfill, BackfillResult
+from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryRecordType
 from oncely.history.row_scan import RowPage
+from oncely.history.writer import Backfill, BackfillResult
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.stored_rows import StoredHistory
 from tests.unit.samples import NOW, make_job
 
 TABLE = "table-1"
@@ -52,49 +52,49 @@ def make_rows(count: int) -> list[JobRow]:
 
 
 @pytest.fixture
-def history() -> StoredHistory:
+def history() -> HistoryArchive:
     return InMemoryStack().history
 
 
-def make_backfill(history: StoredHistory, scan: FakeScan) -> Backfill:
+def make_backfill(history: HistoryArchive, scan: FakeScan) -> Backfill:
     world = InMemoryStack(clock=FakeClock(NOW))
-    app = world.app(row_scan=scan, history_store=history, history_reader=history)
+    app = world.app(row_scan=scan, history=history)
     return replace(app.backfill, max_buffered_lines=2)
 
 
-def run(history: StoredHistory, scan: FakeScan) -> BackfillResult:
+def run(history: HistoryArchive, scan: FakeScan) -> BackfillResult:
     return make_backfill(history, scan).run(generation=TABLE)
 
 
-def keys(history: StoredHistory) -> list[str]:
+def keys(history: HistoryArchive) -> list[str]:
     return sorted(key[-1] for key in history.newest())
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 6])
-def test_every_row_gets_line(history: StoredHistory, count: int) -> None:
+def test_every_row_gets_line(history: HistoryArchive, count: int) -> None:
     done = run(history, FakeScan(make_rows(count)))
     assert keys(history) == [str(number) for number in range(count)]
     assert {line.record for line in history.newest().values()} <= {HistoryRecordType.BACKFILL}
     assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
 
 
-def test_forged_row_gets_no_line(history: StoredHistory) -> None:
+def test_forged_row_gets_no_line(history: HistoryArchive) -> None:
     run(history, FakeScan([replace(make_rows(1)[0], fence=0)]))
     assert keys(history) == []
 
 
-def test_line_is_stored_under_day_of_its_change(history: StoredHistory) -> None:
+def test_line_is_stored_under_day_of_its_change(history: HistoryArchive) -> None:
     run(history, FakeScan(make_rows(3)))
     for day in [(NOW - age * DAY).date() for age in range(3)]:
         assert [line.at.date() for line in history.lines(since=day, until=day)] == [day]
 
 
-def test_unreadable_row_is_recorded(history: StoredHistory) -> None:
+def test_unreadable_row_is_recorded(history: HistoryArchive) -> None:
     run(history, FakeScan(make_rows(1), unreadable=(("payment.charge:bad", 4),)))
     assert history.newest()["payment.charge:bad"].record is HistoryRecordType.UNREADABLE
 
 
-def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: StoredHistory) -> None:
+def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: HistoryArchive) -> None:
     history.record_gap(HistoryGap(name="old", recorded_at=NOW - DAY))
     scan = FakeScan(make_rows(6), fails_before=4)
     with pytest.raises(UnavailableError):
@@ -114,7 +114,7 @@ def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: StoredHist
 
 @pytest.mark.parametrize("earlier", [{"generation": "table-2"}, {"rows_from": NOW}, {"done": True}])
 def test_scan_starts_over_when_saved_progress_does_not_match(
-    history: StoredHistory, earlier: dict[str, Any]
+    history: HistoryArchive, earlier: dict[str, Any]
 ) -> None:
     saved = BackfillProgress(generation=TABLE, started_at=NOW, after="payment.charge:order_1")
     history.save_backfill(replace(saved, **earlier))
@@ -122,7 +122,7 @@ def test_scan_starts_over_when_saved_progress_does_not_match(
     assert keys(history) == list("0123")
 
 
-def test_only_rows_changed_since_start_are_written(history: StoredHistory) -> None:
+def test_only_rows_changed_since_start_are_written(history: HistoryArchive) -> None:
     gap = HistoryGap(name="gap", recorded_at=NOW, first_at=NOW - 2 * DAY)
     history.record_gap(gap)
     service = make_backfill(history, FakeScan(make_rows(6)))
@@ -134,7 +134,7 @@ def test_only_rows_changed_since_start_are_written(history: StoredHistory) -> No
     assert (keys(history), done.closed) == (list("0123"), (gap,))
 
 
-def test_dry_run_writes_nothing(history: StoredHistory) -> None:
+def test_dry_run_writes_nothing(history: HistoryArchive) -> None:
     gap = HistoryGap(name="gap", recorded_at=NOW - DAY)
     history.record_gap(gap)
     seen: list[BackfillProgress] = []

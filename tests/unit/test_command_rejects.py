@@ -9,7 +9,8 @@ import pytest
 from typer.testing import Result
 
 from oncely.app import App
-from oncely.operate.s3_rejects import S3Archive
+from oncely.aws.objects import S3Objects
+from oncely.operate.rejects import RejectArchive
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack
@@ -146,7 +147,7 @@ def test_show_says_that_rejected_messages_cannot_be_read(stack: RejectingStack) 
     stack.rejects.add(NAME, body())
     rejects_cli(stack, "resend", NAME, "--yes")
     client: Any = UnreachableS3()
-    stack.rejects = S3Archive(client, "archive")
+    stack.rejects = RejectArchive(S3Objects(client, "archive"))
 
     result = run_cli("show", "payment.charge:order_18452", connection=stack)
 

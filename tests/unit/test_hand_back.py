@@ -47,7 +47,7 @@ def test_reject_is_redelivered_after_seconds_when_archive_fails(
     world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = FakeMessageSource()
-    app = world.app(message_source=source, reject_archive=ClosedBucket())
+    app = world.app(message_source=source, stored_rejects=ClosedBucket())
     monkeypatch.setattr(archive_rejects, "get_app", lambda: app)
 
     with pytest.raises(UnavailableError):

@@ -11,10 +11,9 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ATTENTION, Event, Status
-from oncely.history.lines import JobListEntry
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
-from oncely.operate.job_index import JobIndex, UnreadableRow
+from oncely.operate.job_index import JobIndex, JobListEntry, UnreadableRow
 from oncely.operate.job_lists import ListCursor
 from oncely.operate.own_tables import JOBS
 from tests.support.fakes import START

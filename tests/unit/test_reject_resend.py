@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from oncely.aws.objects import S3Objects
 from oncely.operate.masking import mask_json, unmask_json
-from oncely.operate.s3_rejects import S3Archive
+from oncely.operate.rejects import RejectArchive
 from tests.support.fakes import FakeMessageSource, MemoryRejects, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, make_delivery
@@ -196,7 +197,7 @@ def test_job_is_shown_when_the_archive_cannot_be_read(
     rejects.of_jobs[KEY] = [NAME]
     readable = json.loads(page.call("GET /api/job", key=KEY)["body"])
     client: Any = UnreachableS3()
-    page.app = world.app(stored_rejects=S3Archive(client, "archive"))
+    page.app = world.app(stored_rejects=RejectArchive(S3Objects(client, "archive")))
 
     answer = page.call("GET /api/job", key=KEY)
     shown = json.loads(answer["body"])

@@ -13,6 +13,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.results import SwapResult
 from oncely.core.table_identity import TableIdentity
+from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import HistoryGap
 from oncely.history.lines import (
     HistoryLine,
@@ -25,7 +26,7 @@ from oncely.history.restore import restore_row
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
-from tests.support.stored_rows import InspectableStore, StoredHistory
+from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
@@ -62,7 +63,7 @@ class RestoreHarness:
         return InMemoryStack(store=self.store, clock=self.clock)
 
     @property
-    def history(self) -> StoredHistory:
+    def history(self) -> HistoryArchive:
         return self.world.history
 
     @property

@@ -46,7 +46,7 @@ def about(
     )
     if first is not None and last is not None and last < first:
         raise usage_error(f"--until ({last}) is before --since ({first}).")
-    lines = stack.app.ports.history_reader.about(business_id, since=first, until=last)
+    lines = stack.app.ports.history.about(business_id, since=first, until=last)
     if not lines:
         period = " for these days" if first or last else ""
         raise CommandError(
@@ -80,7 +80,7 @@ def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
 
     Close them with `oncely archive backfill`.
     """
-    found = stack.app.ports.history_reader.open_gaps()
+    found = stack.app.ports.history.open_gaps()
     if json:
         for gap in found:
             console.print_json(gap.to_dict())
@@ -115,7 +115,7 @@ def verify(
 
     now = datetime.now(UTC)
     first = None if since is None else parse_time_argument(since, now=now).date()
-    lines = stack.app.ports.history_reader.lines(since=first)
+    lines = stack.app.ports.history.lines(since=first)
     rules = 0
     with console.stderr_console().status("reading…") as status:
 

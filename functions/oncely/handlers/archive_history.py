@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.app import App, app_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.history.stream_gaps import gap_from_failure
+from oncely.history.gaps import gap_from_failure
 from oncely.history.stream_records import batch_name, row_changes
 
 _QUEUE: Final = "aws:sqs"
@@ -49,5 +49,5 @@ def _record_gaps(records: list[dict[str, Any]]) -> None:
     now = ports.clock.now()
     for record in records:
         gap = gap_from_failure(record["body"], recorded_at=now)
-        ports.history_store.record_gap(gap)
+        ports.history.record_gap(gap)
         telemetry().history_gap(gap)

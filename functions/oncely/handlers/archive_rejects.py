@@ -28,7 +28,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         for record in records:
             attributes = {name: one.string_value for name, one in record.message_attributes.items()}
             reject: dict[str, Json] = {"body": record.body, **attributes}
-            get_app().ports.reject_archive.save_reject(record.message_id, reject, at=now)
+            get_app().ports.stored_rejects.save_reject(record.message_id, reject, at=now)
     except Exception:
         hand_back(get_app(), records)
         raise

@@ -32,7 +32,7 @@ def get_app() -> App:
     """Build once per execution environment."""
     app = app_from_env(os.environ, jobs_from_env(os.environ))
     ports = app.ports
-    _ = app.job_queries, ports.job_store(), ports.job_index, ports.due_index, ports.finished_jobs
+    _ = app.job_queries, ports.job_store(), ports.job_index, ports.due_index, ports.history
     return app
 
 

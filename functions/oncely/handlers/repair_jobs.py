@@ -60,7 +60,7 @@ def get_app() -> App:
     app = app_from_env(os.environ, jobs_from_env(os.environ))
     ports = app.ports
     _ = app.repairer, app.reconciler, app.enqueuer, app.job_queries
-    _ = ports.job_index, ports.due_index, ports.finished_jobs, ports.user_directory
+    _ = ports.job_index, ports.due_index, ports.history, ports.user_directory
     return app
 
 

@@ -1,215 +1,179 @@
-"""Writes the history: stream batches to the archive, and a backfill scan to close gaps."""
+"""The history in the archive: gzipped JSON lines by day and job type, and its gaps."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
-from typing import Final, Protocol
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import Final
 
-from oncely.core.schedule import Clock
-from oncely.history.erasure_log import RECENT, ErasedJobs, ErasureEntry
+from oncely.aws.objects import GZIP, S3Objects
+from oncely.core.lifecycle import ENDED
+from oncely.core.text import format_time
 from oncely.history.gaps import BackfillProgress, HistoryGap
-from oncely.history.lines import HistoryLine, backfill_line, unreadable_line
-from oncely.history.row_scan import RowPage, RowScan
-from oncely.history.stream_records import RowChange
+from oncely.history.lines import HistoryLine, is_newer, lines_about
+
+# Objects are small, so reading one is mostly waiting.
+MAX_CONCURRENCY: Final = 16
+HISTORY_PREFIX: Final = "history/"
+SUFFIX: Final = ".jsonl.gz"
+_DAY_PREFIX: Final = f"{HISTORY_PREFIX}day="
+# A gap is an object, and so is its closing: recording a gap twice does not reopen it.
+_GAPS_PREFIX: Final = f"{HISTORY_PREFIX}gaps/"
+_OPEN_GAP_SUFFIX: Final = ".gap.json"
+_CLOSED_GAP_SUFFIX: Final = ".closed.json"
+_BACKFILL_PROGRESS_KEY: Final = f"{_GAPS_PREFIX}backfill.json"
+_START_OF_DAY: Final = "000000"
+_END_OF_DAY: Final = "235959"
+_NAME_PRECISION: Final = timedelta(seconds=1)  # names are enough
 
 
-class HistoryStore(Protocol):
-    """The writer of the history: objects of lines, by day and job type."""
+@dataclass(frozen=True)
+class HistoryArchive:
+    """Writes objects of lines, and reads several of them concurrently."""
+
+    objects: S3Objects
 
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
         """Write one object, or replace the one with this name."""
+        text = "".join(json.dumps(line.to_dict(), separators=(",", ":")) + "\n" for line in lines)
+        # Without the time, so that a retried batch writes the same bytes.
+        body = gzip.compress(text.encode(), mtime=0)
+        self.objects.put(f"{_folder(day, job_type)}{name}{SUFFIX}", body, GZIP)
 
     def record_gap(self, gap: HistoryGap) -> None:
         """Record that a part of the history is missing, until a backfill closes it."""
+        self.objects.put_json(f"{_GAPS_PREFIX}{gap.name}{_OPEN_GAP_SUFFIX}", gap.to_dict())
 
     def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
         """Record that a backfill has covered a gap."""
+        content = {"name": gap.name, "closed_at": format_time(at)}
+        self.objects.put_json(f"{_GAPS_PREFIX}{gap.name}{_CLOSED_GAP_SUFFIX}", content)
+
+    def open_gaps(self) -> list[HistoryGap]:
+        """Return the gaps that no backfill has closed, the oldest first."""
+        names = {key for key, _ in self.objects.list(_GAPS_PREFIX)}
+        still_open = (
+            one
+            for one in names
+            if one.endswith(_OPEN_GAP_SUFFIX)
+            and f"{one.removesuffix(_OPEN_GAP_SUFFIX)}{_CLOSED_GAP_SUFFIX}" not in names
+        )
+        gaps = (HistoryGap.from_dict(json.loads(self.objects.read(one))) for one in still_open)
+        return sorted(gaps, key=lambda gap: gap.recorded_at)
 
     def save_backfill(self, progress: BackfillProgress) -> None:
         """Save the progress of a backfill."""
+        self.objects.put_json(_BACKFILL_PROGRESS_KEY, progress.to_dict())
 
-
-class HistoryReader(Protocol):
-    """The reader of the history. It returns duplicate lines once, except in `lines`."""
+    def backfill_progress(self) -> BackfillProgress | None:
+        """Return the progress of the last backfill. Returns None if there was none."""
+        found = self.objects.find(_BACKFILL_PROGRESS_KEY)
+        return None if found is None else BackfillProgress.from_dict(json.loads(found.body))
 
     def lines(
         self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
     ) -> Iterator[HistoryLine]:
         """Yield every line of these days, both included. Lines may repeat."""
+        days = (
+            date.fromisoformat(one.removeprefix(_DAY_PREFIX).rstrip("/"))
+            for one in self.objects.folders(_DAY_PREFIX)
+        )
+        names = (
+            name
+            for day in days
+            if (since is None or day >= since) and (until is None or day <= until)
+            for name in self._names(_folder(day, job_type))
+        )
+        return self._read(names)
 
-    def newest(self) -> Mapping[str, HistoryLine]:
+    def newest(self) -> dict[str, HistoryLine]:
         """Return the newest line of each job in the history, by job key."""
+        kept: dict[str, HistoryLine] = {}
+        for line in self.lines():
+            if is_newer(line, kept.get(line.job_key)):
+                kept[line.job_key] = line
+        return kept
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
     ) -> list[HistoryLine]:
-        """Return the jobs that ended after `since` and by `until`, the latest first."""
+        """Return the jobs that ended between `since` and `until`, the latest first.
+
+        Reads the newest objects first, and no more than the limit asks for.
+        """
+        newest: dict[str, HistoryLine] = {}
+        ended: list[HistoryLine] = []
+        names = iter(self._newest_first(since=since, until=until, job_type=job_type))
+        while batch := list(islice(names, MAX_CONCURRENCY)):
+            # No unread line is newer than the last line of this object.
+            reached = _last_at(batch[-1]) + _NAME_PRECISION
+            for line in self._read(batch):
+                if line.at < until and is_newer(line, newest.get(line.job_key)):
+                    newest[line.job_key] = line
+            found = [line for line in newest.values() if line.status in ENDED and line.at >= since]
+            ended = sorted(found, key=lambda line: line.at, reverse=True)[:limit]
+            if len(ended) >= limit and ended[-1].at >= reached:
+                break
+        return ended
 
     def about(
         self, business_id: str, *, since: date | None = None, until: date | None = None
     ) -> list[HistoryLine]:
         """Return the lines of these days that name an id, the oldest first."""
+        return lines_about(business_id, self.lines(since=since, until=until))
 
-    def open_gaps(self) -> list[HistoryGap]:
-        """Return the gaps that no backfill has closed, the oldest first."""
+    def _newest_first(
+        self, *, since: datetime, until: datetime, job_type: str | None
+    ) -> Iterator[str]:
+        """The objects of this period, newest first."""
+        first, last = since.astimezone(UTC), until.astimezone(UTC)
+        day = last.date()
+        while day >= first.date():
+            folder = _folder(day, job_type)
+            types = [folder] if job_type else self.objects.folders(folder)
+            # An object holds lines of one hour.
+            after = f"{first:%H}" if day == first.date() else ""
+            names = (name for one in types for name in self._names(one, after=f"{one}{after}"))
+            wanted = (name for name in names if _first_at(name) <= last)
+            yield from sorted(wanted, key=_last_at, reverse=True)
+            day -= timedelta(days=1)
 
-    def backfill_progress(self) -> BackfillProgress | None:
-        """Return the progress of the last backfill. Returns None if there was none."""
+    def _names(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        for key, _ in self.objects.list(prefix, after=after):
+            if key.endswith(SUFFIX):
+                yield key
 
-
-class ErasureLog(Protocol):
-    """The jobs whose personal data was erased, outside the job table."""
-
-    def record(self, entry: ErasureEntry) -> None:
-        """Record a job. Recording it again changes nothing."""
-
-    def erased(self, *, since: date | None = None) -> ErasedJobs:
-        """Return the jobs that were recorded on this day or later, or all."""
-
-
-@dataclass(frozen=True)
-class HistoryWriter:
-    """Writes one object per hour and job type. A retried batch writes the same objects.
-
-    A stream record may be older than the erasure of its job, so the log is read for each batch.
-    """
-
-    store: HistoryStore
-    erasure_log: ErasureLog
-    clock: Clock
-
-    def write(self, changes: Iterable[RowChange], *, generation: str, batch: str) -> int:
-        """Write the lines of a batch, and return the number of objects.
-
-        `batch` is the same when the batch is retried.
-        """
-        lines = (change.to_history_line(generation) for change in changes)
-        written = [line for line in lines if line is not None]
-        if not written:
-            return 0
-        erased = self.erasure_log.erased(since=(self.clock.now() - RECENT).date())
-        groups = group_lines(erased.redact(written))
-        for (hour, job_type), group in groups.items():
-            first, last = group[0].at, group[-1].at
-            # Times first, so that readers find an hour without listing the whole day.
-            name = f"{_format_clock(first)}-{_format_clock(last)}-{batch}"
-            self.store.put(hour.date(), job_type, name, group)
-        return len(groups)
+    def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
+        """The lines of these objects, with a few objects in memory at a time."""
+        waiting = iter(names)
+        with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
+            while batch := list(islice(waiting, MAX_CONCURRENCY)):
+                for body in pool.map(self.objects.read, batch):
+                    for line in gzip.decompress(body).splitlines():
+                        yield HistoryLine.from_dict(json.loads(line))
 
 
-def group_lines(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequence[HistoryLine]]:
-    """Group lines by UTC hour and job type, each in order of time."""
-    groups: defaultdict[tuple[datetime, str], list[HistoryLine]] = defaultdict(list)
-    for line in sorted(lines, key=lambda one: one.at):
-        hour = line.at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        groups[hour, line.job_type].append(line)
-    return dict(groups)
+def _folder(day: date, job_type: str | None = None) -> str:
+    """The prefix of a day's objects, or of one job type on that day."""
+    of_day = f"{_DAY_PREFIX}{day.isoformat()}/"
+    return f"{of_day}job_type={job_type}/" if job_type else of_day
 
 
-def _format_clock(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%H%M%S}"
+def _first_at(name: str) -> datetime:
+    """The time of an object's first line, to the second; a backfill holds any of its day."""
+    return _parse_object_time(name, position=0, default=_START_OF_DAY)
 
 
-# Rows are not in order of time. Large buffers make few objects, and fit into 200 MB of memory.
-MAX_BUFFERED_LINES: Final = 50_000
+def _last_at(name: str) -> datetime:
+    """The time of an object's last line, to the second; a backfill holds any of its day."""
+    return _parse_object_time(name, position=1, default=_END_OF_DAY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackfillResult:
-    """What a backfill did, or would do in a dry run."""
-
-    progress: BackfillProgress
-    closed: tuple[HistoryGap, ...] = ()
-    still_open: tuple[HistoryGap, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backfill:
-    """Scans the job table to close gaps. Safe to interrupt and to repeat."""
-
-    scan: RowScan
-    store: HistoryStore
-    reader: HistoryReader
-    clock: Clock
-    erasure_log: ErasureLog
-    max_buffered_lines: int = MAX_BUFFERED_LINES
-
-    def run(
-        self,
-        *,
-        generation: str,
-        rows_from: datetime | None = None,
-        dry_run: bool = False,
-        report: Callable[[BackfillProgress], None] = lambda _: None,
-    ) -> BackfillResult:
-        """Write a line for each row that changed since `rows_from`, or for all; then close gaps."""
-        progress = BackfillProgress(
-            generation=generation, started_at=self.clock.now(), rows_from=rows_from
-        )
-        earlier = None if dry_run else self.reader.backfill_progress()
-        if earlier is not None and earlier.can_continue_as(progress):
-            progress = earlier
-        waiting: list[HistoryLine] = []
-        for page in self.scan.pages(after=progress.after):
-            lines = _history_lines(page, progress, now=self.clock.now())
-            waiting.extend(lines)
-            progress = replace(
-                progress,
-                rows=progress.rows + len(page.jobs) + len(page.unreadable),
-                lines=progress.lines + len(lines),
-                after=page.after,
-            )
-            if not dry_run and len(waiting) >= self.max_buffered_lines and page.after is not None:
-                progress = self._write(waiting, progress)
-                waiting = []
-            report(progress)
-        progress = replace(progress, done=True)
-        if not dry_run:
-            progress = self._write(waiting, progress)
-        return self._close_gaps(progress, dry_run=dry_run)
-
-    def _write(self, lines: Sequence[HistoryLine], progress: BackfillProgress) -> BackfillProgress:
-        """Write lines, then save the progress."""
-        # The same names when an interrupted scan resumes.
-        name = f"backfill-{progress.started_at:%Y%m%dT%H%M%S}-{progress.batches:06d}"
-        groups: defaultdict[tuple[date, str], list[HistoryLine]] = defaultdict(list)
-        for line in self.erasure_log.erased().redact(lines):
-            groups[line.at.astimezone(UTC).date(), line.job_type].append(line)
-        for (day, job_type), group in groups.items():
-            self.store.put(day, job_type, name, group)
-        written = replace(progress, batches=progress.batches + 1)
-        self.store.save_backfill(written)
-        return written
-
-    def _close_gaps(self, progress: BackfillProgress, *, dry_run: bool) -> BackfillResult:
-        gaps = self.reader.open_gaps()
-        closed = tuple(
-            gap
-            for gap in gaps
-            if gap.is_closed_by(scanned_since=progress.started_at, rows_from=progress.rows_from)
-        )
-        if not dry_run:
-            for gap in closed:
-                self.store.close_gap(gap, at=self.clock.now())
-        left = tuple(gap for gap in gaps if gap not in closed)
-        return BackfillResult(progress=progress, closed=closed, still_open=left)
-
-
-def _history_lines(
-    page: RowPage, progress: BackfillProgress, *, now: datetime
-) -> list[HistoryLine]:
-    wanted = (
-        job
-        for job in page.jobs
-        if not job.is_forged
-        and (progress.rows_from is None or job.updated_at >= progress.rows_from)
-    )
-    generation = progress.generation
-    return [
-        *(backfill_line(job, generation=generation) for job in wanted),
-        *(
-            unreadable_line(key, generation=generation, at=now, version=version)
-            for key, version in page.unreadable
-        ),
-    ]
+def _parse_object_time(name: str, *, position: int, default: str) -> datetime:
+    day = name.removeprefix(_DAY_PREFIX).partition("/")[0]
+    clock = name.rpartition("/")[2].split("-")[position]
+    clock_text = clock if len(clock) == len(default) and clock.isdigit() else default
+    return datetime.strptime(f"{day} {clock_text}", "%Y-%m-%d %H%M%S").replace(tzinfo=UTC)

@@ -5,9 +5,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from oncely.aws.objects import S3Objects
 from oncely.core.erasure import erase_if_complete
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
@@ -24,6 +25,9 @@ _OPERATOR_CLOCK_SKEW: Final = timedelta(minutes=1)
 # lacks its mark until `restore-proofs` sets it again.
 RECENT: Final = timedelta(days=40)
 
+_JOBS_PREFIX: Final = "erasures/jobs/"
+_AUDIT_PREFIX: Final = "erasures/audit/"
+_JSON: Final = ".json"
 _KEY_DIGEST_LENGTH: Final = 32
 _SEPARATOR: Final = "-"  # not in a digest
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+")
@@ -181,6 +185,32 @@ class ErasedJobs:
         # A line without this time is of a row that could not be read: it holds no data.
         created_at = None if "created_at" not in line else parse_time(line["created_at"])
         return self.includes(JobKey(line["job_key"]), created_at)
+
+
+@dataclass(frozen=True)
+class ErasureLog:
+    """One object in the archive for each erased job, by day. Its name is all that is read."""
+
+    objects: S3Objects
+
+    def record(self, entry: ErasureEntry) -> None:
+        """Record a job. Recording it again changes nothing."""
+        day = entry.requested_at.astimezone(UTC).date()
+        content = {
+            "job_key": entry.job_key,
+            "requested_at": format_time(entry.requested_at),
+            "actor": entry.actor,
+        }
+        self.objects.put_json(f"{_JOBS_PREFIX}{day}/{entry.name}{_JSON}", content)
+
+    def record_run(self, run: Mapping[str, object], *, at: datetime) -> None:
+        """Write the audit entry of one erasure."""
+        self.objects.put_json(f"{_AUDIT_PREFIX}{format_time(at)}{_JSON}", run)
+
+    def erased(self, *, since: date | None = None) -> ErasedJobs:
+        """Return the jobs that were recorded on this day or later, or all."""
+        found = self.objects.list(_JOBS_PREFIX, after=f"{_JOBS_PREFIX}{since or ''}")
+        return ErasedJobs.from_names(key.rpartition("/")[2].removesuffix(_JSON) for key, _ in found)
 
 
 def erase_restored(job: JobRow, erased: ErasedJobs, *, now: datetime) -> JobRow:

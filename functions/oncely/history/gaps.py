@@ -1,16 +1,20 @@
 """Gaps in the history: stream records that were never written to the archive."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from oncely.core.text import format_time
+from oncely.core.text import format_time, parse_time, single_line
+from oncely.history.lines import MAX_HISTORY_ID_LENGTH
 
 _TIME_FIELDS: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
 # A row holds when its change was decided, the stream when it was written. The first may be
 # earlier, by a slow write and by clock skew.
 _MAX_WRITE_DELAY: Final = timedelta(minutes=15)
+_NAME_LENGTH: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,3 +87,33 @@ class BackfillProgress(_Document):
             wanted.generation,
             wanted.rows_from,
         )
+
+
+def gap_from_failure(body: str, *, recorded_at: datetime) -> HistoryGap:
+    """The gap of a failure message. An unreadable message becomes a gap without details."""
+    try:
+        failure: Any = json.loads(body)
+        batch = failure["DDBStreamBatchInfo"]
+        batch_start = [str(batch[name]) for name in ("streamArn", "shardId", "startSequenceNumber")]
+        return HistoryGap(
+            name=_gap_name("|".join(batch_start)),
+            recorded_at=recorded_at,
+            reason=single_line(
+                str(failure.get("requestContext", {}).get("condition", "")), MAX_HISTORY_ID_LENGTH
+            ),
+            stream_arn=batch_start[0],
+            shard=batch_start[1],
+            first_sequence=batch_start[2],
+            last_sequence=str(batch["endSequenceNumber"]),
+            records=int(batch["batchSize"]),
+            first_at=parse_time(batch["approximateArrivalOfFirstRecord"]),
+            last_at=parse_time(batch["approximateArrivalOfLastRecord"]),
+        )
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return HistoryGap(
+            name=_gap_name(body), recorded_at=recorded_at, reason="unreadable failure message"
+        )
+
+
+def _gap_name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_NAME_LENGTH]

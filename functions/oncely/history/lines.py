@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from oncely.core.actors import is_operator
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, JobRow
-from oncely.core.keys import JobKey, is_job_type
+from oncely.core.keys import is_job_type
 from oncely.core.lifecycle import Event
 from oncely.core.text import format_time, single_line
 
@@ -411,16 +411,3 @@ def _from_json(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
     if name == "record":
         return HistoryRecordType(value)
     return tuple(value) if name == "left_out" else value
-
-
-@dataclass(frozen=True)
-class JobListEntry:
-    """A job in a list, before its row is read, with the time that orders the list."""
-
-    job_key: JobKey
-    at: datetime
-
-    @property
-    def job_type(self) -> str:
-        """The prefix of the key."""
-        return self.job_key.partition(":")[0]

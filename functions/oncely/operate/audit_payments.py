@@ -307,9 +307,7 @@ class _AuditRun:
         return found
 
     def _archived(self, day: date, job_type: str) -> Iterator[AuditJob]:
-        for line in self.auditor.app.ports.history_reader.lines(
-            since=day, until=day, job_type=job_type
-        ):
+        for line in self.auditor.app.ports.history.lines(since=day, until=day, job_type=job_type):
             # A removal says nothing about the payment, and the payment of a copied job is not ours.
             if line.status is not None and line.deployment in {None, self.deployment}:
                 yield self._from_line(line)

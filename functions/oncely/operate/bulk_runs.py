@@ -1,11 +1,14 @@
 """A bulk run: one repair of many jobs, saved as keys and versions before it begins."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
-from oncely.core.errors import InvalidRequestError
+from oncely.aws.objects import JSON, S3Objects
+from oncely.core.errors import InvalidRequestError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
@@ -14,6 +17,7 @@ from oncely.core.text import MAX_REASON_LENGTH, format_time, parse_time
 
 # More than an hour's outage leaves behind. The selection is one object.
 MAX_BULK_JOBS: Final = 10_000
+_RUN_ID: Final = re.compile(r"[a-z0-9-]{1,40}")
 # The status that each repair selects, unless the operator passes another one.
 DEFAULT_STATUSES: Final[Mapping[Repair, Status]] = {
     Repair.RESUBMIT: Status.FAILED,
@@ -97,11 +101,24 @@ class BulkRun:
         )
 
 
-class BulkRuns(Protocol):
-    """The saved selections of bulk runs."""
+@dataclass(frozen=True)
+class BulkRuns:
+    """The saved selections in the archive, one object each. A lifecycle rule removes them."""
+
+    objects: S3Objects
 
     def save(self, run: BulkRun) -> None:
         """Save a new run."""
+        if not self.objects.create(_key(run.run_id), json.dumps(run.to_dict()).encode(), JSON):
+            raise UnavailableError("there is a bulk run with this id: select the jobs again")
 
     def get(self, run_id: str) -> BulkRun | None:
         """Read a run. Returns None if there is none."""
+        if not _RUN_ID.fullmatch(run_id):
+            return None  # entered by hand
+        found = self.objects.find(_key(run_id))
+        return None if found is None else BulkRun.from_dict(json.loads(found.body))
+
+
+def _key(run_id: str) -> str:
+    return f"bulk/{run_id}.json"

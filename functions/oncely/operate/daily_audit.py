@@ -1,15 +1,18 @@
 """The scheduled audit of each day in a window: a stored report, and an alert if it differs."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.alert_texts import audit_alert
 from oncely.alerts.budget import Alert
+from oncely.aws.objects import S3Objects
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.text import format_time, parse_time
@@ -25,6 +28,9 @@ MAX_WINDOW_DAYS: Final = 30
 STAGGER_MINUTES: Final = 2
 # Of other periods as well, such as those that an operator's own schedule audits.
 _MAX_REPORTS: Final = 10 * MAX_WINDOW_DAYS
+_PREFIX: Final = "audits/"
+_SUFFIX: Final = ".jsonl"
+_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d{8}T\d{6}Z)-(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,45 @@ class StoredAudit:
             "until": format_time(self.until),
             "differences": self.differences,
         }
+
+
+@dataclass(frozen=True)
+class AuditReports:
+    """The reports in the archive, one object of JSON lines each."""
+
+    objects: S3Objects
+
+    def save_audit(self, audit: StoredAudit, lines: Sequence[Mapping[str, Json]]) -> None:
+        """Write a report, or replace the one of the same period and number."""
+        body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        self.objects.put(_report_key(audit.name), body, "application/jsonl")
+
+    def recent_audits(self, *, limit: int) -> list[StoredAudit]:
+        """Return the newest report of each of the latest periods, the latest period first."""
+        newest: dict[tuple[datetime, datetime], StoredAudit] = {}
+        for key, _ in sorted(self.objects.list(_PREFIX), key=itemgetter(1)):
+            if audit := _parse_name(key.removeprefix(_PREFIX).removesuffix(_SUFFIX)):
+                newest[audit.since, audit.until] = audit
+        return [newest[period] for period in sorted(newest, reverse=True)][:limit]
+
+    def read_audit(self, name: str) -> list[dict[str, Json]] | None:
+        """Return the lines of a report. Returns None if there is none of this name."""
+        if _parse_name(name) is None or (found := self.objects.find(_report_key(name))) is None:
+            return None
+        return [json.loads(line) for line in found.body.splitlines()]
+
+
+def _report_key(name: str) -> str:
+    return f"{_PREFIX}{name}{_SUFFIX}"
+
+
+def _parse_name(name: str) -> StoredAudit | None:
+    if (found := _NAME.fullmatch(name)) is None:
+        return None
+    since, until = (
+        datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for text in found.groups()[:2]
+    )
+    return StoredAudit(name=name, since=since, until=until, differences=int(found[3]))
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,17 @@ Safe to interrupt and to repeat. The log is written first, and every later step 
 from the given ids.
 """
 
+import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from oncely.aws.objects import GZIP, S3Objects
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.contracts.table_schema import TableSchema
@@ -21,19 +26,30 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.results import Swapped, VersionConflict
 from oncely.core.table_identity import TableBlocked
+from oncely.history.archive import HISTORY_PREFIX, MAX_CONCURRENCY, SUFFIX
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line
 from oncely.operate.job_index import UnreadableRow
 from oncely.operate.job_view import contract_for
 from oncely.operate.open_jobs import open_job_keys
+from oncely.operate.rejects import REJECT_SUFFIX, REJECTS_PREFIX
 
 if TYPE_CHECKING:
     from oncely.app import App
+
+Redact: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 # Each retry lost a race with another writer of the row.
 _MAX_CAS_RETRIES: Final = 20
 # More jobs than a customer has. The index returns them page by page.
 _ALL: Final = 1_000_000
+# What to check if a request to the archive is refused.
+ERASER_CHECK: Final = (
+    "that the bucket exists, that this role has the Eraser policy, and that no object lock or MFA "
+    "delete protects it"
+)
+# Another writer of the same object is rare: an archiver that retries, or a second erasure.
+_MAX_OBJECT_RETRIES: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,3 +307,136 @@ class _Redaction:
             self.eraser.record_job(key, self.actor)
         self.found.add(key)
         return proof_of_line(line)
+
+
+@dataclass(kw_only=True)
+class _Object:
+    """One object with all its versions; `current` is None if it was deleted."""
+
+    key: str
+    versions: list[str] = field(default_factory=list)
+    markers: list[str] = field(default_factory=list)  # of deletions
+    current: str | None = None
+
+
+@dataclass(frozen=True)
+class ErasableArchive:
+    """Rewrites history objects and deletes rejects, with every version that holds the data.
+
+    No function ships this file, and none may delete a version.
+    """
+
+    objects: S3Objects
+    max_concurrency: int = MAX_CONCURRENCY
+
+    def redact_history(self, redact: Redact, *, dry_run: bool) -> Iterator[bool]:
+        """Yield for each object whether any version held lines that `redact` changes."""
+        work = partial(self._redact_object, redact, dry_run)
+        return self._for_each(HISTORY_PREFIX, SUFFIX, work)
+
+    def delete_rejects(
+        self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
+    ) -> Iterator[bool]:
+        """Yield for each reject whether any version matched."""
+        work = partial(self._delete_reject, matches, dry_run)
+        return self._for_each(REJECTS_PREFIX, REJECT_SUFFIX, work)
+
+    def _for_each(
+        self, prefix: str, suffix: str, work: Callable[[_Object], bool]
+    ) -> Iterator[bool]:
+        found = (one for one in self._objects(prefix) if one.key.endswith(suffix))
+        if self.max_concurrency == 1:
+            yield from map(work, found)
+            return
+        with ThreadPoolExecutor(max_workers=self.max_concurrency) as pool:
+            while batch := list(islice(found, self.max_concurrency)):
+                yield from pool.map(work, batch)
+
+    def _objects(self, prefix: str) -> Iterator[_Object]:
+        with self.objects.translated():
+            pages = self.objects.client.get_paginator("list_object_versions").paginate(
+                Bucket=self.objects.bucket, Prefix=prefix
+            )
+            for key, group in groupby(_entries(pages), key=lambda entry: str(entry["Key"])):
+                found = _Object(key=key)
+                for entry in group:
+                    is_marker = "Size" not in entry
+                    version = str(entry["VersionId"])
+                    (found.markers if is_marker else found.versions).append(version)
+                    if entry["IsLatest"] and not is_marker:
+                        found.current = version
+                yield found
+
+    def _redact_object(self, redact: Redact, dry_run: bool, found: _Object) -> bool:  # noqa: FBT001  # a partial's
+        """Replace the current version first, then delete every version that holds the data."""
+        for _ in range(_MAX_OBJECT_RETRIES):
+            held: list[str] = []
+            lost_race = False
+            for version in found.versions:
+                # Another erasure may have deleted it.
+                if (read := self.objects.find(found.key, version=version)) is None:
+                    continue
+                if (redacted := _redact_lines(read.body, redact)) is None:
+                    continue
+                held.append(version)
+                if version != found.current or dry_run:
+                    continue
+                written = self.objects.replace(found.key, redacted, GZIP, tag=read.tag)
+                lost_race = written is None
+                if written == version:
+                    held.remove(version)  # a bucket without versions: it is overwritten
+            if not dry_run and not lost_race:
+                self._delete_versions(found.key, held)
+            if not lost_race:
+                return bool(held)
+            others = self._objects(found.key)
+            found = next((one for one in others if one.key == found.key), _Object(key=found.key))
+        raise UnavailableError(f"{found.key} kept changing; run the erasure again")
+
+    def _delete_reject(
+        self,
+        matches: Callable[[Mapping[str, Any]], bool],
+        dry_run: bool,  # noqa: FBT001  # a partial's
+        found: _Object,
+    ) -> bool:
+        read = (self.objects.find(found.key, version=version) for version in found.versions)
+        if not any(matches(_parse_reject(one.body)) for one in read if one is not None):
+            return False
+        if not dry_run:
+            self._delete_versions(found.key, [*found.versions, *found.markers])
+        return True
+
+    def _delete_versions(self, key: str, versions: Iterable[str]) -> None:
+        client, bucket = self.objects.client, self.objects.bucket
+        with self.objects.translated():
+            for version in versions:
+                client.delete_object(Bucket=bucket, Key=key, VersionId=version)
+
+
+def _entries(pages: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Versions and delete markers in the order of keys, the newest version of each first."""
+    for page in pages:
+        both = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        yield from sorted(both, key=lambda entry: str(entry["Key"]))
+
+
+def _redact_lines(body: bytes, redact: Redact) -> bytes | None:
+    """The object without the data. Returns None if it holds none: its bytes stay."""
+    changed = False
+    kept: list[bytes] = []
+    for line in gzip.decompress(body).splitlines():
+        fields = json.loads(line)
+        redacted = redact(fields)
+        same = redacted == fields
+        kept.append(line if same else json.dumps(redacted, separators=(",", ":")).encode())
+        changed |= not same
+    text = b"".join(line + b"\n" for line in kept)
+    return gzip.compress(text, mtime=0) if changed else None
+
+
+def _parse_reject(body: bytes) -> Mapping[str, Any]:
+    try:
+        reject = json.loads(body)
+    except ValueError:
+        reject = None
+    return reject if isinstance(reject, dict) else {"body": body.decode(errors="replace")}

@@ -16,7 +16,6 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.row_items import ATTENTION, ATTENTION_SHARDS, deserialize_job, serialize_field
 from oncely.core.text import format_time, parse_time
-from oncely.history.lines import JobListEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -36,6 +35,19 @@ _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # Beyond every time, so that a `since` that was edited by hand stays in the list.
 _MIN_TEXT: Final = " "
 _MAX_TEXT: Final = "\U0010ffff"
+
+
+@dataclass(frozen=True)
+class JobListEntry:
+    """A job in a list, before its row is read, with the time that orders the list."""
+
+    job_key: JobKey
+    at: datetime
+
+    @property
+    def job_type(self) -> str:
+        """The prefix of the key."""
+        return self.job_key.partition(":")[0]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ import base64
 import binascii
 import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from oncely.core.due import due_action
 from oncely.core.errors import InvalidRequestError
@@ -17,7 +17,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
 from oncely.core.text import format_time, parse_time
-from oncely.history.lines import JobListEntry
+from oncely.operate.job_index import JobListEntry
 from oncely.reconcile.due_index import DueEntry
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
 )
 # The history is read day by day, so the list of done jobs needs a start.
 FINISHED_WINDOW: Final = timedelta(days=1)
+_LINE_PRECISION: Final = timedelta(milliseconds=1)  # a line tells no less
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -39,18 +40,6 @@ _SHOWN_WORDS: Final[Mapping[str, str]] = {
 }
 # Every word that means a list, those that people see first.
 LIST_WORDS: Final = tuple(dict.fromkeys((*_SHOWN_WORDS, *LISTS)))
-
-
-class FinishedJobs(Protocol):
-    """The list of finished jobs, from the history: the table has no index of them."""
-
-    def recent(
-        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> Sequence[JobListEntry]:
-        """Return the jobs that ended in this period, bounds included, the latest first.
-
-        Failed jobs may be among them: check the status in the row.
-        """
 
 
 def list_name(text: str) -> str | None:
@@ -111,8 +100,11 @@ class JobLists:
         if all(status.is_finished for status in statuses):
             end = until or self.ports.clock.now()
             begin, end = since or end - FINISHED_WINDOW, resume_at or end
-            recent = self.ports.finished_jobs.recent
-            return iter(recent(since=begin, until=end, job_type=job_type, limit=limit))
+            # Failed jobs may be among them: the row tells.
+            lines = self.ports.history.recent(
+                since=begin, until=end + _LINE_PRECISION, job_type=job_type, limit=limit
+            )
+            return (JobListEntry(JobKey(line.job_key), line.at) for line in lines)
         if LISTED.issuperset(statuses):
             return self.ports.job_index.by_status(statuses, since=since, until=resume_at or until)
         return self.due(statuses, since=resume_at or since, until=until)

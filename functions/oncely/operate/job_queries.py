@@ -15,9 +15,8 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_key
 from oncely.core.lifecycle import Status
 from oncely.core.text import format_time, support_text
-from oncely.history.lines import JobListEntry
 from oncely.operate.console_links import ConsoleLinks
-from oncely.operate.job_index import UnreadableRow
+from oncely.operate.job_index import JobListEntry, UnreadableRow
 from oncely.operate.job_lists import (
     ALL_ROWS,
     IN_PROGRESS,

@@ -57,13 +57,13 @@ class ProofRestorer:
         found = ports.table_identity.identity()
         if why := self._declare_refusal(found):
             return RestoreRefused(why)
-        if gaps := ports.history_reader.open_gaps():
+        if gaps := ports.history.open_gaps():
             return RestoreRefused(
                 f"the history has {len(gaps)} open gaps, so proofs may be missing from it. Run "
                 "`oncely archive backfill` on the table that is replaced if it is still there; "
                 "`oncely archive gaps` shows what they lost"
             )
-        newest = dict(ports.history_reader.newest())
+        newest = dict(ports.history.newest())
         if unreadable := [key for key, line in newest.items() if is_unreadable(line)]:
             return RestoreRefused(
                 f"{len(unreadable)} jobs were written by a version that this one cannot read, such "

@@ -13,7 +13,6 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
-from oncely.history.s3_erasure_log import S3ErasureLog
 from oncely.history.stream_records import RowChange
 from oncely.operate.erase import Erasure
 from oncely.testing.base_simulation import END_FAULTS
@@ -98,7 +97,7 @@ class SimulatedErasure:
 
     def _erased(self) -> ErasedJobs:
         with self.world.interceptor.silence():
-            return S3ErasureLog(self.world.aws.clients.s3, ARCHIVE).erased()
+            return self.world.ports.erasure_log.erased()
 
     def _begin_archiver(self) -> SimulatedProcess:
         batch, self.archiving = list(self.changes), True

@@ -67,7 +67,7 @@ class RestorableTable:
             self._rows[key] = row
         if line is not None and self.scenario.restore is RestoreMode.ARCHIVED:
             with self.ports.interceptor.silence():
-                self.ports.history_store.put(line.at.date(), line.job_type, key, (line,))
+                self.ports.history.put(line.at.date(), line.job_type, key, (line,))
         latest = (self.schedule.now, self._snapshot())
         self.snapshots = [*self.snapshots, latest][-MAX_WRITES_BACK - 1 :]
 

@@ -4,7 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.table_guard import TableGuard
 from oncely.gates.gate import SNAPSHOT_AGE, Gate
-from oncely.history.s3_erasure import S3ErasableArchive
+from oncely.operate.erase import ErasableArchive
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.plugins.network import Network
 from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
@@ -195,9 +195,9 @@ class SimulatedPorts(Ports):
         }
 
     @cached_property
-    def erasable_archive(self) -> S3ErasableArchive:
+    def erasable_archive(self) -> ErasableArchive:
         # One object at a time: a schedule switches greenlets, not threads.
-        return S3ErasableArchive(client=self.clients.s3, bucket=ARCHIVE, max_concurrency=1)
+        return replace(super().erasable_archive, max_concurrency=1)
 
     def secret(self, name: str) -> str:
         if self.interceptor.schedule.now < self._secrets_from:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from oncely.aws.objects import S3Objects
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.history.s3_reader import S3HistoryReader
+from oncely.history.archive import HistoryArchive
 from oncely.plugins.health import Finding, failed, passed, warned
 
 
@@ -71,7 +72,7 @@ def check_history(deployed: DeployedStack) -> Iterator[Finding]:
     bucket = deployed.connection.outputs.get("ArchiveBucketName")
     if bucket is None:
         return
-    gaps = S3HistoryReader(deployed.connection.client("s3"), bucket).open_gaps()
+    gaps = HistoryArchive(S3Objects(deployed.connection.client("s3"), bucket)).open_gaps()
     if not gaps:
         yield passed("history", "no open gaps")
         return
