@@ -67,11 +67,9 @@ if TYPE_CHECKING:
     from oncely.core.money import Money as Money
     from oncely.core.profiles import EndpointGroup as EndpointGroup
     from oncely.core.profiles import ProviderProfile as ProviderProfile
-    from oncely.core.profiles import RateLimit as RateLimit
     from oncely.core.profiles import RetryLimits as RetryLimits
     from oncely.core.profiles import RetryPolicy as RetryPolicy
     from oncely.core.profiles import RetrySafety as RetrySafety
-    from oncely.core.profiles import shared_limit as shared_limit
     from oncely.core.proofs import proved_outcome as proved_outcome
     from oncely.core.text import format_time as format_time
     from oncely.core.text import parse_time as parse_time
@@ -112,9 +110,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.core.lifecycle": "Status",
     "oncely.core.money": "Money",
-    "oncely.core.profiles": (
-        "EndpointGroup ProviderProfile RateLimit RetryLimits RetryPolicy RetrySafety shared_limit"
-    ),
+    "oncely.core.profiles": ("EndpointGroup ProviderProfile RetryLimits RetryPolicy RetrySafety"),
     "oncely.core.proofs": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",

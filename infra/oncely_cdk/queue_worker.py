@@ -3,6 +3,7 @@
 from aws_cdk import Stack
 from constructs import Construct
 
+from oncely.operate.own_tables import GATES
 from oncely.plugins.provider import IamGrant
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction
@@ -33,7 +34,7 @@ class QueueWorker(Construct):
             **shared.provider_secrets.env_vars(required.secrets),
             **shared.queues.env_vars(required.sends_to),
             **stage.provider_env_vars(required.configured_providers),
-            **shared.gate_env_vars(),
+            **shared.tables.table_env_vars(GATES),
         }
         sends_to_own_queue = queue in required.sends_to
         self.worker: GrantedFunction

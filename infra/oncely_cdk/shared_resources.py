@@ -69,14 +69,7 @@ class SharedResources:
             **self.tables.env_vars(self.required.tables),
             **self.provider_secrets.env_vars(self.required.secrets, read_only=True),
             **self.stage.provider_env_vars(self.required.configured_providers),
-            **self.gate_env_vars(),
-        }
-
-    def gate_env_vars(self) -> dict[str, str]:
-        """Return the variables of a function that calls providers."""
-        return {
             **self.tables.table_env_vars(GATES),
-            **self.stage.in_flight_env_vars(self.required),
         }
 
     def grant_gates(self, function: GrantedFunction, required: RequiredResources) -> None:

@@ -37,8 +37,6 @@ RetentionDays = Annotated[int, Field(ge=1, le=36_500)]
 ENGINE_ADDRESS: Final = "EngineAddress"
 PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 
-_IN_FLIGHT: Final = "max_in_flight"  # divided among concurrent functions
-
 
 class StageError(Exception):
     """The settings do not define a valid stage."""
@@ -235,7 +233,7 @@ class OncelySettings(BaseModel):
             found |= {
                 plugin.env_var(field): value
                 for field in plugin.settings_type.model_fields
-                if field != _IN_FLIGHT and (value := self._provider_setting(plugin, field))
+                if (value := self._provider_setting(plugin, field))
             }
             if plugin.endpoint_env_var and self.providers_address:
                 found[plugin.endpoint_env_var] = self.providers_address
@@ -261,29 +259,9 @@ class OncelySettings(BaseModel):
         """The providers whose events are on."""
         return tuple(p for p in required.providers if p.all_event_rules(self.settings_of(p)))
 
-    def in_flight_env_vars(self, required: RequiredResources) -> dict[str, str]:
-        """The share of a function in the requests that a provider accepts at the same time."""
-        shares: dict[str, str] = {}
-        for plugin in required.providers:
-            profile = plugin.profile.rate_limits.values()
-            limits = [one.max_in_flight for one in profile if one.max_in_flight is not None]
-            if total := self.settings_of(plugin).max_in_flight or min(limits, default=None):
-                functions = self._functions_calling(plugin, required)
-                shares[plugin.env_var(_IN_FLIGHT)] = str(max(total // functions, 1))
-        return shares
-
-    def _functions_calling(self, plugin: AnyProvider, required: RequiredResources) -> int:
-        """How many functions may call a provider at the same time."""
-        contracts = [one for one in required.contracts if plugin in one.resources.providers]
-        queues = {one.resources.queue for one in contracts}
-        return sum(map(self.concurrency_for, queues)) + self.sweep_groups_at_once
-
     def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
-        given = self.provider_env_vars([plugin])
-        if in_flight := self._provider_setting(plugin, _IN_FLIGHT):
-            given[plugin.env_var(_IN_FLIGHT)] = in_flight
         try:
-            return plugin.read_settings(given)
+            return plugin.read_settings(self.provider_env_vars([plugin]))
         except ValidationError as error:
             name = f"provider_settings.{plugin.name}"
             faults = (f"{name}_{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())

@@ -191,20 +191,19 @@ class Play:
         now = time_at(self.step * self.one(1, 1, 60))
         count, interval = self.one(1, 500), timedelta(milliseconds=40)
         latest = now + timedelta(seconds=self.one(0, 20))
-        state, _slots = self.gates.lease(
-            GATE, count=count, interval=interval, now=now, latest=latest
-        )
+        self.gates.lease(GATE, count=count, interval=interval, now=now, latest=latest)
         change = self.one(open_circuit, close_circuit, take_probe)
-        after: GateState | None = change(state, now)
+        after: GateState | None = change(self.gates.read().state(GATE), now)
         if after is not None:
-            self.gates.change_circuit(GATE, self.one(state, GateState()), after)
+            after = replace(after, revision=self.one(after.revision, None))
+            self.gates.change_circuit(GATE, after)
 
     def pause(self, _: JobKey) -> None:
         known = self.gates.read().pauses.get("payment.charge")
         action = self.one(PauseAction.PAUSE, PauseAction.RESUME)
         entry = PauseEntry(at=time_at(self.step), action=action, actor="ada", reason="prices")
         after = (known or Pause(target="payment.charge")).with_entry(entry)
-        self.gates.write_pause(self.one(known, None), after)
+        self.gates.write_pause(replace(after, revision=self.one(after.revision, None)))
 
     def delete_events(self, _: JobKey) -> None:
         for event in self.draw.choices("abc", k=2):

@@ -4,9 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.errors import UnavailableError
 from oncely.core.row_items import serialize
-from oncely.gates.rules import SLOT_LEAD, Pause, PauseAction, PauseEntry, Slots
+from oncely.gates.rules import (
+    SLOT_LEAD,
+    Circuit,
+    Pause,
+    PauseAction,
+    PauseEntry,
+    open_circuit,
+    slots_from,
+)
 from oncely.gates.table import PAUSE_KEY_PREFIX, GateTable
 from tests.conformance.samples import time_at
 from tests.support.dynamo import DynamoFixture
@@ -23,43 +30,51 @@ def put(dynamo: DynamoFixture, name: str, **fields: object) -> GateTable:
     return table
 
 
-@pytest.mark.parametrize("next_slot", [10**30, -5, None])
+@pytest.mark.parametrize("next_slot", [10**30, -5, 0.5, None])
 def test_next_slot_is_replaced_by_next_lease(dynamo: DynamoFixture, next_slot: object) -> None:
     table, now = put(dynamo, GATE, next_slot=next_slot), time_at(0)
     table.read()
-    _, slots = table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
-    assert slots == Slots(now + SLOT_LEAD, INTERVAL, 1)
+    slots = table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
+    assert slots == slots_from(now + SLOT_LEAD, INTERVAL, 1)
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        {"opened_at": "2026-11-16T03:00:00Z"},  # in another form, so that no change would match it
+        5,
+        0.1,
+        "open",
+        ["2026-11-16T03:00:00.000Z"],
         {"opened_at": 5},
         {"opened_at": "2026-11-16T03:00:00.000Z", "probe_at": "tomorrow"},
         {"outages": 7},
         {"outages": [["2026-11-16T03:00:00.000Z"]]},
     ],
 )
-def test_unreadable_gate_is_named_and_hides_no_other(
-    dynamo: DynamoFixture, forged: dict[str, object]
+def test_unreadable_circuit_is_closed_until_it_is_replaced(
+    dynamo: DynamoFixture, forged: object
 ) -> None:
     put(dynamo, "other:effects", next_slot=1)
-    table, now = put(dynamo, GATE, **forged), time_at(0)
+    table, now = put(dynamo, GATE, circuit=forged), time_at(0)
 
     found = table.read()
 
-    assert (list(found.gates), found.unreadable) == (["other:effects"], (GATE,))
-    with pytest.raises(UnavailableError, match=GATE):  # the gate falls back to its local rate
-        table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
+    assert set(found.gates) == {"other:effects", GATE}
+    assert found.state(GATE).circuit(now) is Circuit.CLOSED
+    leased = table.lease(GATE, count=1, interval=INTERVAL, now=now, latest=now)
+    assert leased == slots_from(now + SLOT_LEAD, INTERVAL, 1), "at the rate of all functions"
+    opened = open_circuit(found.state(GATE), now)
+    assert opened is not None
+    assert table.change_circuit(GATE, opened)
+    assert table.read().state(GATE).circuit(now) is Circuit.OPEN
 
 
 @pytest.mark.parametrize(
     "forged",
     [
         {},
-        {"entries": 1, "changed_at": 7},
-        {"entries": [{**ENTRY, "at": "today"}], "changed_at": "x"},
+        {"entries": 1, "more": 7},
+        {"entries": [{**ENTRY, "at": "today"}]},
         {"entries": [{**ENTRY, "action": "stop"}]},
         {"entries": [ENTRY["at"]]},
     ],
@@ -67,7 +82,7 @@ def test_unreadable_gate_is_named_and_hides_no_other(
 def test_unreadable_pause_holds_until_it_is_resumed(
     dynamo: DynamoFixture, forged: dict[str, object]
 ) -> None:
-    put(dynamo, f"{PAUSE_KEY_PREFIX}sync.push", entries=[ENTRY], changed_at="x")
+    put(dynamo, f"{PAUSE_KEY_PREFIX}sync.push", entries=[ENTRY])
     table = put(dynamo, f"{PAUSE_KEY_PREFIX}payment.charge", **forged)
 
     found = table.read().pauses
@@ -77,16 +92,17 @@ def test_unreadable_pause_holds_until_it_is_resumed(
     assert paused.current is not None
     assert "cannot be read" in paused.current.reason
     resume = PauseEntry(at=time_at(0), action=PauseAction.RESUME, actor="bo", reason="")
-    assert table.write_pause(paused, paused.with_entry(resume))
+    resumed = paused.with_entry(resume)
+    assert table.write_pause(resumed)
     assert table.read().pauses["payment.charge"].current is None
-    assert not table.write_pause(paused, paused), "another operator was first"
+    assert not table.write_pause(resumed), "another operator was first"
 
 
 def test_more_pauses_than_a_page_are_all_read(dynamo: DynamoFixture) -> None:
     table = dynamo.gates()
     entries = [{**ENTRY, "reason": "x" * 60_000}] * 6
     for number in range(4):
-        put(dynamo, f"{PAUSE_KEY_PREFIX}queue:{number}", entries=entries, changed_at="x")
+        put(dynamo, f"{PAUSE_KEY_PREFIX}queue:{number}", entries=entries)
     assert set(table.read().pauses) == {f"queue:{number}" for number in range(4)}
     assert dynamo.calls.by_operation()["Scan"] > 1
 

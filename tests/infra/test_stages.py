@@ -7,7 +7,6 @@ import pytest
 from pydantic import ValidationError
 
 from app import build_app
-from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe.plugin import STRIPE
 from oncely_cdk import OncelySettings, StageError, read_stage_file
 from oncely_cdk.paths import REPOSITORY
@@ -96,8 +95,7 @@ def test_fault_names_file_and_key(tmp_path: Path, text: str, fault: str) -> None
     [
         ("effects_per_second", "-25", "a rate is from 0.001 to 10000 a second, or inf for none"),
         ("lookups_per_second", "1e300", "a rate is from 0.001 to 10000 a second, or inf for none"),
-        ("max_in_flight", "-5", "Input should be greater than or equal to 1"),
-        ("max_in_flight", "many", "Input should be a valid integer"),
+        ("lookups_per_second", "many", "Input should be a valid number"),
     ],
 )
 def test_limit_that_no_gate_can_hold_is_refused(setting: str, value: str, fault: str) -> None:
@@ -106,13 +104,6 @@ def test_limit_that_no_gate_can_hold_is_refused(setting: str, value: str, fault:
         stage.settings_of(STRIPE)
     assert f"provider_settings.stripe_{setting}: " in str(caught.value)
     assert fault in str(caught.value)
-
-
-def test_function_has_its_share_of_requests_in_flight() -> None:
-    stage = OncelySettings(name="dev", provider_settings={"stripe_max_in_flight": "100"})
-    required = stage.required_resources([PaymentCharge])
-    functions = stage.concurrency_for("payments") + stage.sweep_groups_at_once
-    assert stage.in_flight_env_vars(required) == {"STRIPE_MAX_IN_FLIGHT": str(100 // functions)}
 
 
 def test_stage_without_file_names_the_stages_that_have_one(tmp_path: Path) -> None:

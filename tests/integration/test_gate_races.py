@@ -41,10 +41,10 @@ def test_no_slot_is_leased_twice(dynamo: DynamoFixture) -> None:
                 for table in tables
             ]
         )
-        for _, leased in leases:
-            assert leased is not None
-            assert leased.first >= now
-            slots += leased.times()
+        for leased in leases:
+            assert len(leased) == SLOTS
+            slots += [one.begins for one in leased]
+            assert min(slots[-SLOTS:]) >= now
     assert len(slots) == len(set(slots)) == 4 * WORKERS * SLOTS
     ordered = sorted(slots)
     assert all(later - first >= INTERVAL for first, later in pairwise(ordered))
@@ -53,19 +53,19 @@ def test_no_slot_is_leased_twice(dynamo: DynamoFixture) -> None:
 def test_one_process_opens_circuit_and_one_probes(dynamo: DynamoFixture) -> None:
     tables, opened = gate_tables(dynamo), open_circuit(GateState(), time_at(0))
     assert opened is not None
-    opening = [partial(table.change_circuit, GATE, GateState(), opened) for table in tables]
+    opening = [partial(table.change_circuit, GATE, opened) for table in tables]
     assert Counter(run_concurrently(opening)) == {True: 1, False: WORKERS - 1}
 
-    probing = take_probe(opened, time_at(60))
+    probing = take_probe(tables[0].read().state(GATE), time_at(60))
     assert probing is not None
-    taking = [partial(table.change_circuit, GATE, opened, probing) for table in tables]
+    taking = [partial(table.change_circuit, GATE, probing) for table in tables]
     assert Counter(run_concurrently(taking)) == {True: 1, False: WORKERS - 1}
 
 
 def test_one_operator_pauses(dynamo: DynamoFixture) -> None:
     entry = PauseEntry(at=time_at(0), action=PauseAction.PAUSE, actor="ada", reason="prices")
     pause = Pause(target=PaymentCharge.job_type, entries=(entry,))
-    pausing = [partial(table.write_pause, None, pause) for table in gate_tables(dynamo)]
+    pausing = [partial(table.write_pause, pause) for table in gate_tables(dynamo)]
     assert Counter(run_concurrently(pausing)) == {True: 1, False: WORKERS - 1}
 
 

@@ -65,7 +65,6 @@ RUN: Final = BulkRun(
     jobs=(SelectedJob(KEY, 1),),
 )
 ENTRY: Final = ErasureEntry(job_key=KEY, requested_at=NOW, actor="operator:ada")
-GATE: Final = GateState()
 OPEN: Final = GateState(opened_at=NOW, probe_at=NOW)
 PAUSE: Final = Pause(
     target="payment.charge",
@@ -100,12 +99,12 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "erasure_log.record_run": lambda port: port.record_run({}, at=NOW),
     "event_bus.publish": lambda port: port.publish(JOB),
     "event_bus.publish_change": lambda port: port.publish_change(JOB, CHANGE),
-    "gate_table.change_circuit": lambda port: port.change_circuit("acme:effects", GATE, OPEN),
+    "gate_table.change_circuit": lambda port: port.change_circuit("acme:effects", OPEN),
     "gate_table.lease": lambda port: port.lease(
         "acme:effects", count=1, interval=timedelta(seconds=1), now=NOW, latest=NOW
     ),
     "gate_table.read": lambda port: port.read(),
-    "gate_table.write_pause": lambda port: port.write_pause(None, PAUSE),
+    "gate_table.write_pause": lambda port: port.write_pause(PAUSE),
     "history.about": lambda port: port.about("1"),
     "history.backfill_progress": lambda port: port.backfill_progress(),
     "history.lines": lambda port: list(port.lines()),

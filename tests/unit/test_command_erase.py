@@ -79,7 +79,7 @@ def test_email_alone_finds_rejects_and_reasons_of_pauses(
         at=START, action=PauseAction.PAUSE, actor="operator:ada", reason=f"{address} complained"
     )
     kept = replace(entry, reason="SES is slow")
-    world.gates.write_pause(None, Pause(target="receipt.send", entries=(kept, entry)))
+    world.gates.write_pause(Pause(target="receipt.send", entries=(kept, entry)))
     before = world.gates.read()
 
     result = erase_cli(world, "--email", address, "--dry-run" if dry_run else "--yes")
@@ -96,7 +96,7 @@ def test_email_alone_finds_rejects_and_reasons_of_pauses(
     assert pause.current is not None
     assert address not in str(world.erasure_log.runs)
     # An operator who had read the reason cannot write it again.
-    assert not world.gates.write_pause(before.pauses["receipt.send"], before.pauses["receipt.send"])
+    assert not world.gates.write_pause(before.pauses["receipt.send"])
 
 
 def test_open_jobs_are_named_and_need_second_run(world: InMemoryStack) -> None:

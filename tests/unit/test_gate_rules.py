@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from oncely.core.profiles import MAX_RATE, MIN_RATE, EndpointGroup, RateLimit, shared_limit
+from oncely.core.profiles import MAX_RATE, MIN_RATE, EndpointGroup
 from oncely.gates.rules import (
     FAILURE_WINDOW,
     FIRST_PROBE_AFTER,
@@ -24,30 +24,36 @@ from oncely.gates.rules import (
     Circuit,
     GateSnapshot,
     GateState,
-    Passage,
     Pause,
     PauseAction,
     PauseEntry,
     Period,
-    Slots,
     after_failed_probe,
     close_circuit,
     farthest_slot,
     gate_name,
-    is_void,
-    lease_slots,
     must_open,
     open_circuit,
+    slots_from,
     take_probe,
     total_time,
 )
+from oncely.gates.table import GateTable
+from oncely.operate.own_tables import GATES as GATES_TABLE
 from oncely.plugins.provider import ProviderSettings
+from oncely.providers.stripe.plugin import STRIPE
+from tests.support.stored_rows import new_account
 
 NOW = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 EFFECTS, LOOKUPS = EndpointGroup
-RUN = Passage(job_type="payment.charge", queue="payments", provider="acme", group=EFFECTS)
-LOOKUP = Passage(job_type="payment.charge", queue="payments", provider="acme", group=LOOKUPS)
+NAME = "acme:effects"
+TARGETS = ("payment.charge", "queue:payments", "provider:acme")
+GATES = [gate_name("acme", group) for group in EndpointGroup]
+
+
+def gate_table() -> GateTable:
+    return GateTable(new_account().clients.dynamodb, GATES_TABLE)
 
 
 @given(
@@ -64,62 +70,48 @@ LOOKUP = Passage(job_type="payment.charge", queue="payments", provider="acme", g
 def test_no_second_has_more_requests_than_limit_and_one(
     rate: int, arrivals: Sequence[tuple[int, int, float]]
 ) -> None:
-    state, now, sent = GateState(), NOW, []
+    table, now, sent = gate_table(), NOW, []
     interval = GateState().interval(rate, NOW)
     for pause, count, lateness in arrivals:
         now += timedelta(microseconds=pause)
         latest = now + 20 * SECOND
-        state, slots = lease_slots(state, count=count, interval=interval, now=now, latest=latest)
-        for slot in slots.times() if slots else ():
-            assert slot >= now
-            used_at = slot + interval * lateness
-            assert not is_void(slot, interval, used_at)
+        for slot in table.lease(NAME, count=count, interval=interval, now=now, latest=latest):
+            assert slot.begins >= now
+            used_at = slot.begins + interval * lateness
+            assert used_at < slot.ends
             sent.append(used_at)
     for at in sent:
         assert sum(at <= other < at + SECOND for other in sent) <= rate + 1
 
 
-def test_slot_that_passed_is_void() -> None:
-    interval = timedelta(milliseconds=40)
-    assert not is_void(NOW, interval, NOW)
-    assert not is_void(NOW, interval, NOW + timedelta(milliseconds=39))
-    assert is_void(NOW, interval, NOW + interval)
-    assert is_void(NOW, interval, NOW + timedelta(hours=1))
-
-
-def test_lookups_have_a_share_of_a_common_limit() -> None:
-    limits = shared_limit(10, lookup_share=0.3)
-    assert (limits[EFFECTS].per_second, limits[LOOKUPS].per_second) == (7, 3)
+def test_slot_ends_when_next_one_begins() -> None:
+    first, second = slots_from(NOW, timedelta(milliseconds=40), 2)
+    assert (first.begins, first.ends) == (NOW, second.begins)
 
 
 @pytest.mark.parametrize("rate", [-1, 0, math.nan, 1e-9, 1e300, -math.inf])
 def test_rate_that_no_slots_can_be_made_for_is_refused(rate: float) -> None:
     with pytest.raises(ValueError, match=r"a rate is from 0\.001 to 10000 a second, or inf"):
-        RateLimit(per_second=rate)
+        replace(STRIPE.profile, lookups_per_second=rate)
     with pytest.raises(ValidationError, match="a rate is from"):
         ProviderSettings(effects_per_second=rate)
 
 
 @pytest.mark.parametrize("rate", [MIN_RATE, MAX_RATE])
 def test_slots_can_be_made_for_every_rate(rate: float) -> None:
-    state = replace(closed_circuit(), next_slot=None)
-    interval = state.interval(rate, NOW)
-    state, slots = lease_slots(state, count=10, interval=interval, now=NOW, latest=NOW)
-    assert slots is not None
-    assert not is_void(slots.first, interval, slots.first + timedelta(milliseconds=4))
+    interval = closed_circuit().interval(rate, NOW)
+    (slot, *_) = gate_table().lease(NAME, count=10, interval=interval, now=NOW, latest=NOW)
+    assert slot.begins + timedelta(milliseconds=4) < slot.ends
 
 
 def test_slots_out_of_reach_are_not_waited_for() -> None:
     """A clock was wrong, or the rate was much lower: the provider must not stop for hours."""
     interval = timedelta(milliseconds=40)
-    for next_slot in (farthest_slot(interval, NOW) + SECOND, datetime.max.replace(tzinfo=UTC)):
-        state, slots = lease_slots(
-            GateState(next_slot=next_slot), count=1, interval=interval, now=NOW, latest=NOW
-        )
-        assert slots == Slots(NOW + SLOT_LEAD, interval, 1)
-        assert state.next_slot == NOW + SLOT_LEAD + interval
-    full = GateState(next_slot=farthest_slot(interval, NOW))
-    assert lease_slots(full, count=1, interval=interval, now=NOW, latest=NOW) == (full, None)
+    for beyond, leased in ((SECOND, slots_from(NOW + SLOT_LEAD, interval, 1)), (0 * SECOND, ())):
+        table = gate_table()
+        taken = farthest_slot(interval, NOW) + beyond - NOW - SLOT_LEAD
+        table.lease(NAME, count=1, interval=taken, now=NOW, latest=NOW)
+        assert table.lease(NAME, count=1, interval=interval, now=NOW, latest=NOW) == leased
 
 
 def results(*failed: bool, apart: timedelta = SECOND) -> list[tuple[datetime, bool]]:
@@ -225,21 +217,19 @@ def paused(target: str, *minutes: float) -> Pause:
     return pause
 
 
-@pytest.mark.parametrize("target", ["payment.charge", "queue:payments", "provider:acme"])
-def test_pause_holds_runs_but_no_lookups(target: str) -> None:
-    snapshot = GateSnapshot(pauses={target: paused(target, 0)})
-    assert snapshot.pause_of(RUN) is not None
-    assert snapshot.pause_of(LOOKUP) is None
+@pytest.mark.parametrize("target", TARGETS)
+def test_pause_holds_its_target(target: str) -> None:
+    assert GateSnapshot(pauses={target: paused(target, 0)}).pause_of(TARGETS) is not None
 
 
 @pytest.mark.parametrize("target", ["payment.refund", "queue:mail", "provider:other"])
 def test_pause_holds_no_other_jobs(target: str) -> None:
-    assert GateSnapshot(pauses={target: paused(target, 0)}).pause_of(RUN) is None
+    assert GateSnapshot(pauses={target: paused(target, 0)}).pause_of(TARGETS) is None
 
 
 def test_resumed_target_holds_nothing() -> None:
     snapshot = GateSnapshot(pauses={"payment.charge": paused("payment.charge", 0, 1)})
-    assert snapshot.pause_of(RUN) is None
+    assert snapshot.pause_of(TARGETS) is None
 
 
 def test_held_time_counts_overlapping_holds_once() -> None:
@@ -253,13 +243,14 @@ def test_held_time_counts_overlapping_holds_once() -> None:
     )
     now = NOW + timedelta(minutes=60)
 
-    assert snapshot.held_time(RUN, since=NOW, now=now) == timedelta(minutes=50)
-    assert snapshot.held_time(RUN, since=now, now=now) == timedelta(0)
+    assert snapshot.held_time(TARGETS, GATES, since=NOW, now=now) == timedelta(minutes=50)
+    assert snapshot.held_time(TARGETS, GATES, since=now, now=now) == timedelta(0)
 
 
 def test_open_circuit_is_held_time() -> None:
     snapshot = GateSnapshot(gates={gate_name("acme", EFFECTS): opened()})
-    assert snapshot.held_time(RUN, since=NOW, now=NOW + 5 * SECOND) == 5 * SECOND
+    held = snapshot.held_time(TARGETS, GATES, since=NOW, now=NOW + 5 * SECOND)
+    assert held == 5 * SECOND
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=20))

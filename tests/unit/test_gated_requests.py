@@ -1,4 +1,4 @@
-"""Requests of a client through its gate: their slots, an open circuit, and how many at once."""
+"""Requests of a client through its gate: their slots, and an open circuit."""
 
 from datetime import timedelta
 
@@ -7,10 +7,9 @@ import pytest
 from oncely.core.errors import GateClosedError
 from oncely.gates.gate import SNAPSHOT_AGE
 from oncely.gates.rules import MAX_SLOT_WAIT, MAX_WAIT_IN_EFFECT, GateState
-from oncely.plugins.provider import ProviderSettings
 from oncely.providers.stripe.plugin import STRIPE
 from tests.support.fakes import START
-from tests.unit.test_gate import EFFECTS, LOOKUPS, NAME, GateProcess, process  # noqa: F401  # a fixture
+from tests.unit.test_gate import EFFECTS, LOOKUPS, GateProcess, process  # noqa: F401  # a fixture
 
 
 def test_second_request_to_endpoint_takes_another_slot(process: GateProcess) -> None:  # noqa: F811  # the fixture
@@ -56,21 +55,10 @@ def test_effect_does_not_begin_long_after_pause_was_checked(process: GateProcess
 
 def test_request_through_open_circuit_is_not_sent(process: GateProcess) -> None:  # noqa: F811  # the fixture
     opened = GateState(opened_at=START, probe_at=START + timedelta(minutes=1))
-    process.table.change_circuit("stripe:lookups", GateState(), opened)
+    process.table.change_circuit("stripe:lookups", opened)
     process.enter()
     with (
         pytest.raises(GateClosedError, match="stripe has not responded since"),
         process.gate.requests(STRIPE).request("read", group=LOOKUPS),
     ):
         pytest.fail("sent")
-
-
-def test_requests_in_flight_are_limited() -> None:
-    limited = GateProcess(settings=ProviderSettings(max_in_flight=2, effects_per_second=1000))
-    limited.enter()
-    limit = limited.gate.limit(STRIPE, EFFECTS)
-    with limited.gate.in_flight(NAME, limit), limited.gate.in_flight(NAME, limit):
-        semaphore = limited.gate._of(NAME).in_flight  # noqa: SLF001  # what it waits for
-        assert semaphore is not None
-        assert not semaphore.acquire(blocking=False)
-    assert semaphore.acquire(blocking=False)

@@ -34,7 +34,7 @@ def open_circuits(world: InMemoryStack) -> None:
     for group in EndpointGroup:
         opened = open_circuit(GateState(), world.clock.now())
         assert opened is not None
-        world.gates.change_circuit(gate_name("stripe", group), GateState(), opened)
+        world.gates.change_circuit(gate_name("stripe", group), opened)
 
 
 def stop_responding(world: InMemoryStack) -> None:

@@ -127,9 +127,9 @@ def gates_of(found: OverviewState, provider: str) -> dict[str, Any]:
 def test_providers_have_circuit_pause_and_rate() -> None:
     world = InMemoryStack()
     opened = GateState(opened_at=START, probe_at=START + timedelta(minutes=1))
-    world.gates.change_circuit("stripe:effects", GateState(), opened)
+    world.gates.change_circuit("stripe:effects", opened)
     probed = replace(opened, probe_at=START)
-    world.gates.change_circuit("hubspot:lookups", GateState(), probed)
+    world.gates.change_circuit("hubspot:lookups", probed)
     world.app().pause_switch.change("ses", PauseAction.PAUSE, actor="ada", reason="wrong sender")
     limits = {"stripe": ProviderSettings(effects_per_second=7.5)}
     gate = Gate(table=world.gates, clock=world.clock, settings=limits)

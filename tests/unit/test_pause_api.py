@@ -75,7 +75,7 @@ def test_open_circuit_is_shown_and_measured(
     admin: Page, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened = GateState(opened_at=START, probe_at=START)
-    world.gates.change_circuit("stripe:effects", GateState(), opened)
+    world.gates.change_circuit("stripe:effects", opened)
     assert held(admin)["open"] == [{"gate": "stripe:effects", "since": "2026-11-16T03:00:00.000Z"}]
 
     now = START + timedelta(minutes=5)

@@ -220,7 +220,7 @@ def test_unknown_target_is_refused_with_known_ones(world: InMemoryStack) -> None
 def test_what_is_no_longer_deployed_can_be_resumed(world: InMemoryStack) -> None:
     """Otherwise its alarm could never end."""
     entry = PauseEntry(at=world.clock.now(), action=PauseAction.PAUSE, actor="ada", reason="why")
-    world.gates.write_pause(None, Pause(target="sync.removed", entries=(entry,)))
+    world.gates.write_pause(Pause(target="sync.removed", entries=(entry,)))
     assert resume(world, "sync.removed").is_changed
     with pytest.raises(InvalidRequestError, match=r"no job type.*'sync\.removed'"):
         pause(world, "sync.removed")
@@ -230,9 +230,9 @@ def test_two_operators_who_resume_at_once_leave_one_entry(world: InMemoryStack) 
     pause(world)
 
     class Slow(GateTable):
-        def write_pause(self, before: Pause | None, after: Pause) -> bool:
+        def write_pause(self, after: Pause) -> bool:
             resume(world)
-            return super().write_pause(before, after)
+            return super().write_pause(after)
 
     switch = world.app(gate_table=Slow(world.gates.client, GATES)).pause_switch
     done = switch.change(TARGETS[0], PauseAction.RESUME, actor="bo", reason="fixed")

@@ -258,9 +258,8 @@ def _numbers(profile: ProviderProfile) -> dict[str, str]:
         numbers["key length"] = f"{profile.max_key_length} characters"
     if (lag := profile.lookup_lag) is not None:
         numbers["lookup lag"] = _duration(lag) if lag else "immediate"
-    rates = {group: one.per_second for group, one in profile.rate_limits.items() if one.per_second}
-    if rates:
-        each = " and ".join(f"{rate:g} {group}" for group, rate in rates.items())
+    rates = {"effects": profile.effects_per_second, "lookups": profile.lookups_per_second}
+    if each := " and ".join(f"{rate:g} {group}" for group, rate in rates.items() if rate):
         numbers["request rate"] = f"{each} a second"
     return numbers
 

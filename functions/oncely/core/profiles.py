@@ -1,8 +1,7 @@
 """What decisions depend on: retry safety, the provider's profile with its rates, and limits."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -33,37 +32,11 @@ class EndpointGroup(StrEnum):
     LOOKUPS = "lookups"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RateLimit:
-    """What a provider accepts on an endpoint group.
-
-    A slot allows one request to each endpoint of the group.
-    """
-
-    per_second: float | None = None  # None for no limit
-    max_in_flight: int | None = None  # requests at the same time, of all functions together
-
-    def __post_init__(self) -> None:
-        if self.per_second is not None:
-            check_rate(self.per_second)
-        if self.max_in_flight is not None and self.max_in_flight < 1:
-            raise ValueError("at least 1 request must be allowed at the same time")
-
-
 def check_rate(per_second: float) -> float:
     """Return the rate if it is valid; infinity means no limit. Raises ValueError."""
     if per_second != math.inf and not MIN_RATE <= per_second <= MAX_RATE:
         raise ValueError(f"a rate is from {MIN_RATE:g} to {MAX_RATE:g} a second, or inf for none")
     return per_second
-
-
-def shared_limit(per_second: float, *, lookup_share: float) -> dict[EndpointGroup, RateLimit]:
-    """The limits of a provider that counts all requests together. Lookups have a share of it."""
-    lookups = per_second * lookup_share
-    return {
-        EndpointGroup.EFFECTS: RateLimit(per_second=per_second - lookups),
-        EndpointGroup.LOOKUPS: RateLimit(per_second=lookups),
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +52,14 @@ class ProviderProfile:
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     key_scope: str = ""  # where the key is unique: account, credential, region
     lookup_lag: timedelta | None = None  # how stale a lookup may be; None if there is no lookup
-    # A group without one is not limited. A stage may set others.
-    rate_limits: Mapping[EndpointGroup, RateLimit] = field(default_factory=dict, hash=False)
+    # Requests that it accepts, at each endpoint if its client names them. None for no limit. A
+    # stage may set others.
+    effects_per_second: float | None = None
+    lookups_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        for rate in (self.effects_per_second, self.lookups_per_second):
+            check_rate(math.inf if rate is None else rate)
 
     @property
     def max_run_time(self) -> timedelta:

@@ -6,9 +6,11 @@ If the gate cannot be read, the last known pauses and circuits apply, and a low 
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,33 +18,28 @@ from oncely.contracts.contract import AnyContract
 from oncely.core.actors import operator_name
 from oncely.core.errors import GateClosedError, OncelyError
 from oncely.core.job_row import JobRow
-from oncely.core.profiles import EndpointGroup, RateLimit, RetryPolicy
+from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.schedule import Clock
 from oncely.core.surroundings import Hold
 from oncely.core.text import format_minute
-from oncely.gates.local_gate import (
-    GATE_PASS,
-    GatePass,
-    LeasedSlot,
-    LocalGate,
-    open_circuit_hold,
-)
 from oncely.gates.rules import (
     MAX_LEASE,
     MAX_SLOT_WAIT,
     MAX_WAIT_IN_EFFECT,
     MIN_SLOT_WAIT,
+    PROVIDER_PREFIX,
+    QUEUE_PREFIX,
+    SLOT_LEAD,
     Circuit,
     GateSnapshot,
     GateState,
-    Passage,
+    Slot,
     after_failed_probe,
     close_circuit,
     gate_name,
-    is_void,
-    lease_slots,
     must_open,
     open_circuit,
+    slots_from,
     take_probe,
 )
 from oncely.gates.table import GateTable
@@ -57,6 +54,50 @@ RETRY_AFTER: Final = timedelta(seconds=10)
 # A process that cannot read the gate uses a tenth of the rate: others may do the same.
 LOCAL_SLOWDOWN: Final = 10
 _NO_SETTINGS: Final = ProviderSettings()
+_MAX_RESULTS: Final = 50
+
+
+@dataclass
+class LocalGate:
+    """What one process knows of one gate: its leased slots, and the last results."""
+
+    # Reentrant, because the processes of a simulation share a thread.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    slots: deque[Slot] = field(default_factory=deque)
+    # The slots of the last lease. A new process expects a whole batch.
+    leased: int = MAX_LEASE
+    fallback_at: datetime | None = None  # the next slot of its own, without the table
+    results: deque[tuple[datetime, bool]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_RESULTS)
+    )
+
+    def lease_size(self, now: datetime) -> int:
+        """How many slots to lease, after those that passed were dropped.
+
+        The messages of a batch come together, so one lease should have the slots of all. What the
+        last one had too much is left out, and if that was nothing, the next has twice as many.
+        """
+        unused = 0
+        while self.slots and self.slots[0].ends <= now:
+            self.slots.popleft()
+            unused += 1
+        return max(self.leased - unused, 1) if unused else min(self.leased * 2, MAX_LEASE)
+
+
+@dataclass
+class GatePass:
+    """A run or a lookup inside the gate."""
+
+    group: EndpointGroup
+    # The endpoints that its slot was used for, by group.
+    used: dict[EndpointGroup, set[str]] = field(default_factory=dict)
+    gate: str = ""
+    slot: Slot | None = None
+    probes: bool = False  # its first response closes the circuit or keeps it open
+    is_ungated: bool = False
+
+
+_GATE_PASS: Final[ContextVar[GatePass | None]] = ContextVar("gate_pass", default=None)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -82,50 +123,52 @@ class Gate:
         deadline: datetime | None = None,
     ) -> Hold | None:
         """Wait for a slot. Returns why there is none, if the job must wait elsewhere."""
-        passage, now = passage_of(contract, group), self.clock.now()
-        GATE_PASS.set(None)
+        _GATE_PASS.set(None)
         if (hold := self.hold(contract, group)) is not None:
             return hold
+        plugin, now = plugin_of(contract), self.clock.now()
         gate_pass = GatePass(group, used={group: set()})
-        plugin, gate = plugin_of(contract), passage.gate
-        if plugin is not None and gate is not None:
-            if self._state(gate).circuit(now) is Circuit.HALF_OPEN:
+        if plugin is not None:
+            gate_pass.gate = gate = gate_name(plugin.name, group)
+            if self._snapshot.state(gate).circuit(now) is Circuit.HALF_OPEN:
                 gate_pass.probes = self._probe(gate, contract, plugin)
-                GATE_PASS.set(gate_pass)
+                _GATE_PASS.set(gate_pass)
                 if (hold := self.hold(contract, group)) is not None:
                     return hold
             latest = now + MAX_SLOT_WAIT
             if deadline is not None:
                 can_wait_until = deadline - contract.policy.max_duration
                 latest = min(latest, max(can_wait_until, now + MIN_SLOT_WAIT))
-            slot = self.take_slot(gate, self.limit(plugin, group), latest)
+            slot = self.take_slot(gate, self.rate(plugin, group), latest)
             if isinstance(slot, Hold):
                 return slot
             gate_pass.slot = slot
-        GATE_PASS.set(gate_pass)
+        _GATE_PASS.set(gate_pass)
         return None
 
     def give_back(self) -> None:
         """Return the slot of a run that sends nothing. Another thread can use it."""
-        gate_pass = GATE_PASS.get()
+        gate_pass = _GATE_PASS.get()
         if gate_pass and gate_pass.slot and not any(gate_pass.used.values()):
-            self._of(gate_pass.slot.gate).slots.appendleft(gate_pass.slot)
-        GATE_PASS.set(None)
+            self._of(gate_pass.gate).slots.appendleft(gate_pass.slot)
+        _GATE_PASS.set(None)
 
     def hold(
         self, contract: AnyContract, group: EndpointGroup = EndpointGroup.EFFECTS
     ) -> Hold | None:
         """Why a request must not be sent now. Called right before each effect as well."""
-        passage, now = passage_of(contract, group), self.clock.now()
+        plugin, now = plugin_of(contract), self.clock.now()
         snapshot = self.snapshot(now)
-        if (pause := snapshot.pause_of(passage)) is not None and (by := pause.current):
+        # Lookups are never paused.
+        targets = _pause_targets(contract) if group is EndpointGroup.EFFECTS else ()
+        if (pause := snapshot.pause_of(targets)) is not None and (by := pause.current):
             by_whom = f"since {format_minute(by.at)} by {operator_name(by.actor)}"
             reason = f"{pause.target} is paused {by_whom}: {by.reason}"
             return Hold(reason=reason, until=now, is_pause=True)
-        gate_pass = GATE_PASS.get()
-        if passage.provider is None or (gate_pass is not None and gate_pass.probes):
+        gate_pass = _GATE_PASS.get()
+        if plugin is None or (gate_pass is not None and gate_pass.probes):
             return None
-        return open_circuit_hold(passage.provider, snapshot.state(passage), now)
+        return snapshot.state(gate_name(plugin.name, group)).hold(plugin.name, now)
 
     def policy_for(self, job: JobRow, contract: AnyContract) -> RetryPolicy:
         """The policy of a job. The time in which it was held does not count as age."""
@@ -136,14 +179,16 @@ class Gate:
 
     def held_time(self, job: JobRow, contract: AnyContract) -> timedelta:
         """How long jobs like this one were held since its age began."""
-        passage, now = passage_of(contract, EndpointGroup.EFFECTS), self.clock.now()
-        return self.snapshot(now).held_time(passage, since=job.age_starts_at(now), now=now)
+        plugin, now = plugin_of(contract), self.clock.now()
+        gates = [gate_name(plugin.name, group) for group in EndpointGroup] if plugin else []
+        since = job.age_starts_at(now)
+        return self.snapshot(now).held_time(_pause_targets(contract), gates, since=since, now=now)
 
     def paused_job_types(self, contracts: Iterable[type[AnyContract]]) -> frozenset[str]:
         """The job types whose jobs are all held."""
         snapshot = self.snapshot(self.clock.now())
-        passages = (passage_of(one, EndpointGroup.EFFECTS) for one in contracts)
-        return frozenset(one.job_type for one in passages if snapshot.pause_of(one) is not None)
+        paused = (one for one in contracts if snapshot.pause_of(_pause_targets(one)) is not None)
+        return frozenset(one.job_type for one in paused)
 
     def snapshot(self, now: datetime) -> GateSnapshot:
         """All gates and pauses, at most a few seconds old."""
@@ -162,139 +207,96 @@ class Gate:
         """What the client of a provider uses."""
         return ProviderRequests(self, plugin)
 
-    def _state(self, gate: str) -> GateState:
-        return self._snapshot.gates.get(gate, GateState())
+    def rate(self, plugin: AnyProvider, group: EndpointGroup) -> float | None:
+        """The rate of the stage, or else of the provider's profile. Returns None if unlimited."""
+        return self.settings.get(plugin.name, _NO_SETTINGS).rate(group, plugin.profile)
 
     def _of(self, gate: str) -> LocalGate:
         with self._lock:
             return self._local.setdefault(gate, LocalGate())
 
-    def limit(self, plugin: AnyProvider, group: EndpointGroup) -> RateLimit:
-        """The limit of the stage, or else of the provider's profile."""
-        stage = self.settings.get(plugin.name, _NO_SETTINGS)
-        return stage.rate_limit(group, plugin.profile.rate_limits.get(group))
-
     # Slots.
 
-    @contextmanager
-    def in_flight(self, gate: str, limit: RateLimit) -> Iterator[None]:
-        """Count a request in flight. This process has its share of the maximum."""
-        if limit.max_in_flight is None:
-            yield
-            return
-        local = self._of(gate)
-        with local.lock:
-            local.in_flight = local.in_flight or threading.Semaphore(limit.max_in_flight)
-        with local.in_flight:
-            yield
-
-    def take_slot(self, gate: str, limit: RateLimit, latest: datetime) -> LeasedSlot | Hold | None:
+    def take_slot(self, gate: str, rate: float | None, latest: datetime) -> Slot | Hold | None:
         """Sleep until the first slot that has not passed. Returns None if there is no limit."""
-        rate = limit.per_second
         if rate is None:
             return None
         local = self._of(gate)
         while True:
             with local.lock:
-                local.count(self.clock.now())
-                local.drop_passed_slots(self.clock.now())
-                if not local.slots and not self._lease(gate, rate, latest):
-                    return Hold(reason=f"the rate limit of {gate} is used up", until=latest)
+                size = local.lease_size(self.clock.now())
+                if not local.slots:
+                    local.slots.extend(self._lease(gate, rate, size, latest))
+                if not local.slots or local.slots[0].begins > latest:
+                    until = local.slots[0].begins if local.slots else latest
+                    return Hold(reason=f"the rate limit of {gate} is used up", until=until)
                 slot = local.slots.popleft()
-            if slot.at > latest:
-                local.slots.appendleft(slot)
-                return Hold(reason=f"the rate limit of {gate} is used up", until=slot.at)
-            if (wait := (slot.at - self.clock.now()).total_seconds()) > 0:
+            if (wait := (slot.begins - self.clock.now()).total_seconds()) > 0:
                 self.sleep(wait)
             # After a freeze the slot has passed, and using it could be a burst.
-            if not is_void(slot.at, slot.interval, self.clock.now()):
+            if self.clock.now() < slot.ends:
                 return slot
 
-    def _lease(self, gate: str, per_second: float, latest: datetime) -> bool:
-        """Lease the slots of this batch. Returns False if there are none in time."""
+    def _lease(self, gate: str, rate: float, size: int, latest: datetime) -> tuple[Slot, ...]:
+        """Lease the slots of this batch. Returns none if there are none in time."""
         local, now = self._of(gate), self.clock.now()
-        interval = self._state(gate).interval(per_second, now)
+        interval = self._snapshot.state(gate).interval(rate, now)
         # At a low rate most slots of a batch would come too late for it.
-        in_time = 1 + max(latest - now, timedelta(0)) // interval
-        count = min(local.expected(), MAX_LEASE, in_time)
+        local.leased = min(size, 1 + max(latest - now, timedelta(0)) // interval)
         try:
-            state, slots = self.table.lease(
-                gate, count=count, interval=interval, now=now, latest=latest
+            return self.table.lease(
+                gate, count=local.leased, interval=interval, now=now, latest=latest
             )
-            self._learn(gate, state)
         except OncelyError as error:
             self.on_error(error)
-            local.fallback, slots = lease_slots(
-                local.fallback,
-                count=1,
-                interval=interval * LOCAL_SLOWDOWN,
-                now=now,
-                latest=latest,
-            )
-        if slots is None:
-            return False
-        local.slots.extend(LeasedSlot(gate, at, slots.interval) for at in slots.times())
-        return True
+            begins = max(local.fallback_at or now, now + SLOT_LEAD)
+            local.fallback_at = begins + interval * LOCAL_SLOWDOWN
+            return slots_from(begins, interval * LOCAL_SLOWDOWN, 1)
 
     # The circuit.
 
-    def _probe(self, gate: str, contract: AnyContract, plugin: AnyProvider) -> str | None:
-        """Read once from the provider, in one process. Returns the gate if a run must do it."""
-        now = self.clock.now()
-        if not self._change(gate, lambda state: take_probe(state, now)):
-            return None
-        GATE_PASS.set(GatePass(EndpointGroup.LOOKUPS, is_ungated=True))
+    def _probe(self, gate: str, contract: AnyContract, plugin: AnyProvider) -> bool:
+        """Read once from the provider, in one process. Returns whether a run must do it."""
+        if not self._change(gate, take_probe):
+            return False
+        _GATE_PASS.set(GatePass(EndpointGroup.LOOKUPS, is_ungated=True))
         try:
             responds = plugin.responds(contract.dependencies.provider(plugin))
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
             self.on_error(error)
             responds = False
-        if responds is None:
-            return gate
-        self._end_probe(gate, failed=not responds)
-        return None
+        if responds is not None:
+            self._end_probe(gate, failed=not responds)
+        return responds is None
 
     def _end_probe(self, gate: str, *, failed: bool) -> None:
-        now = self.clock.now()
-        end = after_failed_probe if failed else close_circuit
-        self._change(gate, lambda state: end(state, now))
+        self._change(gate, after_failed_probe if failed else close_circuit)
         if not failed:
             self._of(gate).results.clear()
 
     def record(self, gate: str, gate_pass: GatePass, *, failed: bool) -> None:
         """Count a response of the provider. Many failures open the circuit."""
-        now, local = self.clock.now(), self._of(gate)
-        if gate_pass.is_ungated:
+        if gate_pass.probes:
+            self._end_probe(gate_pass.gate, failed=failed)
+            gate_pass.probes = False
             return
-        if gate_pass.probes is not None:
-            self._end_probe(gate_pass.probes, failed=failed)
-            gate_pass.probes = None
-            return
-        local.results.append((now, failed))
-        if failed and must_open(tuple(local.results), now):
-            self._change(gate, lambda state: open_circuit(state, now))
+        now, results = self.clock.now(), self._of(gate).results
+        results.append((now, failed))
+        if failed and must_open(tuple(results), now):
+            self._change(gate, open_circuit)
 
-    def _change(self, gate: str, rule: Callable[[GateState], GateState | None]) -> bool:
+    def _change(self, gate: str, rule: Callable[[GateState, datetime], GateState | None]) -> bool:
         """Change a circuit. Returns False if it changed already, or cannot be changed now."""
-        before = self._state(gate)
-        after = rule(before)
-        if after is None:
+        now = self.clock.now()
+        if (after := rule(self.snapshot(now).state(gate), now)) is None:
             return False
         try:
-            changed = self.table.change_circuit(gate, before, after)
+            changed = self.table.change_circuit(gate, after)
         except OncelyError as error:
             self.on_error(error)
             return False
-        if changed:
-            self._learn(gate, replace(after, next_slot=before.next_slot))
-        else:
-            self._next_read = None  # another process was first
+        self._next_read = None  # it is another one now, of this process or of the first
         return changed
-
-    def _learn(self, gate: str, state: GateState) -> None:
-        with self._lock:
-            known = self._snapshot
-            self._snapshot = replace(known, gates={**known.gates, gate: state})
 
 
 @dataclass(frozen=True)
@@ -310,40 +312,30 @@ class ProviderRequests:
     ) -> Iterator[GatedResponse]:
         """Take a slot, unless that of the run allows a request to this endpoint."""
         # The admin page has none, because it is outside of a run or a sweep.
-        gate_pass = GATE_PASS.get() or GatePass(EndpointGroup.LOOKUPS)
+        gate_pass = _GATE_PASS.get() or GatePass(EndpointGroup.LOOKUPS)
+        response = GatedResponse()
+        if gate_pass.is_ungated:
+            yield response
+            return
         group = group or gate_pass.group
         name = gate_name(self.plugin.name, group)
-        limit = self.gate.limit(self.plugin, group)
         used = gate_pass.used.get(group, {endpoint})
-        if endpoint in used and not gate_pass.is_ungated:
+        if endpoint in used:
             now = self.gate.clock.now()
-            state = self.gate.snapshot(now).gates.get(name, GateState())
             in_effect = gate_pass.group is EndpointGroup.EFFECTS
             latest = now + (MAX_WAIT_IN_EFFECT if in_effect else MAX_SLOT_WAIT)
-            slot = open_circuit_hold(self.plugin.name, state, now) or self.gate.take_slot(
-                name, limit, latest
+            state = self.gate.snapshot(now).state(name)
+            slot = state.hold(self.plugin.name, now) or self.gate.take_slot(
+                name, self.gate.rate(self.plugin, group), latest
             )
             if isinstance(slot, Hold):
                 raise GateClosedError(slot.reason)
             used = set()
         gate_pass.used[group] = used | {endpoint}
-        response = GatedResponse()
         try:
-            with self.gate.in_flight(name, limit):
-                yield response
+            yield response
         finally:
             self.gate.record(name, gate_pass, failed=response.failed)
-
-
-def passage_of(contract: AnyContract | type[AnyContract], group: EndpointGroup) -> Passage:
-    """Return what a run or a lookup of this contract has to pass."""
-    plugin = plugin_of(contract)
-    return Passage(
-        job_type=contract.job_type,
-        queue=contract.resources.queue,
-        provider=None if plugin is None else plugin.name,
-        group=group,
-    )
 
 
 def plugin_of(contract: AnyContract | type[AnyContract]) -> AnyProvider | None:
@@ -352,3 +344,10 @@ def plugin_of(contract: AnyContract | type[AnyContract]) -> AnyProvider | None:
     if len(plugins) == 1:
         return plugins[0]
     return next((one for one in plugins if one.name == contract.provider), None)
+
+
+def _pause_targets(contract: AnyContract | type[AnyContract]) -> tuple[str, ...]:
+    """What an operator may have paused: its job type, its queue, or its provider."""
+    plugin = plugin_of(contract)
+    provider = () if plugin is None else (f"{PROVIDER_PREFIX}{plugin.name}",)
+    return (contract.job_type, f"{QUEUE_PREFIX}{contract.resources.queue}", *provider)

@@ -1,4 +1,4 @@
-"""The gate of a provider: its rate, its circuit breaker, and pauses.
+"""The rules of a gate: the slots of its rate, its circuit breaker, and pauses.
 
 A gate can only delay. No status of a job depends on it.
 """
@@ -10,6 +10,8 @@ from enum import Enum, StrEnum, auto
 from typing import Final
 
 from oncely.core.profiles import EndpointGroup
+from oncely.core.surroundings import Hold
+from oncely.core.text import format_minute
 
 # Leasing slots takes this long, so the first slot of an idle gate is later than that.
 SLOT_LEAD: Final = timedelta(milliseconds=20)
@@ -51,6 +53,29 @@ def gate_name(provider: str, group: EndpointGroup) -> str:
 
 
 @dataclass(frozen=True)
+class Slot:
+    """A time in which one request may be sent.
+
+    Each is used before the next one begins, so no second has more than the limit and one. A process
+    that was frozen cannot use the slots of that time.
+    """
+
+    begins: datetime
+    ends: datetime
+
+
+def slots_from(first: datetime, interval: timedelta, count: int) -> tuple[Slot, ...]:
+    """The slots of a lease, the earliest first."""
+    begins = (first + interval * number for number in range(count))
+    return tuple(Slot(at, at + max(interval, MIN_SLOT_LENGTH)) for at in begins)
+
+
+def farthest_slot(interval: timedelta, now: datetime) -> datetime:
+    """The furthest time that leases can reach, including those at the rate after an outage."""
+    return now + MAX_SLOT_WAIT + interval * (MAX_LEASE / SLOW_START_SHARE) + MAX_CLOCK_ERROR
+
+
+@dataclass(frozen=True)
 class Period:
     """A time in which jobs were held."""
 
@@ -68,13 +93,13 @@ class Circuit(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class GateState:
-    """A gate as its item holds it."""
+    """The circuit of a gate, as its item holds it."""
 
-    next_slot: datetime | None = None  # the first slot that is not leased
     opened_at: datetime | None = None  # None while the circuit is closed
     probe_at: datetime | None = None  # when the open circuit may be probed, by one process
     closed_at: datetime | None = None  # when the rate began to grow
     outages: tuple[Period, ...] = ()
+    revision: object = field(default=None, compare=False)  # what a write expects, as it was read
 
     def circuit(self, now: datetime) -> Circuit:
         """Whether requests may be sent now."""
@@ -84,55 +109,19 @@ class GateState:
             return Circuit.OPEN
         return Circuit.HALF_OPEN
 
+    def hold(self, provider: str, now: datetime) -> Hold | None:
+        """Why requests must not be sent now. Returns None if the circuit is not open."""
+        if self.circuit(now) is not Circuit.OPEN or not self.opened_at or not self.probe_at:
+            return None
+        reason = f"{provider} has not responded since {format_minute(self.opened_at)}"
+        return Hold(reason=reason, until=self.probe_at)
+
     def interval(self, per_second: float, now: datetime) -> timedelta:
         """The time between two slots, which is longer after an outage."""
         share = 1.0
         if self.closed_at is not None and abs(now - self.closed_at) < SLOW_START:
             share = max((now - self.closed_at) / SLOW_START, SLOW_START_SHARE)
         return timedelta(seconds=1 / (per_second * share))
-
-
-@dataclass(frozen=True)
-class Slots:
-    """Leased slots: moments in time. One that has passed is void."""
-
-    first: datetime
-    interval: timedelta
-    count: int
-
-    def times(self) -> list[datetime]:
-        """The moments, the earliest first."""
-        return [self.first + self.interval * number for number in range(self.count)]
-
-
-def is_void(slot: datetime, interval: timedelta, now: datetime) -> bool:
-    """Whether a slot has passed.
-
-    Each slot is used before the next one begins, so no second has more than the limit and one. A
-    process that was frozen cannot use the slots of that time.
-    """
-    return now >= slot + max(interval, MIN_SLOT_LENGTH)
-
-
-def farthest_slot(interval: timedelta, now: datetime) -> datetime:
-    """The furthest time that leases can reach, including those at the rate after an outage."""
-    return now + MAX_SLOT_WAIT + interval * (MAX_LEASE / SLOW_START_SHARE) + MAX_CLOCK_ERROR
-
-
-def lease_slots(
-    state: GateState, *, count: int, interval: timedelta, now: datetime, latest: datetime
-) -> tuple[GateState, Slots | None]:
-    """The gate after a lease. Without slots, those before `latest` are all taken.
-
-    Stores do exactly this, atomically.
-    """
-    first = state.next_slot
-    if first is None or not now <= first <= farthest_slot(interval, now):
-        first = now + SLOT_LEAD
-    elif first > latest:
-        return state, None
-    slots = Slots(first, interval, count)
-    return replace(state, next_slot=first + interval * count), slots
 
 
 def must_open(results: Iterable[tuple[datetime, bool]], now: datetime) -> bool:
@@ -224,54 +213,31 @@ class Pause:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
-    """A run or a lookup of one job type at one provider, which asks to pass the gate."""
-
-    job_type: str
-    queue: str
-    provider: str | None
-    group: EndpointGroup
-
-    @property
-    def gate(self) -> str | None:
-        """The name of its gate. Returns None if it calls no provider."""
-        return None if self.provider is None else gate_name(self.provider, self.group)
-
-    @property
-    def pause_targets(self) -> tuple[str, ...]:
-        """The targets that an operator may have paused."""
-        provider = () if self.provider is None else (f"{PROVIDER_PREFIX}{self.provider}",)
-        return (self.job_type, f"{QUEUE_PREFIX}{self.queue}", *provider)
-
-
-@dataclass(frozen=True, kw_only=True)
 class GateSnapshot:
     """All gates and pauses, as read at one time."""
 
     gates: Mapping[str, GateState] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
-    unreadable: tuple[str, ...] = ()  # the names of gates whose items were changed by hand
 
-    def state(self, passage: Passage) -> GateState:
-        """The gate of a passage."""
-        return self.gates.get(passage.gate or "", GateState())
+    def state(self, gate: str) -> GateState:
+        """The circuit of a gate."""
+        return self.gates.get(gate, GateState())
 
-    def pause_of(self, passage: Passage) -> Pause | None:
-        """The pause that holds a run. Returns None if there is none. Lookups are never paused."""
-        if passage.group is EndpointGroup.LOOKUPS:
-            return None
-        pauses = (self.pauses.get(target) for target in passage.pause_targets)
+    def pause_of(self, targets: Iterable[str]) -> Pause | None:
+        """The pause of one of these targets. Returns None if there is none."""
+        pauses = (self.pauses.get(target) for target in targets)
         return next((one for one in pauses if one is not None and one.current is not None), None)
 
-    def held_time(self, passage: Passage, *, since: datetime, now: datetime) -> timedelta:
-        """How long jobs like this one were held since then. That time is not age."""
-        pauses = (self.pauses.get(target) for target in passage.pause_targets)
+    def held_time(
+        self, targets: Iterable[str], gates: Iterable[str], *, since: datetime, now: datetime
+    ) -> timedelta:
+        """How long these targets and gates held jobs since then. That time is not age."""
+        pauses = (self.pauses.get(target) for target in targets)
         periods = [period for one in pauses if one is not None for period in one.periods(now)]
-        for group in EndpointGroup if passage.provider is not None else ():
-            gate = self.gates.get(gate_name(passage.provider or "", group), GateState())
-            periods += gate.outages
-            if gate.opened_at is not None:
-                periods.append(Period(gate.opened_at, now))
+        for state in map(self.state, gates):
+            periods += state.outages
+            if state.opened_at is not None:
+                periods.append(Period(state.opened_at, now))
         return total_time(periods, since=since, until=now)
 
 

@@ -18,8 +18,9 @@ from oncely.gates.rules import (
     PauseAction,
     PauseEntry,
     Period,
-    Slots,
+    Slot,
     farthest_slot,
+    slots_from,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 # Each retry lost a race with another process that leased slots of an idle gate.
 _MAX_RETRIES: Final = 4
 _CIRCUIT_TIMES: Final = ("opened_at", "probe_at", "closed_at")
-_CIRCUIT_FIELDS: Final = (*_CIRCUIT_TIMES, "outages")
-# In the year 9999, the last that a time can have.
-_MAX_SLOT: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True)
@@ -46,33 +44,26 @@ class GateTable:
     _idle: set[str] = field(default_factory=set)
 
     def read(self) -> GateSnapshot:
-        gates: dict[str, GateState] = {}
-        pauses: dict[str, Pause] = {}
-        unreadable = []
         with translated("the gate table", name=self.table, check="GATES_TABLE"):
             pages = self.client.get_paginator("scan").paginate(
                 TableName=self.table, ConsistentRead=True
             )
             rows = [deserialize_row(item) for page in pages for item in page["Items"]]
-        for row in rows:
-            name = str(row["gate"])
-            if name.startswith(PAUSE_KEY_PREFIX):
-                pause = _to_pause(row)
-                pauses[pause.target] = pause
-                continue
-            try:
-                gates[name] = _to_state(row)
-            except UnavailableError:
-                unreadable.append(name)
-        return GateSnapshot(gates=gates, pauses=pauses, unreadable=tuple(unreadable))
+        items = {str(row["gate"]): row for row in rows}
+        pauses = [_to_pause(row) for name, row in items.items() if _is_pause(name)]
+        return GateSnapshot(
+            gates={name: _to_state(row) for name, row in items.items() if not _is_pause(name)},
+            pauses={one.target: one for one in pauses},
+        )
 
     def lease(
         self, gate: str, *, count: int, interval: timedelta, now: datetime, latest: datetime
-    ) -> tuple[GateState, Slots | None]:
+    ) -> tuple[Slot, ...]:
+        """Lease the next slots. Returns none if those before `latest` are all taken."""
         taken, farthest = interval * count, farthest_slot(interval, now)
         for _ in range(_MAX_RETRIES):
             if gate in self._idle:
-                begun, row = self._update(
+                leased, row = self._update(
                     gate,
                     "SET #next_slot = :next",
                     "attribute_not_exists(#next_slot) OR NOT #next_slot BETWEEN :now AND :farthest",
@@ -81,7 +72,7 @@ class GateTable:
                     farthest=_to_number(farthest),
                 )
             else:
-                begun, row = self._update(
+                leased, row = self._update(
                     gate,
                     "SET #next_slot = #next_slot + :taken",
                     "#next_slot BETWEEN :now AND :latest",
@@ -89,55 +80,32 @@ class GateTable:
                     now=_to_number(now),
                     latest=_to_number(latest),
                 )
-            state = _to_state(row)
-            if begun and state.next_slot is not None:
-                return state, Slots(state.next_slot - taken, interval, count)
-            if state.next_slot is not None and latest < state.next_slot <= farthest:
-                return state, None
+            if isinstance(next_slot := row.get("next_slot"), int):
+                if leased:
+                    return slots_from(_EPOCH + next_slot * _MICROSECOND - taken, interval, count)
+                if _to_number(latest) < next_slot <= _to_number(farthest):
+                    return ()
             # The next slot is on the other side of now, or out of reach: try the other write.
             self._idle.symmetric_difference_update({gate})
         raise UnavailableError(f"the slots of {gate} kept changing")
 
-    def change_circuit(self, gate: str, before: GateState, after: GateState) -> bool:
-        values = _circuit_values(after)
-        sets = ", ".join(f"#{name} = :{name}" for name in values)
-        removed = ", ".join(f"#{name}" for name in _CIRCUIT_FIELDS if name not in values)
-        expected = {
-            f"{name}_before": format_time(at)
-            for name in ("opened_at", "probe_at")
-            if (at := getattr(before, name)) is not None
-        }
-        conditions = [
-            f"#{name} = :{name}_before"
-            if f"{name}_before" in expected
-            else f"attribute_not_exists(#{name})"
-            for name in ("opened_at", "probe_at")
-        ]
-        changed, _ = self._update(
-            gate,
-            " ".join(filter(None, (sets and f"SET {sets}", removed and f"REMOVE {removed}"))),
-            " AND ".join(conditions),
-            **values,
-            **expected,
-        )
-        return changed
+    def change_circuit(self, gate: str, after: GateState) -> bool:
+        """Write a circuit, unless it changed since it was read."""
+        times = {name: at for name in _CIRCUIT_TIMES if (at := getattr(after, name)) is not None}
+        outages = [[format_time(one.start), format_time(one.end)] for one in after.outages]
+        circuit = {name: format_time(at) for name, at in times.items()} | {"outages": outages}
+        return self._swap(gate, "circuit", after.revision, circuit)
 
-    def write_pause(self, before: Pause | None, after: Pause) -> bool:
-        known: dict[str, Any] = {}
-        condition = "attribute_not_exists(#gate)"
-        if before is not None:
-            known, condition = {"known": before.revision}, "#changed_at = :known"
-            if before.revision is None:
-                known, condition = {}, "attribute_not_exists(#changed_at)"
-        written, _ = self._update(
-            f"{PAUSE_KEY_PREFIX}{after.target}",
-            "SET #entries = :entries, #changed_at = :changed_at",
-            condition,
-            entries=[_entry_values(entry) for entry in after.entries],
-            changed_at=_last_change(after),
-            **known,
-        )
-        return written
+    def write_pause(self, after: Pause) -> bool:
+        """Write a pause, unless it changed since it was read."""
+        entries = [_entry_values(entry) for entry in after.entries]
+        return self._swap(f"{PAUSE_KEY_PREFIX}{after.target}", "entries", after.revision, entries)
+
+    def _swap(self, key: str, name: str, before: object, after: object) -> bool:
+        """Replace an attribute. Returns False if it is not what it was."""
+        known = {} if before is None else {"before": before}
+        condition = f"#{name} = :before" if known else f"attribute_not_exists(#{name})"
+        return self._update(key, f"SET #{name} = :after", condition, after=after, **known)[0]
 
     def _update(
         self,
@@ -158,49 +126,24 @@ class GateTable:
             )
 
 
+def _is_pause(name: str) -> bool:
+    return name.startswith(PAUSE_KEY_PREFIX)
+
+
 def _to_number(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
-def _circuit_values(state: GateState) -> dict[str, object]:
-    times = {name: getattr(state, name) for name in _CIRCUIT_TIMES}
-    values: dict[str, object] = {
-        name: format_time(at) for name, at in times.items() if at is not None
-    }
-    if state.outages:
-        values["outages"] = [
-            [format_time(one.start), format_time(one.end)] for one in state.outages
-        ]
-    return values
-
-
 def _to_state(row: Mapping[str, Any]) -> GateState:
+    """Parse a circuit. An unreadable one counts as closed, and the next outage replaces it."""
+    revision = row.get("circuit")
     try:
-        slot = row.get("next_slot")
-        return GateState(
-            # A value that is not a number is overwritten by the next lease.
-            next_slot=_EPOCH + min(slot, _MAX_SLOT) * _MICROSECOND if type(slot) is int else None,
-            outages=tuple(
-                Period(parse_time(start), parse_time(end)) for start, end in row.get("outages", ())
-            ),
-            **{name: _parse_own_time(row[name]) for name in _CIRCUIT_TIMES if name in row},
-        )
-    except MALFORMED_ROW_ERRORS as error:
-        raise UnavailableError(f"the item of the gate {row.get('gate')} is malformed") from error
-
-
-def _parse_own_time(text: object) -> datetime:
-    """Parse a time. In any other format it would never equal what a change expects."""
-    at = parse_time(text)
-    if format_time(at) != text:
-        raise ValueError("it was not written by a gate")
-    return at
-
-
-def _last_change(pause: Pause) -> str:
-    # Two changes may come in one millisecond, and an erasure removes reasons of earlier ones.
-    last, erased = pause.entries[-1], sum(not one.reason for one in pause.entries)
-    return f"{format_time(last.at)} {last.action} {len(pause.entries)} {erased}"
+        circuit = revision or {}
+        outages = [Period(*map(parse_time, one)) for one in circuit.get("outages", ())]
+        times = {name: parse_time(circuit[name]) for name in _CIRCUIT_TIMES if name in circuit}
+        return GateState(**times, outages=tuple(outages), revision=revision)
+    except MALFORMED_ROW_ERRORS:
+        return GateState(revision=revision)
 
 
 def _entry_values(entry: PauseEntry) -> dict[str, object]:
@@ -228,4 +171,4 @@ def _to_pause(row: Mapping[str, Any]) -> Pause:
         reason = "its item in the gate table cannot be read; resuming writes a new one"
         entries = (PauseEntry(at=_EPOCH, action=PauseAction.PAUSE, actor="unknown", reason=reason),)
     target = str(row["gate"]).removeprefix(PAUSE_KEY_PREFIX)
-    return Pause(target=target, entries=entries, revision=row.get("changed_at"))
+    return Pause(target=target, entries=entries, revision=row.get("entries"))

@@ -220,11 +220,11 @@ class Eraser:
         for _ in range(_MAX_CAS_RETRIES):
             pauses = self.app.ports.gate_table.read().pauses.values()
             changed = [
-                (pause, after)
+                after
                 for pause in pauses
                 if (after := pause.without_reasons(person.is_named_in)) != pause
             ]
-            if dry_run or all(self.app.ports.gate_table.write_pause(*change) for change in changed):
+            if dry_run or all(map(self.app.ports.gate_table.write_pause, changed)):
                 return len(changed)
         raise UnavailableError("the pauses kept changing; run the erasure again")
 

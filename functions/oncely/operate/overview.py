@@ -18,7 +18,6 @@ from oncely.core.text import format_time
 from oncely.gates.rules import (
     PROVIDER_PREFIX,
     GateSnapshot,
-    GateState,
     gate_name,
 )
 from oncely.operate.job_queries import MAX_PAGE_SIZE
@@ -184,12 +183,12 @@ class Overview:
             }
 
     def _gate(self, plugin: AnyProvider, group: EndpointGroup, snapshot: GateSnapshot) -> Json:
-        state = snapshot.gates.get(gate_name(plugin.name, group), GateState())
+        state = snapshot.state(gate_name(plugin.name, group))
         return {
             "group": group,
             "circuit": state.circuit(self.app.ports.clock.now()).name.lower(),
             "since": None if state.opened_at is None else format_time(state.opened_at),
-            "per_second": self.app.ports.gate.limit(plugin, group).per_second,
+            "per_second": self.app.ports.gate.rate(plugin, group),
         }
 
 

@@ -58,8 +58,7 @@ class PauseSwitch:
         if action is PauseAction.PAUSE and not text:
             raise InvalidRequestError("enter a reason for the pause: other operators see it")
         for _ in range(_MAX_CAS_RETRIES):
-            before = snapshot.pauses.get(target)
-            known = before or Pause(target=target)
+            known = snapshot.pauses.get(target, Pause(target=target))
             if (known.current is not None) is (action is PauseAction.PAUSE):
                 return PauseChange(pause=known, is_changed=False)
             entry = PauseEntry(
@@ -69,7 +68,7 @@ class PauseSwitch:
                 reason=text,
             )
             after = known.with_entry(entry)
-            if self.app.ports.gate_table.write_pause(before, after):
+            if self.app.ports.gate_table.write_pause(after):
                 return PauseChange(pause=after, is_changed=True)
             snapshot = self.app.ports.gate_table.read()
         raise UnavailableError(

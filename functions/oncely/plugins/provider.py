@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
 from oncely.core.hints import DropReason
-from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit, check_rate
+from oncely.core.profiles import EndpointGroup, ProviderProfile, check_rate
 from oncely.plugins.events import EffectChange, EventEnvelope, EventRule, ProviderEvent
 from oncely.plugins.health import Finding
 from oncely.plugins.network import INTERNET, Network
@@ -22,23 +22,17 @@ class ProviderSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    # Instead of the limits of the profile; "inf" for none. All functions share the gate.
+    # Instead of the rates of the profile; "inf" for none. All functions share the gate.
     effects_per_second: Annotated[float, AfterValidator(check_rate)] | None = None
     lookups_per_second: Annotated[float, AfterValidator(check_rate)] | None = None
-    max_in_flight: Annotated[int, Field(ge=1)] | None = None  # requests of this function
 
-    def rate_limit(self, group: EndpointGroup, default: RateLimit | None) -> RateLimit:
-        """Return the limit of an endpoint group: the stage's, or else the profile's."""
-        known = default or RateLimit()
-        given = {
-            EndpointGroup.EFFECTS: self.effects_per_second,
-            EndpointGroup.LOOKUPS: self.lookups_per_second,
+    def rate(self, group: EndpointGroup, profile: ProviderProfile) -> float | None:
+        """Return the rate of the stage, or else of the profile. Returns None for no limit."""
+        rate = {
+            EndpointGroup.EFFECTS: self.effects_per_second or profile.effects_per_second,
+            EndpointGroup.LOOKUPS: self.lookups_per_second or profile.lookups_per_second,
         }[group]
-        rate = given or known.per_second
-        return RateLimit(
-            per_second=None if rate == math.inf else rate,
-            max_in_flight=self.max_in_flight or known.max_in_flight,
-        )
+        return None if rate == math.inf else rate
 
 
 T_co = TypeVar("T_co", covariant=True)

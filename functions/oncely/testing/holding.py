@@ -8,7 +8,6 @@ from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup
 from oncely.gates.rules import (
     GateSnapshot,
-    GateState,
     Pause,
     PauseAction,
     PauseEntry,
@@ -79,19 +78,17 @@ class SimulatedHold:
     def _change(self, action: PauseAction) -> None:
         job_type, now = self._simulation.scenario.contract.job_type, self._simulation.schedule.now
         entry = PauseEntry(at=now, action=action, actor="ada", reason="wrong prices")
-        before = self._read().pauses.get(job_type)
-        after = (before or Pause(target=job_type)).with_entry(entry)
+        after = self._read().pauses.get(job_type, Pause(target=job_type)).with_entry(entry)
         with self._simulation.interceptor.silence():
-            self._simulation.ports.gate_table.write_pause(before, after)
+            self._simulation.ports.gate_table.write_pause(after)
         self._simulation.interceptor.mutations += 1
 
     def _open_circuits(self) -> None:
-        known, now = self._read().gates, self._simulation.schedule.now
+        known, now = self._read(), self._simulation.schedule.now
         for provider in self._simulation.providers:
             for group in EndpointGroup:
                 name = gate_name(provider, group)
-                before = known.get(name, GateState())
-                if (opened := open_circuit(before, now)) is not None:
+                if (opened := open_circuit(known.state(name), now)) is not None:
                     with self._simulation.interceptor.silence():
-                        self._simulation.ports.gate_table.change_circuit(name, before, opened)
+                        self._simulation.ports.gate_table.change_circuit(name, opened)
         self._simulation.interceptor.mutations += 1

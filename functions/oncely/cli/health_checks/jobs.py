@@ -108,9 +108,3 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
         )
     if not opened:
         yield passed("circuit", "every provider responds")
-    for name in snapshot.unreadable:
-        yield warned(
-            "gate table",
-            f"the item {name} cannot be read, so each function uses a tenth of the rate",
-            f"delete the item {name} from the gate table: it will be written again",
-        )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from oncely.core.profiles import ProviderProfile, shared_limit
+from oncely.core.profiles import ProviderProfile
 from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 from oncely.providers.hubspot.paths import CONTACTS
 
@@ -26,8 +26,9 @@ PROFILE: Final = ProviderProfile(
     max_calls=4,
     key_scope="none: HubSpot has no idempotency keys; a unique property replaces them",
     lookup_lag=timedelta(seconds=10),
-    # HubSpot counts all requests of an app together.
-    rate_limits=shared_limit(10, lookup_share=0.3),
+    # HubSpot counts all requests of an app together: 10 a second.
+    effects_per_second=7,
+    lookups_per_second=3,
 )
 
 

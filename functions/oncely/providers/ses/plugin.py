@@ -9,7 +9,7 @@ from pydantic import Field
 
 from oncely.core.errors import NotConfiguredError
 from oncely.core.hints import DropReason
-from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit
+from oncely.core.profiles import ProviderProfile
 from oncely.plugins.events import EventEnvelope, EventRule, ProviderEvent
 from oncely.plugins.health import Finding
 from oncely.plugins.provider import (
@@ -29,7 +29,7 @@ PROFILE: Final = ProviderProfile(
     request_timeout=timedelta(seconds=10),
     max_calls=1,
     # What others report outside of SES's sandbox. AWS names no number; `oncely doctor` reads ours.
-    rate_limits={EndpointGroup.EFFECTS: RateLimit(per_second=14)},
+    effects_per_second=14,
     key_scope="none: SES has neither idempotency keys nor lookups",
 )
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from oncely.core.effect_outcomes import Json, LookupFailed, NotFound
 from oncely.core.hints import DropReason
-from oncely.core.profiles import EndpointGroup, ProviderProfile, RateLimit
+from oncely.core.profiles import ProviderProfile
 from oncely.plugins.events import (
     EffectChange,
     EventEnvelope,
@@ -35,10 +35,8 @@ PROFILE: Final = ProviderProfile(
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
     # For each endpoint. A run creates once and confirms once; a lookup lists once and reads once.
-    rate_limits={
-        EndpointGroup.EFFECTS: RateLimit(per_second=25),
-        EndpointGroup.LOOKUPS: RateLimit(per_second=25),
-    },
+    effects_per_second=25,
+    lookups_per_second=25,
 )
 
 
